@@ -1,0 +1,117 @@
+"""The spectral cube: (B, H, W) numbers, their wavelengths, and where they came from.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import CubeError
+
+NANOMETRES = "nm"
+BAND_INDEX = "band"
+"""Unit of the spectral axis of a cube that has no wavelengths: 0, 1, 2, ..."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read."""
+
+    model: str = ""
+    weights_sha256: str = ""
+    normalisation: str = ""
+    device: str = ""
+    precision: str = ""
+    engine: str = ""
+    source: str = ""
+    source_sha256: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """One line of JSON, ASCII only, without the empty fields."""
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Provenance":
+        """The inverse of `to_json`; fields that a later version added are ignored.
+
+        Raises
+        ------
+        CubeError
+            If *text* is not a JSON object.
+        """
+        try:
+            stored = json.loads(text)
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
+        known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
+        return cls(**{**known, "assumptions": tuple(known.get("assumptions", ()))})
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralCube:
+    """A cube of spectra.
+
+    Attributes
+    ----------
+    data
+        (B, H, W), any numeric type; float32 from a reconstruction, a memory map from a large file.
+    wavelengths
+        (B,) float64, centres of the bands in *unit*.
+    unit
+        "nm"; or, where a file gives no usable wavelengths, "band" (0, 1, 2, ...) or the file's own word for it.
+    quantity
+        What the numbers are: "reflectance", "radiance", or "" if unknown.
+    metadata
+        Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...).
+
+    Raises
+    ------
+    CubeError
+        If *data* is not three-dimensional, has a side of zero, or *wavelengths* does not have B finite values.
+    """
+
+    data: NDArray[Any]
+    wavelengths: NDArray[np.float64]
+    unit: str = NANOMETRES
+    quantity: str = "reflectance"
+    provenance: Provenance = field(default_factory=Provenance)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 3 or 0 in self.data.shape:
+            raise CubeError(f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}.")
+        wavelengths = np.asarray(self.wavelengths, dtype=np.float64)
+        if wavelengths.shape != self.data.shape[:1] or not np.isfinite(wavelengths).all():
+            raise CubeError(f"Expected {len(self.data)} finite wavelengths, one a band, got {wavelengths.shape}.")
+        object.__setattr__(self, "wavelengths", wavelengths)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(bands, rows, columns)."""
+        bands, rows, columns = self.data.shape
+        return bands, rows, columns
+
+    @property
+    def has_wavelengths(self) -> bool:
+        """Whether the spectral axis is in nanometres."""
+        return self.unit == NANOMETRES
+
+    def spectrum(self, row: int, column: int) -> NDArray[Any]:
+        """The (B,) values of one pixel. Raises `CubeError` outside the image; there is no counting from the end."""
+        _, rows, columns = self.shape
+        if not (0 <= row < rows and 0 <= column < columns):
+            raise CubeError(f"Expected a pixel within {rows} rows x {columns} columns, got row {row}, column {column}.")
+        return np.array(self.data[:, row, column])
+
+    def nearest_band(self, wavelength: float) -> int:
+        """Index of the band whose wavelength is nearest to *wavelength* (in `unit`)."""
+        return int(np.abs(self.wavelengths - wavelength).argmin())

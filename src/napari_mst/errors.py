@@ -1,0 +1,41 @@
+"""The errors that a caller may catch: one base class, one child for each kind of trouble."""
+
+
+class NapariMstError(Exception):
+    """Base of every error that napari-mst raises on purpose; its text fits in one notification."""
+
+
+class PhotoError(NapariMstError, ValueError):
+    """The photo cannot be read, or is not something that an RGB network can be given."""
+
+
+class CubeError(NapariMstError, ValueError):
+    """The numbers, wavelengths or shape of a spectral cube do not fit together."""
+
+
+class CubeFileError(NapariMstError, ValueError):
+    """A cube file is damaged, incomplete, or of a kind that is not supported."""
+
+
+class SaveError(NapariMstError, OSError):
+    """A file could not be saved; what was there before is intact."""
+
+
+class CheckpointError(NapariMstError, ValueError):
+    """A weights file is damaged, unsafe, or holds another network."""
+
+
+class ModelError(NapariMstError, ValueError):
+    """A network or model was asked for with impossible parameters or an unknown name."""
+
+
+class DeviceError(NapariMstError, RuntimeError):
+    """The computing device that was asked for is not there, or was lost."""
+
+
+class OutOfMemory(NapariMstError, MemoryError):
+    """The run does not fit into the memory that it was given."""
+
+
+class Cancelled(NapariMstError, RuntimeError):
+    """The caller cancelled the run; nothing of it remains."""
