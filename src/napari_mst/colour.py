@@ -1,0 +1,69 @@
+"""From spectra to colour: CIE 1931 observer, illuminants, sRGB; and the linear estimate that goes back.
+
+Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRGB: IEC 61966-2-1:1999.
+Letters: B bands, H rows, W columns.
+"""
+
+import csv
+import functools
+from importlib import resources
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+XYZ_TO_SRGB = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
+"""CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
+
+
+@functools.cache
+def _tables() -> dict[str, NDArray[np.float64]]:
+    text = resources.files("napari_mst").joinpath("data/cie.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def colour_matching_functions(wavelengths: ArrayLike) -> NDArray[np.float64]:
+    """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3); zero outside 380-780 nm, linear between 5 nm steps."""
+    table = _tables()
+    at = np.asarray(wavelengths, dtype=np.float64)
+    return np.stack([np.interp(at, table["wavelength"], table[axis], left=0, right=0) for axis in "xyz"], axis=-1)
+
+
+def illuminant(name: str, wavelengths: ArrayLike) -> NDArray[np.float64]:
+    """Relative spectral power of illuminant "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
+    table = _tables()
+    return np.interp(np.asarray(wavelengths, dtype=np.float64), table["wavelength"], table[name])
+
+
+def srgb_response(wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
+    """The (B, 3) matrix that takes reflectance under *light* to linear sRGB, scaled so that reflectance 1 is (1, 1, 1)."""
+    at = np.asarray(wavelengths, dtype=np.float64)
+    step = np.gradient(at) if at.size > 1 else np.ones(1)
+    xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
+    rgb = xyz @ XYZ_TO_SRGB.T
+    return np.asarray(rgb / rgb.sum(axis=0))
+
+
+def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float32]:
+    """Reflectance cube (B, H, W) -> linear sRGB (3, H, W), not clipped: out-of-gamut colours stay negative."""
+    response = srgb_response(wavelengths, light).astype(np.float32)
+    return np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True)
+
+
+def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
+    """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
+    encoded = np.asarray(encoded)
+    return np.where(encoded <= 0.04045, encoded / 12.92, ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4)
+
+
+def linear_to_srgb(linear: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Linear light (0-1) -> sRGB code values (0-1), IEC 61966-2-1; the inverse of `srgb_to_linear`."""
+    linear = np.asarray(linear)
+    return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055)
+
+
+def linear_estimate(spectra: NDArray[np.floating], response: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra, fitted to *spectra* (n, B) seen through *response* (B, 3)."""
+    samples = np.asarray(spectra, dtype=np.float64)
+    matrix, *_ = np.linalg.lstsq(samples @ response, samples, rcond=None)
+    return matrix.T
