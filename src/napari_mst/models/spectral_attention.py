@@ -1,0 +1,172 @@
+"""Spectral-wise multi-head self-attention (S-MSA) and its block (SAB), as in MST++ (Cai et al., CVPRW 2022).
+
+Letters: N batch, C feature channels, H rows, W columns, h heads of d = C/h channels.
+
+Attention is between *channels*: one token is one channel seen at all pixels. All that it needs of the
+pixels is therefore the C x C Gram matrix G of the features, since for q_i = (Wq X)_i and k_j = (Wk X)_j
+
+    k q^T = Wk G Wq^T        |q_i|^2 = (Wq G Wq^T)_ii        |k_j|^2 = (Wk G Wk^T)_jj .
+
+Its result, W concat(A v), is linear in X and folds into one C x C mixing matrix M = W blockdiag(A) Wv. So
+S-MSA is: accumulate G (over any pieces of the image), fold it to M, apply M pixel by pixel.
+
+References: Cai et al., "MST++: Multi-stage Spectral-wise Transformer for Efficient Spectral
+Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
+"""
+
+import functools
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+HALO = 3
+"""Pixels around a region that `SpectralAttentionBlock.apply_mixing` needs: two for pos, one for the FFN."""
+
+_NORM_EPS = 1e-12
+_CPU_CHUNK = 4096
+_GPU_CHUNK = 64
+
+
+def gram(x: Tensor) -> Tensor:
+    """Gram matrix of the channels, summed over pixels: (N, C, H, W) -> (N, C, C), float64.
+
+    Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64 pixels
+    are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS, which has no float64).
+    Either way the Gram matrix of 100 megapixels is as good as that of a small image.
+    """
+    pixels = x.flatten(2)
+    if x.device.type == "cpu":
+        chunks = (chunk.double() for chunk in pixels.split(_CPU_CHUNK, dim=2))
+        return _sum(chunk @ chunk.mT for chunk in chunks)
+    wide = torch.float32 if x.device.type == "mps" else torch.float64
+    pixels = F.pad(pixels, (0, -pixels.shape[2] % _GPU_CHUNK)).unflatten(2, (-1, _GPU_CHUNK)).transpose(1, 2)
+    return (pixels @ pixels.mT).sum(1, dtype=wide)
+
+
+def _sum(parts: Iterable[Tensor]) -> Tensor:
+    return functools.reduce(torch.add, parts)
+
+
+class SpectralAttention(nn.Module):
+    """S-MSA. `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a streamed run calls the pieces.
+
+    *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
+    `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d) attention.
+    """
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(channels, channels, bias=False)
+        self.to_k = nn.Linear(channels, channels, bias=False)
+        self.to_v = nn.Linear(channels, channels, bias=False)
+        self.rescale = nn.Parameter(torch.ones(heads, 1, 1))
+        self.softmax = nn.Softmax(dim=-1)
+        self.proj = nn.Linear(channels, channels)
+        self.pos = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+            nn.GELU(),
+            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+        )
+
+    def attention(self, gram: Tensor) -> Tensor:
+        """Gram matrix (N, C, C) -> attention A (N, h, d, d), rows summing to 1, in the Gram's precision."""
+        q, k = self.to_q.weight.to(gram), self.to_k.weight.to(gram)
+        kq = k @ gram @ q.mT
+        q_norm = _norm_from_gram(q, gram)
+        k_norm = _norm_from_gram(k, gram)
+        cosines = kq / (k_norm[:, :, None] * q_norm[:, None, :])
+        per_head = torch.stack([_head(cosines, i, self.heads) for i in range(self.heads)], dim=1)
+        return self.softmax(per_head * self.rescale.to(gram))
+
+    def mixing(self, attention: Tensor) -> Tensor:
+        """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x."""
+        value = self.to_v.weight.to(attention).unflatten(0, (self.heads, -1))
+        attended = (attention @ value).flatten(1, 2)
+        return self.proj.weight.to(attention) @ attended
+
+    def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """out = M x + bias + pos(Wv x): local but for M. Needs two pixels of halo to be exact at a cut."""
+        n, _, height, width = x.shape
+        bias = self.proj.bias[None, :, None]
+        mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x.dtype), x.flatten(2))
+        value = F.conv2d(x, self.to_v.weight[:, :, None, None])
+        return mixed.unflatten(2, (height, width)) + self.pos(value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return self.apply_mixing(x, self.mixing(self.attention(gram(x))))
+
+
+class FeedForward(nn.Module):
+    """LayerNorm over channels, then 1x1 to 4C, GELU, depthwise 3x3, GELU, 1x1 back to C."""
+
+    def __init__(self, channels: int, expansion: int = 4) -> None:
+        super().__init__()
+        hidden = expansion * channels
+        self.norm = ChannelNorm(channels)
+        self.expand = nn.Conv2d(channels, hidden, 1, bias=False)
+        self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden, bias=False)
+        self.reduce = nn.Conv2d(hidden, channels, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        hidden = F.gelu(self.expand(self.norm(x)))
+        return self.reduce(F.gelu(self.depthwise(hidden)))
+
+
+class ChannelNorm(nn.LayerNorm):
+    """LayerNorm over the channel axis of (N, C, H, W)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class SpectralAttentionBlock(nn.Module):
+    """SAB: x + S-MSA(x), then x + FFN(LayerNorm(x)).
+
+    *norm_before_attention* adds the LayerNorm that the paper's text puts before S-MSA and that the
+    published weights do not have.
+    """
+
+    def __init__(self, channels: int, heads: int, norm_before_attention: bool = False) -> None:
+        super().__init__()
+        self.norm = ChannelNorm(channels) if norm_before_attention else nn.Identity()
+        self.attention = SpectralAttention(channels, heads)
+        self.feed_forward = FeedForward(channels)
+
+    def gram(self, x: Tensor) -> Tensor:
+        """The part of this block that looks at all pixels: (N, C, H, W) -> (N, C, C), additive over pixels."""
+        return gram(self.norm(x))
+
+    def mixing(self, gram: Tensor) -> Tensor:
+        """Gram matrix of the whole image -> mixing matrix M, both (N, C, C)."""
+        return self.attention.mixing(self.attention.attention(gram))
+
+    def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """The local part: (N, C, H, W) -> (N, C, H, W), exact `HALO` pixels away from a cut."""
+        x = x + self.attention.apply_mixing(self.norm(x), mixing)
+        return x + self.feed_forward(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return self.apply_mixing(x, self.mixing(self.gram(x)))
+
+
+def _norm_from_gram(weight: Tensor, gram: Tensor) -> Tensor:
+    """|(weight X)_i| of every channel i, from the Gram matrix of X: (C, C), (N, C, C) -> (N, C)."""
+    squares = ((weight @ gram) * weight).sum(-1)
+    return squares.clamp_min(_NORM_EPS**2).sqrt()
+
+
+def _head(matrix: Tensor, index: int, heads: int) -> Tensor:
+    """The diagonal block of one head: (N, C, C) -> (N, d, d)."""
+    depth = matrix.shape[-1] // heads
+    span = slice(index * depth, (index + 1) * depth)
+    return matrix[:, span, span]
