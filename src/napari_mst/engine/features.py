@@ -1,0 +1,51 @@
+"""Where the feature maps of a streamed run live: a few slabs of memory, allocated once and used again and again."""
+
+import torch
+from torch import Tensor
+
+
+class FeatureMap:
+    """(H, W, C) features that are read and written by bands of rows, as (1, C, rows, W) channels-last tensors."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._values = values
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self._values.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._values.shape[1]
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """Rows [start, stop)."""
+        return self._values[start:stop].permute(2, 0, 1)[None]
+
+    def write(self, start: int, features: Tensor) -> None:
+        """Put (1, C, rows, W) *features* at row *start*."""
+        rows = features[0].permute(1, 2, 0)
+        self._values[start : start + len(rows)] = rows
+
+
+class Slab:
+    """Memory for one full-resolution feature map, or for smaller ones side by side."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._memory = torch.empty(size, device=device)
+
+    def feature_map(self, height: int, width: int, channels: int, offset: int = 0) -> FeatureMap:
+        """The part of the slab from *offset* (in values) on, as a feature map; what was there is overwritten."""
+        return FeatureMap(self._take(offset, height, width, channels))
+
+    def planes(self, bands: int, height: int, width: int) -> Tensor:
+        """The start of the slab as the (B, H, W) result; memory of its own where the slab is too small for it."""
+        if bands * height * width > self._memory.numel():
+            return self._memory.new_empty(bands, height, width)
+        return self._take(0, bands, height, width)
+
+    def _take(self, offset: int, *shape: int) -> Tensor:
+        size = torch.Size(shape).numel()
+        return self._memory[offset : offset + size].view(shape)

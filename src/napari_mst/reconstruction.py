@@ -1,0 +1,127 @@
+"""The one pipeline that the widget, the command line and a notebook call: photo in, spectral cube out.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import copy
+import gc
+from collections.abc import Callable
+from importlib.metadata import version
+from os import PathLike
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
+from napari_mst.engine import choose_device, run
+from napari_mst.errors import OutOfMemory, PhotoError
+from napari_mst.models import Model
+from napari_mst.photo import Photo, as_photo
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done, 0-1, from the thread that computes."""
+
+
+class Reconstructor:
+    """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
+
+    `device` says which device was chosen, and why. An instance may be used again and again, from one thread at a time.
+
+    Raises
+    ------
+    DeviceError
+        If the device is not there.
+    """
+
+    def __init__(self, model: Model, device: str = "auto") -> None:
+        self.model = model
+        self.device = choose_device(device)
+        is_elsewhere = self.device.device.type != "cpu"
+        self._network = copy.deepcopy(model.network).to(self.device.device) if is_elsewhere else model.network
+
+    def reconstruct(
+        self,
+        photo: Photo | str | PathLike[str] | ArrayLike,
+        progress: Progress | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> SpectralCube:
+        """The cube of *photo* (a `Photo`, a file or an array): (B, H, W) float32, H and W as in the photo.
+
+        Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other pixel. Whatever had to
+        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times;
+        *is_cancelled* is asked as often.
+
+        Raises
+        ------
+        PhotoError
+            If the photo cannot be read or has no pixels, or the number of its channels is not the network's.
+        Cancelled
+            Soon after *is_cancelled* returned true; nothing of the run remains in memory.
+        OutOfMemory
+            If the device has too little memory; nothing of the run remains in it.
+        """
+        source = as_photo(photo)
+        channels = self._network.hyperparameters.in_bands
+        if channels != len(source.pixels):
+            raise PhotoError(f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}.")
+        data = self._run(source, progress, is_cancelled)
+        if source.valid is not None:
+            data[:, ~source.valid] = np.nan
+        wavelengths = self.model.card.wavelengths
+        return SpectralCube(
+            data,
+            np.asarray(wavelengths or range(len(data)), dtype=np.float64),
+            unit=NANOMETRES if wavelengths else BAND_INDEX,
+            quantity=self.model.card.quantity,
+            provenance=self._provenance(source),
+        )
+
+    def _run(
+        self, photo: Photo, progress: Progress | None, is_cancelled: Callable[[], bool] | None
+    ) -> NDArray[np.float32]:
+        height, width = photo.shape
+        try:
+            return run(self._network, self._rows(photo), height, width, self.device.device, progress, is_cancelled)
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
+        self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
+        raise OutOfMemory(
+            f"Expected enough memory on {self.device.name} for {height} x {width} pixels, got too little. "
+            "Close other programs, take the CPU, or reconstruct a smaller image."
+        )
+
+    def _rows(self, photo: Photo) -> Callable[[int, int], NDArray[np.float32]]:
+        """Rows of the photo as the model's card says that the network expects them."""
+        card = self.model.card
+        if card.normalisation == "none":
+            return lambda start, stop: photo.rows(start, stop, linear=card.is_linear)
+        low, high = photo.extrema()
+        scale = np.float32(1 / (high - low)) if high > low else np.float32(0)
+        return lambda start, stop: (photo.rows(start, stop, linear=card.is_linear) - np.float32(low)) * scale
+
+    def _free_memory(self) -> None:
+        gc.collect()
+        if self.device.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _provenance(self, photo: Photo) -> Provenance:
+        card = self.model.card
+        return Provenance(
+            model=card.name,
+            weights_sha256=self.model.weights_sha256,
+            normalisation=card.normalisation,
+            device=f"{self.device.name} ({self.device.reason})",
+            precision="float32",
+            engine="exact, streamed by rows",
+            source=photo.name,
+            source_sha256=photo.sha256,
+            versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
+            assumptions=(*photo.assumptions, *self.model.assumptions),
+        )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether *error* is a lack of memory: torch says so on a CPU only in the text of a RuntimeError."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "not enough memory" in str(error)
