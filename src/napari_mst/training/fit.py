@@ -1,0 +1,159 @@
+"""Fit MST++ to simulated photos: `python -m napari_mst.training.fit -o weights.safetensors`.
+
+The network starts as the best linear estimate: the centre tap of its first convolution is the least-squares
+matrix from RGB to spectra, and its last convolution is small. Deterministic for a seed, a step count and a number of
+threads; a run that was stopped continues from its last checkpoint to the same weights.
+"""
+
+import argparse
+import copy
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from napari_mst.colour import linear_estimate
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.training.simulate import SceneSimulator
+
+_VALIDATION_SCENES = 32
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What decides the outcome of a fit; times in steps, sizes in pixels."""
+
+    steps: int = 14_000
+    batch: int = 2
+    size: int = 64
+    stages: int = 3
+    learning_rate: float = 6e-4
+    weight_decay: float = 1e-4
+    warm_up: int = 200
+    average_decay: float = 0.999
+    seed: int = 2026
+
+    def learning_rate_at(self, step: int) -> float:
+        """Linear warm-up, then a cosine down to 1 % of the peak."""
+        if step < self.warm_up:
+            return self.learning_rate * (step + 1) / self.warm_up
+        progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
+        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+def reconstruction_loss(estimate: Tensor, reference: Tensor) -> Tensor:
+    """|d| / (r + 0.02) + 5 |d| + 50 d^2, averaged: relative error where it is bright, bounded where it is dark."""
+    error = (estimate - reference).abs()
+    return (error / (reference + 0.02) + 5 * error + 50 * error.square()).mean()
+
+
+def start_linear(network: MSTPlusPlus, simulator: SceneSimulator) -> None:
+    """Make *network* the least-squares map from linear sRGB to the simulator's spectra, in place."""
+    matrix = linear_estimate(simulator.spectra.double().numpy(), simulator.response.double().numpy())
+    with torch.no_grad():
+        network.conv_in.weight.zero_()
+        network.conv_in.weight[:, :, 1, 1] = torch.from_numpy(matrix)
+        network.conv_out.weight.mul_(0.05)
+
+
+class Fit:
+    """One fit: `Fit(settings, checkpoint).run()` returns the averaged network. Continues *checkpoint* if it is there."""
+
+    def __init__(self, settings: FitSettings, checkpoint: Path, device: torch.device | str = "cpu") -> None:
+        self.settings = settings
+        self.checkpoint = checkpoint
+        self.device = torch.device(device)
+        self.step = 0
+        torch.manual_seed(settings.seed)
+        network = MSTPlusPlus(stages=settings.stages)
+        start_linear(network, self._simulator(0))
+        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.average = copy.deepcopy(self.network).requires_grad_(False)
+        self.optimizer = torch.optim.AdamW(
+            self.network.parameters(), betas=(0.9, 0.99), weight_decay=settings.weight_decay
+        )
+        if checkpoint.exists():
+            self._resume()
+
+    def run(self, report_every: int = 500) -> MSTPlusPlus:
+        """Take the remaining steps, printing the validation error and leaving a checkpoint every *report_every*."""
+        started, first, losses = time.perf_counter(), self.step, []
+        while self.step < self.settings.steps:
+            losses.append(self._take_step())
+            if self.step % report_every == 0 or self.step == self.settings.steps:
+                seconds = (time.perf_counter() - started) / (self.step - first)
+                loss, losses = torch.stack(losses).mean().item(), []
+                print(f"step {self.step}  loss {loss:.4f}  held-out {self.validate():.4f}  {seconds:.3f} s/step", flush=True)
+                self._save_checkpoint()
+        return self.average
+
+    def validate(self) -> float:
+        """Loss of the averaged network on scenes of spectra that training never sees."""
+        photos, cubes = SceneSimulator(self.settings.seed, self.settings.size, held_out=True).draw(_VALIDATION_SCENES)
+        with torch.inference_mode():
+            estimates = self.average(photos.to(self.device))
+        return reconstruction_loss(estimates, cubes.to(self.device)).item()
+
+    def _take_step(self) -> Tensor:
+        settings = self.settings
+        photos, cubes = self._simulator(self.step + 1).draw(settings.batch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.learning_rate_at(self.step)
+        photos = photos.to(self.device, memory_format=torch.channels_last)
+        loss = reconstruction_loss(self.network(photos), cubes.to(self.device))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        self.step += 1
+        self._update_average()
+        return loss.detach()
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        decay = min(self.settings.average_decay, self.step / (self.step + 10))
+        averaged, current = list(self.average.parameters()), list(self.network.parameters())
+        torch._foreach_lerp_(averaged, current, 1 - decay)
+
+    def _simulator(self, step: int) -> SceneSimulator:
+        return SceneSimulator(self.settings.seed * 1_000_000 + step, self.settings.size)
+
+    def _save_checkpoint(self) -> None:
+        state = {
+            "step": self.step,
+            "network": self.network.state_dict(),
+            "average": self.average.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        temporary = self.checkpoint.with_suffix(".tmp")
+        torch.save(state, temporary)
+        temporary.replace(self.checkpoint)
+
+    def _resume(self) -> None:
+        state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+        self.step = state["step"]
+        self.network.load_state_dict(state["network"])
+        self.average.load_state_dict(state["average"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Command line of the fit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)")
+    parser.add_argument("--steps", type=int, default=FitSettings.steps)
+    parser.add_argument("--seed", type=int, default=FitSettings.seed)
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args(arguments)
+    settings = FitSettings(steps=options.steps, seed=options.seed)
+    network = Fit(settings, options.output.with_suffix(".checkpoint"), options.device).run()
+    halves = {key: value.half().contiguous() for key, value in network.state_dict().items()}
+    save_file(halves, options.output)
+
+
+if __name__ == "__main__":
+    main()
