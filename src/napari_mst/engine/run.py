@@ -11,7 +11,6 @@ border of the image, where the zero padding of the convolutions is the network's
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.engine import onednn
 from napari_mst.engine.features import FeatureMap, Slab
+from napari_mst.engine.onednn import Halo
 from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
@@ -34,8 +35,8 @@ GPU_PIXELS = 1 << 20
 RowSource = Callable[[int, int], NDArray[np.float32]]
 """Rows [start, stop) of the photo as the network expects them: (in_bands, stop - start, W) float32."""
 
-Window = Callable[[Tensor], Tensor]
-"""A block with its mixing matrix: (1, C, h, w) -> (1, C, h, w), exact HALO pixels inside."""
+Window = Callable[[Tensor, Halo], Tensor]
+"""A block with its mixing matrix: a window of its input, (1, C, h, w), and its halo -> its output inside the halo."""
 
 
 def run(
@@ -264,15 +265,16 @@ class _Run:
     def _apply(self, window: Window, source: FeatureMap, span: Span) -> Tensor:
         """A block on the rows of *span*, halo included, square by square where the device is a CPU."""
         reach = replace(span, halo=span.halo + HALO)
-        rows, skipped = source.read(reach.first, reach.last), span.first - reach.first
-        height, width = span.last - span.first, source.width
+        rows = source.read(reach.first, reach.last)
+        above, below = span.first - reach.first, reach.last - span.last
+        width = source.width
         side = TILE if self._device.type == "cpu" else width
-        result = rows.new_empty((1, height, width, rows.shape[1])).permute(0, 3, 1, 2)
+        result = rows.new_empty((1, span.last - span.first, width, rows.shape[1])).permute(0, 3, 1, 2)
         for left in range(0, width, side):
             right = min(left + side, width)
-            start = max(left - HALO, 0)
-            tile = window(rows[..., start : right + HALO])
-            result[..., left:right] = tile[:, :, skipped : skipped + height, left - start : right - start]
+            before, after = min(left, HALO), min(width - right, HALO)
+            tile = rows[..., left - before : right + after]
+            result[..., left:right] = window(tile, (above, below, before, after))
         return result
 
     def _spans(self, source: FeatureMap, halo: int) -> Iterator[Span]:
@@ -289,5 +291,13 @@ class _Run:
 
 
 def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
-    """*block* with its *mixing* matrix as a function of a window of its input."""
-    return partial(block.apply_mixing, mixing=mixing)
+    """*block* with its *mixing* matrix as a function of windows of its input, in the fastest form for its device."""
+    if onednn.is_available(block):
+        return onednn.OneDnnBlock(block, mixing)
+
+    def apply(window: Tensor, halo: Halo) -> Tensor:
+        above, below, before, after = halo
+        height, width = window.shape[-2:]
+        return block.apply_mixing(window, mixing)[..., above : height - below, before : width - after]
+
+    return apply

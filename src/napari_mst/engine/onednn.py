@@ -1,0 +1,89 @@
+"""A spectral attention block on a CPU: oneDNN convolutions with their GELU fused, weights folded ahead.
+
+For one image S-MSA is one C x C matrix, and the residual around it one more identity in that matrix. The affine part
+of LayerNorm goes into the expanding convolution, whose output is padded to whole vectors of channels. Halos shrink as
+the convolutions use them up, so nothing is computed twice. Letters: C channels, h, w sides of a window.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
+
+Halo = tuple[int, int, int, int]
+"""Pixels of halo above, below, left and right of a window; fewer than HALO where the image ends."""
+
+_VECTOR = 16
+
+
+def is_available(block: SpectralAttentionBlock) -> bool:
+    """Whether *block* can run in this form: as published, float32, on a CPU that torch drives through oneDNN."""
+    weight = block.attention.to_v.weight
+    is_fitting = weight.device.type == "cpu" and weight.dtype == torch.float32 and isinstance(block.norm, nn.Identity)
+    return is_fitting and torch.backends.mkldnn.is_available()
+
+
+class OneDnnBlock:
+    """The local part of a block for one *mixing* matrix: what `apply_mixing` gives, to rounding."""
+
+    def __init__(self, block: SpectralAttentionBlock, mixing: Tensor) -> None:
+        attention, feed_forward = block.attention, block.feed_forward
+        norm, expand = feed_forward.norm, feed_forward.expand.weight[:, :, 0, 0].double()
+        self._channels = mixing.shape[-1]
+        self._eps = norm.eps
+        self._mixing = _pointwise(mixing[0] + torch.eye(self._channels))
+        self._bias = attention.proj.bias
+        self._value = _pointwise(attention.to_v.weight)
+        self._pos = attention.pos[0].weight, attention.pos[2].weight
+        self._expand = _pointwise(_whole_vectors(expand * norm.weight))
+        self._expand_bias = _whole_vectors((expand @ norm.bias.double())[:, None])[:, 0].float()
+        self._depthwise = _whole_vectors(feed_forward.depthwise.weight)
+        self._reduce = _pointwise(_whole_vectors(feed_forward.reduce.weight[:, :, 0, 0].T).T)
+
+    def __call__(self, window: Tensor, halo: Halo) -> Tensor:
+        """The block on the inside of *window*, (1, C, h, w) channels-last, which has *halo* around it."""
+        missing = tuple(HALO - side for side in halo)
+        top, bottom, left, right = missing
+        x = F.pad(window, (left, right, top, bottom)).contiguous(memory_format=torch.channels_last)
+        hidden = _convolve(_convolve(x, self._value), self._pos[0], gelu=True)
+        attended = _convolve(_clear(hidden, missing, 2), self._pos[1])
+        attended += _convolve(x[..., 2:-2, 2:-2], self._mixing, self._bias)
+        hidden = _convolve(self._normalised(attended), self._expand, self._expand_bias, gelu=True)
+        hidden = _convolve(_clear(hidden, missing, 1), self._depthwise, gelu=True)
+        return _convolve(hidden, self._reduce).add_(attended[..., 1:-1, 1:-1])
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        rows = F.layer_norm(x.permute(0, 2, 3, 1), (self._channels,), eps=self._eps)
+        return rows.permute(0, 3, 1, 2)
+
+
+def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False) -> Tensor:
+    """Unpadded convolution, depthwise where *weight* has one input channel, in one oneDNN primitive with its GELU."""
+    groups = weight.shape[0] if weight.shape[1] == 1 else 1
+    operation: Any = torch.ops.mkldnn._convolution_pointwise
+    result: Tensor = operation(x, weight, bias, (0, 0), (1, 1), (1, 1), groups, "gelu" if gelu else "none", [], "none")
+    return result
+
+
+def _clear(x: Tensor, missing: tuple[int, ...], halo: int) -> Tensor:
+    """Zero, in place, what lies outside the image: the network's own convolutions see zeros there."""
+    top, bottom, left, right = (max(side - (HALO - halo), 0) for side in missing)
+    height, width = x.shape[-2:]
+    for outside in (x[..., :top, :], x[..., height - bottom :, :], x[..., :left], x[..., width - right :]):
+        if outside.numel():
+            outside.zero_()
+    return x
+
+
+def _pointwise(matrix: Tensor) -> Tensor:
+    """A matrix (out, in) as the weight of a 1x1 convolution."""
+    return matrix.float()[:, :, None, None].contiguous(memory_format=torch.channels_last)
+
+
+def _whole_vectors(weight: Tensor) -> Tensor:
+    """*weight* with zero output channels added up to a multiple of the vector length."""
+    extra = -weight.shape[0] % _VECTOR
+    return torch.cat([weight, weight.new_zeros(extra, *weight.shape[1:])])
