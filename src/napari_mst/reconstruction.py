@@ -14,7 +14,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
-from napari_mst.engine import choose_device, run
+from napari_mst.engine.device import choose_device
+from napari_mst.engine.run import run
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.models import Model
 from napari_mst.photo import Photo, as_photo
@@ -64,7 +65,9 @@ class Reconstructor:
         source = as_photo(photo)
         channels = self._network.hyperparameters.in_bands
         if channels != len(source.pixels):
-            raise PhotoError(f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}.")
+            raise PhotoError(
+                f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
+            )
         data = self._run(source, progress, is_cancelled)
         if source.valid is not None:
             data[:, ~source.valid] = np.nan

@@ -3,31 +3,29 @@
 import torch
 from torch import Tensor
 
+from napari_mst.engine.regions import Region
+
 
 class FeatureMap:
-    """(H, W, C) features that are read and written by bands of rows, as (1, C, rows, W) channels-last tensors."""
+    """(H, W, C) features, read and written region by region as (1, C, h, w) channels-last tensors."""
 
     def __init__(self, values: Tensor) -> None:
         self._values = values
 
     @property
-    def height(self) -> int:
-        """Rows."""
-        return self._values.shape[0]
+    def size(self) -> tuple[int, int]:
+        """Rows and columns."""
+        height, width, _ = self._values.shape
+        return height, width
 
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return self._values.shape[1]
+    def read(self, region: Region) -> Tensor:
+        """The features of *region*, halo included: a view."""
+        return self._values[region.rows.slice, region.columns.slice].permute(2, 0, 1)[None]
 
-    def read(self, start: int, stop: int) -> Tensor:
-        """Rows [start, stop)."""
-        return self._values[start:stop].permute(2, 0, 1)[None]
-
-    def write(self, start: int, features: Tensor) -> None:
-        """Put (1, C, rows, W) *features* at row *start*."""
-        rows = features[0].permute(1, 2, 0)
-        self._values[start : start + len(rows)] = rows
+    def write(self, region: Region, features: Tensor) -> None:
+        """Put (1, C, h, w) *features* where *region* is, without its halo."""
+        target = self._values[region.rows.start : region.rows.stop, region.columns.start : region.columns.stop]
+        target.copy_(features[0].permute(1, 2, 0))
 
 
 class Slab:

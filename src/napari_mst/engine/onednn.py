@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.engine.regions import Sides
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
-
-Halo = tuple[int, int, int, int]
-"""Pixels of halo above, below, left and right of a window; fewer than HALO where the image ends."""
 
 _VECTOR = 16
 
@@ -40,19 +38,19 @@ class OneDnnBlock:
         self._pos = attention.pos[0].weight, attention.pos[2].weight
         self._expand = _pointwise(_whole_vectors(expand * norm.weight))
         self._expand_bias = _whole_vectors((expand @ norm.bias.double())[:, None])[:, 0].float()
-        self._depthwise = _whole_vectors(feed_forward.depthwise.weight)
+        self._hidden_filters = _whole_vectors(feed_forward.depthwise.weight)
         self._reduce = _pointwise(_whole_vectors(feed_forward.reduce.weight[:, :, 0, 0].T).T)
 
-    def __call__(self, window: Tensor, halo: Halo) -> Tensor:
-        """The block on the inside of *window*, (1, C, h, w) channels-last, which has *halo* around it."""
+    def __call__(self, window: Tensor, halo: Sides) -> Tensor:
+        """The block on the inside of *window*, (1, C, h, w) channels-last, which has *halo* around it: HALO, or less where the image ends."""
         missing = tuple(HALO - side for side in halo)
         top, bottom, left, right = missing
         x = F.pad(window, (left, right, top, bottom)).contiguous(memory_format=torch.channels_last)
-        hidden = _convolve(_convolve(x, self._value), self._pos[0], gelu=True)
-        attended = _convolve(_clear(hidden, missing, 2), self._pos[1])
+        hidden = _depthwise(_convolve(x, self._value), self._pos[0], gelu=True)
+        attended = _depthwise(_clear(hidden, missing, 2), self._pos[1])
         attended += _convolve(x[..., 2:-2, 2:-2], self._mixing, self._bias)
         hidden = _convolve(self._normalised(attended), self._expand, self._expand_bias, gelu=True)
-        hidden = _convolve(_clear(hidden, missing, 1), self._depthwise, gelu=True)
+        hidden = _depthwise(_clear(hidden, missing, 1), self._hidden_filters, gelu=True)
         return _convolve(hidden, self._reduce).add_(attended[..., 1:-1, 1:-1])
 
     def _normalised(self, x: Tensor) -> Tensor:
@@ -60,12 +58,15 @@ class OneDnnBlock:
         return rows.permute(0, 3, 1, 2)
 
 
-def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False) -> Tensor:
-    """Unpadded convolution, depthwise where *weight* has one input channel, in one oneDNN primitive with its GELU."""
-    groups = weight.shape[0] if weight.shape[1] == 1 else 1
+def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False, groups: int = 1) -> Tensor:
+    """Unpadded convolution and its GELU in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise
     result: Tensor = operation(x, weight, bias, (0, 0), (1, 1), (1, 1), groups, "gelu" if gelu else "none", [], "none")
     return result
+
+
+def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
+    return _convolve(x, weight, gelu=gelu, groups=len(weight))
 
 
 def _clear(x: Tensor, missing: tuple[int, ...], halo: int) -> Tensor:

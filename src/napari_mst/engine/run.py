@@ -1,42 +1,38 @@
-"""The exact streamed run of MST++: an image of any size, band of rows by band of rows.
+"""The exact streamed run of MST++: an image of any size, region by region.
 
 Only the Gram matrices couple distant pixels. So the network is a sequence of passes over the image, one for each
 spectral attention block: while a pass applies a block and the convolutions that follow it, it adds up the Gram
 matrix of what it writes, which is all that the next block has to know of the whole image. Every feature map is
 read once and written once, and what comes out is what one pass over the whole image would give.
 
-Letters: B bands, C feature channels, H rows, W columns. Rows are given as [start, stop). Halos are clipped at the
-border of the image, where the zero padding of the convolutions is the network's own.
+On a CPU the regions are squares whose intermediate results fit its cache, one thread each; on a GPU they are
+large. Letters: B bands, C feature channels, H rows, W columns.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from napari_mst.engine import onednn
 from napari_mst.engine.features import FeatureMap, Slab
-from napari_mst.engine.onednn import Halo
-from napari_mst.errors import Cancelled
+from napari_mst.engine.regions import Region, tiles
+from napari_mst.engine.windows import window_function
+from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
-from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
+from napari_mst.models.spectral_attention import SpectralAttentionBlock
 
-TILE = 64
-"""Side of the square in which a CPU computes a block, so that the hidden layer stays in its cache."""
+CPU_SIDE = 64
+"""Side of the squares on a CPU at full resolution; half of it below."""
 
 GPU_PIXELS = 1 << 20
-"""Pixels of a band of rows on a GPU, which is computed at once."""
+"""Pixels of the regions on a GPU: as many whole rows as make up this many."""
 
 RowSource = Callable[[int, int], NDArray[np.float32]]
 """Rows [start, stop) of the photo as the network expects them: (in_bands, stop - start, W) float32."""
-
-Window = Callable[[Tensor, Halo], Tensor]
-"""A block with its mixing matrix: a window of its input, (1, C, h, w), and its halo -> its output inside the halo."""
 
 
 def run(
@@ -58,88 +54,9 @@ def run(
     Cancelled
         As soon as *is_cancelled* says so.
     """
-    with torch.inference_mode():
-        ticker = Ticker(5 * len(network.stages) + 1, progress, is_cancelled)
-        return _Run(network, rows, height, width, device, ticker).bands().cpu().numpy()
-
-
-class Ticker:
-    """Tells progress and asks for cancel, once for every band of rows of every pass."""
-
-    def __init__(
-        self, passes: int, progress: Callable[[float], None] | None, is_cancelled: Callable[[], bool] | None
-    ) -> None:
-        self._passes = passes
-        self._done = 0
-        self._progress = progress or (lambda share: None)
-        self._is_cancelled = is_cancelled or (lambda: False)
-
-    def bands(self, height: int, rows: int) -> Iterator[tuple[int, int]]:
-        """The bands [start, stop) of one pass, *rows* high but for the last."""
-        for start in range(0, height, rows):
-            if self._is_cancelled():
-                raise Cancelled("The reconstruction was cancelled.")
-            stop = min(start + rows, height)
-            yield start, stop
-            self._progress((self._done + stop / height) / self._passes)
-        self._done += 1
-
-
-@dataclass(frozen=True)
-class Span:
-    """Rows [start, stop) of an image and a halo around them, which ends where the image ends."""
-
-    start: int
-    stop: int
-    halo: int
-    height: int
-
-    @property
-    def first(self) -> int:
-        """The first row of the halo."""
-        return max(self.start - self.halo, 0)
-
-    @property
-    def last(self) -> int:
-        """One past the last row of the halo."""
-        return min(self.stop + self.halo, self.height)
-
-    @property
-    def inner(self) -> "Span":
-        """The same rows with one row of halo less."""
-        return replace(self, halo=self.halo - 1)
-
-    def crop(self, rows: Tensor) -> Tensor:
-        """The rows [start, stop) of the rows of this span."""
-        return rows[:, :, self.start - self.first : self.stop - self.first]
-
-    def convolve(self, convolution: nn.Conv2d, rows: Tensor) -> Tensor:
-        """The convolution of this span's rows, on the rows of `inner`: padded with zeros where the image ends only."""
-        inner = self.inner
-        top, bottom = 1 - (inner.first - self.first), 1 - (self.last - inner.last)
-        if top or bottom:
-            rows = F.pad(rows, (0, 0, top, bottom))
-        return F.conv2d(rows, convolution.weight, convolution.bias, convolution.stride, (0, 1))
-
-
-class GramSum:
-    """The Gram matrix that a block needs of its input, added up while the input is being written."""
-
-    def __init__(self, block: SpectralAttentionBlock) -> None:
-        self._block = block
-        self._total: Tensor | None = None
-
-    def add(self, features: Tensor) -> Tensor:
-        """Count *features*, (1, C, h, W), in, and return them."""
-        part = self._block.gram(features)
-        self._total = part if self._total is None else self._total + part
-        return features
-
-    @property
-    def mixing(self) -> Tensor:
-        """The mixing matrix of the block, once all features were counted."""
-        assert self._total is not None
-        return self._block.mixing(self._total)
+    passes = 5 * len(network.stages) + 1
+    with torch.inference_mode(), Workers(device, passes, progress, is_cancelled) as workers:
+        return _Run(network, rows, height, width, device, workers).bands().cpu().numpy()
 
 
 class _Run:
@@ -151,13 +68,13 @@ class _Run:
     """
 
     def __init__(
-        self, network: MSTPlusPlus, rows: RowSource, height: int, width: int, device: torch.device, ticker: Ticker
+        self, network: MSTPlusPlus, rows: RowSource, height: int, width: int, device: torch.device, workers: Workers
     ) -> None:
-        self._network, self._rows, self._device, self._ticker = network, rows, device, ticker
+        self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
-        self._row_of, self._column_of = reflected_index(height), reflected_index(width)
-        self._size = (len(self._row_of), len(self._column_of))
-        size = len(self._row_of) * len(self._column_of) * network.hyperparameters.width
+        self._photo = _PaddedPhoto(rows, height, width, device)
+        self._size = self._photo.size
+        size = self._size[0] * self._size[1] * network.hyperparameters.width
         self._stage_slabs = [Slab(size, device) for _ in range(2)]
         self._shape_slabs = [Slab(size, device) for _ in range(2)]
 
@@ -172,12 +89,15 @@ class _Run:
     def _first_pass(self, stage: SpectralTransformer) -> Tensor:
         """Photo -> input of the first stage, and of its U-shape; returns the mixing matrix of the first block."""
         deep, full = self._map(self._stage_slabs[0]), self._map(self._shape_slabs[0])
-        gram = GramSum(stage.encoder[0])
-        for span in self._spans(deep, halo=1):
-            shallow = self._shallow(span)
-            deep.write(span.start, span.crop(shallow))
-            full.write(span.start, gram.add(span.convolve(stage.embedding, shallow)))
-        return gram.mixing
+        block = stage.encoder[0]
+
+        def compute(region: Region) -> Tensor:
+            near = region.grown(1)
+            shallow = self._shallow(near)
+            deep.write(region, near.crop(shallow))
+            return _write(full, region, near.convolve(stage.embedding, shallow), block)
+
+        return self._pass(compute, deep, block)
 
     def _u_shape(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """The U-shape but for its last block, whose input is left in the first slab; returns its mixing matrix."""
@@ -194,94 +114,98 @@ class _Run:
     ) -> Tensor:
         """A block, kept as skip, and the convolution that halves it; returns the next block's mixing matrix."""
         window = window_function(stage.encoder[level], mixing)
-        gram = GramSum((*stage.encoder, stage.bottleneck)[level + 1])
-        for span in self._spans(source, halo=1):
-            encoded = self._apply(window, source, span)
-            skip.write(span.start, span.crop(encoded))
-            lower.write(span.start // 2, gram.add(span.convolve(stage.down[level], encoded)))
-        return gram.mixing
+        following = (*stage.encoder, stage.bottleneck)[level + 1]
+
+        def compute(region: Region) -> Tensor:
+            near = region.grown(1)
+            encoded = window(source, near)
+            skip.write(region, near.crop(encoded))
+            return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
+
+        return self._pass(compute, source, following)
 
     def _decode(
         self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap, target: FeatureMap
     ) -> Tensor:
         """The block of the level below, doubled and fused with the skip; returns the next block's mixing matrix."""
         window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
-        gram = GramSum(stage.decoder[level])
-        for span in self._spans(lower, halo=0):
-            doubled = stage.up[level](self._apply(window, lower, span))
-            skipped = skip.read(2 * span.start, 2 * span.stop)
-            target.write(2 * span.start, gram.add(stage.fuse[level](torch.cat([doubled, skipped], dim=1))))
-        return gram.mixing
+        up, fuse, following = stage.up[level], stage.fuse[level], stage.decoder[level]
+
+        def compute(region: Region) -> Tensor:
+            doubled = region.scaled(2)
+            both = torch.cat([up(window(lower, region)), skip.read(doubled)], dim=1)
+            return _write(target, doubled, fuse(both), following)
+
+        return self._pass(compute, lower, following)
 
     def _between_stages(self, stage: SpectralTransformer, following: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block of a stage, its residual, and the embedding of the next; returns that one's mixing matrix."""
+        stage_output = self._stage_output(stage, mixing)
         deep, full = self._map(self._stage_slabs[1]), self._map(self._shape_slabs[1])
-        gram = GramSum(following.encoder[0])
-        for span, features in self._stage_output(stage, mixing):
-            deep.write(span.start, span.crop(features))
-            full.write(span.start, gram.add(span.convolve(following.embedding, features)))
+        block = following.encoder[0]
+
+        def compute(region: Region) -> Tensor:
+            near = region.grown(1)
+            features = stage_output(near)
+            deep.write(region, near.crop(features))
+            return _write(full, region, near.convolve(following.embedding, features), block)
+
+        mixing = self._pass(compute, deep, block)
         self._stage_slabs.reverse()
         self._shape_slabs.reverse()
-        return gram.mixing
+        return mixing
 
     def _last_pass(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block, residual, last convolution and the residual around the network -> the result."""
+        stage_output = self._stage_output(stage, mixing)
         bands, height, width = self._result_size
         result = self._shape_slabs[1].planes(bands, height, width)
-        for span, features in self._stage_output(stage, mixing):
-            stop = min(span.stop, height)
-            rows = self._output(span, features)
-            result[:, span.start : stop] = rows[0, :, : stop - span.start, :width]
+        network = self._network
+
+        def compute(region: Region) -> None:
+            near = region.grown(1)
+            features, shallow = stage_output(near), self._shallow(near)
+            if network.is_residual_around_output:
+                values = near.convolve(network.conv_out, features).add_(near.crop(shallow))
+            else:
+                values = near.convolve(network.conv_out, features.add_(shallow))
+            target = result[:, region.rows.slice, region.columns.slice]
+            target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
+
+        for _ in self._workers.each(compute, self._tiles(*self._size)):
+            pass
         return result
 
-    def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Iterator[tuple[Span, Tensor]]:
-        """Rows of the output of a stage, with a halo of one: last block, mapping, residual."""
+    def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Callable[[Region], Tensor]:
+        """The output of a stage on any region: last block, mapping, residual."""
         window = window_function(stage.decoder[-1], mixing)
         source, deep = self._map(self._shape_slabs[0]), self._map(self._stage_slabs[0])
-        for wide in self._spans(source, halo=2):
-            span = wide.inner
-            mapped = wide.convolve(stage.mapping, self._apply(window, source, wide))
-            yield span, mapped.add_(deep.read(span.first, span.last))
 
-    def _output(self, span: Span, features: Tensor) -> Tensor:
-        """Rows of the result from rows of the last stage's output."""
-        shallow = self._shallow(span)
-        if self._network.is_residual_around_output:
-            return span.convolve(self._network.conv_out, features).add_(span.crop(shallow))
-        return span.convolve(self._network.conv_out, features.add_(shallow))
+        def compute(region: Region) -> Tensor:
+            near = region.grown(1)
+            return near.convolve(stage.mapping, window(source, near)).add_(deep.read(region))
 
-    def _shallow(self, span: Span) -> Tensor:
-        """Rows of the first convolution of the photo, with the halo of *span*."""
-        wide = replace(span, halo=span.halo + 1)
-        return wide.convolve(self._network.conv_in, self._photo(wide.first, wide.last))
+        return compute
 
-    def _photo(self, start: int, stop: int) -> Tensor:
-        """Rows of the reflect-padded photo, (1, in_bands, rows, W)."""
-        index = self._row_of[start:stop]
-        first, last = int(index.min()), int(index.max()) + 1
-        rows = torch.from_numpy(self._rows(first, last))[:, index - first][..., self._column_of]
-        return rows[None].to(self._device).contiguous(memory_format=torch.channels_last)
+    def _shallow(self, region: Region) -> Tensor:
+        """The first convolution of the photo on *region*, halo included."""
+        near = region.grown(1)
+        return near.convolve(self._network.conv_in, self._photo.read(near))
 
-    def _apply(self, window: Window, source: FeatureMap, span: Span) -> Tensor:
-        """A block on the rows of *span*, halo included, square by square where the device is a CPU."""
-        reach = replace(span, halo=span.halo + HALO)
-        rows = source.read(reach.first, reach.last)
-        above, below = span.first - reach.first, reach.last - span.last
-        width = source.width
-        side = TILE if self._device.type == "cpu" else width
-        result = rows.new_empty((1, span.last - span.first, width, rows.shape[1])).permute(0, 3, 1, 2)
-        for left in range(0, width, side):
-            right = min(left + side, width)
-            before, after = min(left, HALO), min(width - right, HALO)
-            tile = rows[..., left - before : right + after]
-            result[..., left:right] = window(tile, (above, below, before, after))
-        return result
+    def _pass(self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock) -> Tensor:
+        """*compute* on every region of *source*; the sum of the Gram matrices it returns -> the next mixing matrix."""
+        grams = self._workers.each(compute, self._tiles(*source.size))
+        total = next(grams)
+        for gram in grams:
+            total += gram
+        return following.mixing(total)
 
-    def _spans(self, source: FeatureMap, halo: int) -> Iterator[Span]:
-        """The bands of rows of one pass over *source*, each with a halo."""
-        rows = TILE if self._device.type == "cpu" else max(GPU_PIXELS // source.width, TILE) // 8 * 8
-        for start, stop in self._ticker.bands(source.height, rows):
-            yield Span(start, stop, halo, source.height)
+    def _tiles(self, height: int, width: int) -> Iterable[Region]:
+        if self._device.type == "cpu":
+            side = CPU_SIDE if height == self._size[0] else CPU_SIDE // 2
+            return tiles(height, width, side, side)
+        rows = max(GPU_PIXELS // width // 2 * 2, 2)
+        return tiles(height, width, rows, width)
 
     def _map(self, slab: Slab, level: int = 0, part: int = 0) -> FeatureMap:
         """The feature map of a level of the U-shape in *slab*: the sides halved and the channels doubled each time."""
@@ -290,14 +214,24 @@ class _Run:
         return slab.feature_map(height, width, channels, offset=part * height * width * channels)
 
 
-def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
-    """*block* with its *mixing* matrix as a function of windows of its input, in the fastest form for its device."""
-    if onednn.is_available(block):
-        return onednn.OneDnnBlock(block, mixing)
+class _PaddedPhoto:
+    """The photo, reflect-padded, read region by region."""
 
-    def apply(window: Tensor, halo: Halo) -> Tensor:
-        above, below, before, after = halo
-        height, width = window.shape[-2:]
-        return block.apply_mixing(window, mixing)[..., above : height - below, before : width - after]
+    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device) -> None:
+        self._rows = functools.lru_cache(maxsize=4)(rows)  # the regions of one band of rows share them
+        self._device = device
+        self._row_of, self._column_of = reflected_index(height), reflected_index(width)
+        self.size = (len(self._row_of), len(self._column_of))
 
-    return apply
+    def read(self, region: Region) -> Tensor:
+        """(1, in_bands, h, w) of *region*, halo included."""
+        index = self._row_of[region.rows.slice]
+        first, last = int(index.min()), int(index.max()) + 1
+        rows = torch.from_numpy(self._rows(first, last))[:, index - first]
+        return rows[None, :, :, self._column_of[region.columns.slice]].to(self._device)
+
+
+def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:
+    """Write *features* to *region* of *target*; returns what they add to the Gram matrix of *block*, which reads them."""
+    target.write(region, features)
+    return block.gram(features)

@@ -15,8 +15,8 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 """
 
 import functools
-from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,17 +36,20 @@ def gram(x: Tensor) -> Tensor:
     are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS, which has no float64).
     Either way the Gram matrix of 100 megapixels is as good as that of a small image.
     """
-    pixels = x.flatten(2)
+    pixels = x.flatten(2).mT
     if x.device.type == "cpu":
-        chunks = (chunk.double() for chunk in pixels.split(_CPU_CHUNK, dim=2))
-        return _sum(chunk @ chunk.mT for chunk in chunks)
+        chunks = pixels.split(_CPU_CHUNK, dim=1)
+        return functools.reduce(torch.add, (_symmetric_product(chunk.double()) for chunk in chunks))
     wide = torch.float32 if x.device.type == "mps" else torch.float64
-    pixels = F.pad(pixels, (0, -pixels.shape[2] % _GPU_CHUNK)).unflatten(2, (-1, _GPU_CHUNK)).transpose(1, 2)
-    return (pixels @ pixels.mT).sum(1, dtype=wide)
+    runs = F.pad(pixels, (0, 0, 0, -pixels.shape[1] % _GPU_CHUNK)).unflatten(1, (-1, _GPU_CHUNK))
+    return (runs.mT @ runs).sum(1, dtype=wide)
 
 
-def _sum(parts: Iterable[Tensor]) -> Tensor:
-    return functools.reduce(torch.add, parts)
+def _symmetric_product(x: Tensor) -> Tensor:
+    """x^T x of (N, pixels, C). NumPy sees that it is symmetric and does half the work, but knows no gradients."""
+    if x.requires_grad:
+        return x.mT @ x
+    return torch.from_numpy(np.stack([matrix.T @ matrix for matrix in x.numpy()]))
 
 
 class SpectralAttention(nn.Module):

@@ -1,0 +1,128 @@
+"""One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH [AUTHORS]`.
+
+Prints the peak memory of one run in bytes above what the idle process had, and its error against the published forward
+in float64 (small sizes only); then the seconds of one run more for every line on its standard input.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from published import PublishedMSTPlusPlus
+from torch import nn
+
+from napari_mst.engine.run import run
+from napari_mst.models.mst_plus_plus import build_mst_plus_plus
+
+Photo = NDArray[np.float32]
+Contender = Callable[[Photo], NDArray[np.float32]]
+
+CHECKED_PIXELS = 512 * 512
+
+
+def published_network(authors: str | None) -> nn.Module:
+    """The authors' network from their file, or our plain form of it; random weights of seed 0."""
+    torch.manual_seed(0)
+    if authors is None:
+        return PublishedMSTPlusPlus().eval()
+    spec = spec_from_file_location("authors", authors)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MST_Plus_Plus().eval()
+
+
+def published(network: nn.Module) -> Contender:
+    """The published forward, as it is."""
+    return lambda photo: network(torch.from_numpy(photo)[None])[0].numpy()
+
+
+def engine(network: nn.Module) -> Contender:
+    """Our engine on the CPU."""
+    own = build_mst_plus_plus(network.state_dict())
+    cpu = torch.device("cpu")
+    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], cpu)
+
+
+def openvino(network: nn.Module) -> Contender:
+    """The published network converted to OpenVINO, float32."""
+    import openvino
+
+    def compiled(photo: Photo) -> openvino.CompiledModel:
+        model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
+        return openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    models: dict[tuple[int, ...], openvino.CompiledModel] = {}
+
+    def contend(photo: Photo) -> NDArray[np.float32]:
+        if photo.shape not in models:
+            models[photo.shape] = compiled(photo)
+        return models[photo.shape](photo[None])[0][0]
+
+    return contend
+
+
+def onnx_runtime(network: nn.Module) -> Contender:
+    """The published network exported to ONNX, run by ONNX Runtime, float32."""
+    import io
+
+    import onnxruntime
+
+    sessions: dict[tuple[int, ...], onnxruntime.InferenceSession] = {}
+
+    def contend(photo: Photo) -> NDArray[np.float32]:
+        if photo.shape not in sessions:
+            stream = io.BytesIO()
+            torch.onnx.export(network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17)
+            sessions[photo.shape] = onnxruntime.InferenceSession(stream.getvalue(), providers=["CPUExecutionProvider"])
+        session = sessions[photo.shape]
+        return session.run(None, {session.get_inputs()[0].name: photo[None]})[0][0]
+
+    return contend
+
+
+CONTENDERS: dict[str, Callable[[nn.Module], Contender]] = {
+    "published": published,
+    "engine": engine,
+    "openvino": openvino,
+    "onnxruntime": onnx_runtime,
+}
+
+
+def main() -> None:
+    """Serve rounds until the input ends."""
+    name, height, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    network = published_network(sys.argv[4] if len(sys.argv) > 4 else None)
+    photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
+    with torch.inference_mode():
+        contend = CONTENDERS[name](network)
+        contend(photo[:, :64, :64])
+        idle = _peak()
+        result = contend(photo)
+        peak = _peak() - idle
+        print(peak, _error(result, network, photo), flush=True)
+        del result
+        for _ in sys.stdin:
+            start = time.perf_counter()
+            contend(photo)
+            print(time.perf_counter() - start, flush=True)
+
+
+def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> float:
+    if photo[0].size > CHECKED_PIXELS:
+        return float("nan")
+    reference = network.double()(torch.from_numpy(photo).double()[None])[0].numpy()
+    network.float()
+    return float(np.abs(result - reference).max() / np.abs(reference).max())
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()

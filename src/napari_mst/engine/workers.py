@@ -1,0 +1,85 @@
+"""The threads that compute the regions of a run, its progress, and its cancel."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+import torch
+
+from napari_mst.engine.regions import Region
+from napari_mst.errors import Cancelled
+
+T = TypeVar("T")
+
+_AHEAD = 4
+"""Regions that wait for each thread: enough to keep it busy, few enough for a cancel to be felt at once."""
+
+
+class Workers:
+    """Computes regions and tells progress: a context, so that no thread outlives the run.
+
+    On a CPU each region is computed by one thread, and there are as many as torch has. (Threads inside of each small
+    operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the calling thread.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        passes: int,
+        progress: Callable[[float], None] | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> None:
+        self._passes, self._passes_done = passes, 0
+        self._progress = progress or (lambda share: None)
+        self._is_cancelled = is_cancelled or (lambda: False)
+        self._threads = torch.get_num_threads() if device.type == "cpu" else 1
+        self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _use_one_thread) if self._threads > 1 else None
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
+
+    def each(self, compute: Callable[[Region], T], regions: Iterable[Region]) -> Iterator[T]:
+        """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each."""
+        todo = list(regions)
+        for done, result in enumerate(self._results(compute, todo), start=1):
+            self._progress((self._passes_done + done / len(todo)) / self._passes)
+            yield result
+        self._passes_done += 1
+
+    def _results(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
+        if self._pool is None:
+            for region in todo:
+                self._raise_if_cancelled()
+                yield compute(region)
+            return
+        running: deque[Future[T]] = deque()
+        for region in todo:
+            self._raise_if_cancelled()
+            running.append(self._pool.submit(_infer, compute, region))
+            if len(running) > _AHEAD * self._threads:
+                yield running.popleft().result()
+        while running:
+            self._raise_if_cancelled()
+            yield running.popleft().result()
+
+    def _raise_if_cancelled(self) -> None:
+        if self._is_cancelled():
+            raise Cancelled("The reconstruction was cancelled.")
+
+
+def _infer(compute: Callable[[Region], T], region: Region) -> T:
+    with torch.inference_mode():  # a mode of the calling thread only
+        return compute(region)
+
+
+def _use_one_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,122 @@
+"""The streamed run: the same numbers as the whole network at once, whatever the size, the bands of rows and the tiles."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from napari_mst.engine import run as streaming
+from napari_mst.engine.run import run
+from napari_mst.errors import Cancelled
+from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+
+CPU = torch.device("cpu")
+
+
+def build(seed: int = 0, **parameters: int | bool) -> MSTPlusPlus:
+    """A network whose weights are large enough for every part of it to matter."""
+    torch.manual_seed(seed)
+    network = MSTPlusPlus(**parameters).eval().requires_grad_(False)
+    for parameter in network.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.05)
+    return network
+
+
+def stream(network: MSTPlusPlus, photo: np.ndarray, **options) -> np.ndarray:
+    """The streamed run of *network* on an array (in_bands, H, W)."""
+    return run(network, lambda start, stop: photo[:, start:stop], *photo.shape[1:], CPU, **options)
+
+
+def whole(network: MSTPlusPlus, photo: np.ndarray) -> np.ndarray:
+    """The network's own forward in float64: the reference."""
+    exact = build_mst_plus_plus(network.state_dict()).double()
+    return exact(torch.from_numpy(photo).double()[None])[0].numpy()
+
+
+def assert_exact(streamed: np.ndarray, reference: np.ndarray) -> None:
+    assert streamed.dtype == np.float32
+    assert streamed.shape == reference.shape
+    np.testing.assert_allclose(streamed, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    height=st.integers(1, 50),
+    width=st.integers(1, 50),
+    tile=st.sampled_from([8, 16, 24, 64]),
+    stages=st.integers(1, 2),
+    channels=st.sampled_from([1, 4, 9]),
+    seed=st.integers(0, 9),
+)
+def test_streamed_equals_whole_at_every_size_and_tile(height, width, tile, stages, channels, seed):
+    network = build(seed, stages=stages, out_bands=channels)
+    photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streaming, "CPU_SIDE", tile)
+        assert_exact(stream(network, photo), whole(network, photo))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"in_bands": 5}, {"out_bands": 40, "width": 8}, {"out_bands": 3, "width": 8}, {"norm_before_attention": True}],
+    ids=str,
+)
+def test_every_kind_of_network_streams(parameters):
+    network = build(stages=2, **parameters)
+    photo = np.random.default_rng(0).random((network.hyperparameters.in_bands, 37, 70), dtype=np.float32)
+    assert_exact(stream(network, photo), whole(network, photo))
+
+
+def test_tiles_do_not_change_a_single_bit_of_a_block():
+    network = build(stages=1)
+    photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)
+    results = []
+    for tile in (16, 64):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(streaming, "CPU_SIDE", tile)
+            results.append(stream(network, photo))
+    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-6 * np.abs(results[0]).max())
+
+
+def test_published_outputs_are_reproduced(shared_data):
+    folder = shared_data / "published_model"
+    checkpoint = torch.load(folder / "seeded_weights_published_layout.pth", weights_only=True)
+    weights = {key.removeprefix("module."): value for key, value in checkpoint["state_dict"].items()}
+    network = build_mst_plus_plus(weights)
+    with np.load(folder / "golden.npz") as golden:
+        for size in ("64x64", "48x61", "8x8", "30x20", "5x9"):
+            assert_exact(stream(network, golden[f"in_{size}"]), golden[f"out_{size}"])
+
+
+def test_progress_moves_15_times_and_ends_at_one():
+    shares: list[float] = []
+    stream(build(), np.zeros((3, 16, 16), np.float32), progress=shares.append)
+    assert len(set(shares)) >= 15
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+@pytest.mark.parametrize("bands_before", [0, 1, 4])
+def test_cancel_acts_at_the_next_band_of_rows(bands_before):
+    shares: list[float] = []
+    torch.set_num_threads(1)
+    with pytest.raises(Cancelled):
+        stream(
+            build(stages=1),
+            np.zeros((3, 16, 16), np.float32),
+            progress=shares.append,
+            is_cancelled=lambda: len(shares) >= bands_before,
+        )
+    assert len(shares) == bands_before
+
+
+def test_photo_is_read_in_rows_of_the_image_only():
+    asked: list[tuple[int, int]] = []
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        asked.append((start, stop))
+        return np.zeros((3, stop - start, 11), np.float32)
+
+    run(build(stages=1), rows, 75, 11, CPU)
+    assert all(0 <= start < stop <= 75 for start, stop in asked)

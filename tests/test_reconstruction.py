@@ -1,0 +1,154 @@
+"""The pipeline: what the card says is done to the photo, what comes out, and what is told about it."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst.cube import NANOMETRES
+from napari_mst.errors import Cancelled, OutOfMemory, PhotoError
+from napari_mst.models import MODELS, Model, ModelCard
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.photo import Photo
+from napari_mst.reconstruction import Reconstructor
+
+
+def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
+    """A small network with a card."""
+    torch.manual_seed(0)
+    network = MSTPlusPlus(**{"stages": 1, **parameters}).eval().requires_grad_(False)
+    wavelengths = tuple(np.linspace(400, 700, network.hyperparameters.out_bands))
+    card = ModelCard(
+        name="test", title="Test", wavelengths=wavelengths, is_linear=is_linear, normalisation=normalisation,
+        quantity="reflectance", domain="", training_data="", licence="", accuracy={}, reference="",
+    )  # fmt: skip
+    return Model(card, network, weights_sha256="0" * 64)
+
+
+PHOTO = np.random.default_rng(0).integers(0, 256, (20, 13, 3), dtype=np.uint8)
+
+
+def network_output(chosen: Model, pixels: np.ndarray) -> np.ndarray:
+    """What the network itself gives for the numbers that it should have been given."""
+    return chosen.network(torch.from_numpy(np.moveaxis(pixels, -1, 0).astype(np.float32))[None])[0].numpy()
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(actual, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_srgb_photo_reaches_a_linear_model_as_linear_light():
+    chosen = model(is_linear=True)
+    codes = PHOTO / 255
+    linear = np.where(codes <= 0.04045, codes / 12.92, ((codes + 0.055) / 1.055) ** 2.4)
+    assert_close(Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, linear))
+
+
+def test_minimum_and_maximum_of_the_whole_photo_become_0_and_1():
+    chosen = model(is_linear=False, normalisation="min-max")
+    stretched = (PHOTO.astype(float) - PHOTO.min()) / (int(PHOTO.max()) - int(PHOTO.min()))
+    assert_close(Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, stretched))
+
+
+def test_cube_has_the_size_of_the_photo_its_wavelengths_and_its_provenance():
+    cube = Reconstructor(model(), device="cpu").reconstruct(PHOTO)
+    assert cube.shape == (31, 20, 13)
+    assert cube.data.dtype == np.float32
+    assert cube.unit == NANOMETRES
+    np.testing.assert_array_equal(cube.wavelengths, np.arange(400, 701, 10))
+    assert cube.provenance.model == "test"
+    assert cube.provenance.weights_sha256 == "0" * 64
+    assert cube.provenance.device.startswith("cpu")
+    assert {"napari-mst", "torch", "numpy"} <= cube.provenance.versions.keys()
+
+
+def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
+    from PIL import Image
+
+    Image.fromarray(PHOTO).save(tmp_path / "photo.png")
+    reconstructor = Reconstructor(model(), "cpu")
+    from_file = reconstructor.reconstruct(tmp_path / "photo.png")
+    np.testing.assert_array_equal(from_file.data, reconstructor.reconstruct(PHOTO).data)
+    assert from_file.provenance.source == "photo.png"
+    assert from_file.provenance.source_sha256 == hashlib.sha256((tmp_path / "photo.png").read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("normalisation", ["none", "min-max"])
+def test_one_nan_pixel_stays_one_nan_pixel(normalisation):
+    photo = (PHOTO / 255).astype(np.float32)
+    photo[3, 5, 1] = np.nan
+    cube = Reconstructor(model(normalisation=normalisation), "cpu").reconstruct(photo)
+    missing = np.isnan(cube.data)
+    assert missing[:, 3, 5].all()
+    assert missing.sum() == 31
+    assert np.isfinite(cube.data[~missing]).all()
+    assert cube.provenance.assumptions
+
+
+def test_constant_photo_gives_a_finite_cube_in_every_normalisation():
+    for normalisation in ("none", "min-max"):
+        cube = Reconstructor(model(normalisation=normalisation), "cpu").reconstruct(np.full((9, 9, 3), 77, np.uint8))
+        assert np.isfinite(cube.data).all()
+        assert cube.provenance.assumptions
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (4, 3), (9, 17)])
+def test_any_size_comes_out_as_it_went_in(size):
+    cube = Reconstructor(model(), "cpu").reconstruct(np.full((*size, 3), 100, np.uint8) + PHOTO[: size[0], :1])
+    assert cube.shape == (31, *size)
+    assert np.isfinite(cube.data).all()
+
+
+def test_network_for_other_channels_refuses_a_photo():
+    with pytest.raises(PhotoError, match="Expected 4 channels"):
+        Reconstructor(model(in_bands=4), "cpu").reconstruct(PHOTO)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError(), RuntimeError(
+    "[enforce fail at alloc_cpu.cpp:116] data. DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."
+)], ids=["cuda", "numpy", "cpu"])  # fmt: skip
+def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, error):
+    reconstructor = Reconstructor(model(), "cpu")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("napari_mst.engine.run.Slab", fail)
+        with pytest.raises(OutOfMemory, match="20 x 13 pixels") as caught:
+            reconstructor.reconstruct(PHOTO)
+    assert caught.value.__context__ is None
+    assert reconstructor.reconstruct(PHOTO).shape == (31, 20, 13)
+
+
+def test_other_errors_of_the_run_are_not_called_lack_of_memory(monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError("device-side assert")
+
+    monkeypatch.setattr("napari_mst.engine.run.Slab", fail)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        Reconstructor(model(), "cpu").reconstruct(PHOTO)
+
+
+def test_cancelled_run_raises_and_leaves_the_model_usable():
+    reconstructor = Reconstructor(model(), "cpu")
+    with pytest.raises(Cancelled):
+        reconstructor.reconstruct(PHOTO, is_cancelled=lambda: True)
+    assert reconstructor.reconstruct(Photo.from_array(PHOTO)).shape == (31, 20, 13)
+
+
+def test_photo_is_never_changed():
+    before = PHOTO.copy()
+    Reconstructor(model(normalisation="min-max"), "cpu").reconstruct(PHOTO)
+    np.testing.assert_array_equal(PHOTO, before)
+
+
+def test_bundled_models_reconstruct():
+    for name, card in MODELS.items():
+        if card.file is not None:
+            from napari_mst import load_model
+
+            cube = Reconstructor(load_model(name), "cpu").reconstruct(PHOTO)
+            assert np.isfinite(cube.data).all()
+            assert tuple(cube.wavelengths) == card.wavelengths
