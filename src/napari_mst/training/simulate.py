@@ -25,7 +25,7 @@ _GRID = 8  # side of a JPEG block: photos are cropped at a random offset of it
 
 
 def load_reflectances() -> tuple[NDArray[np.float64], dict[str, NDArray[np.float32]]]:
-    """Wavelengths (nm) and measured reflectances (n, 31) by source; the sources and licences are in `data/README.md`."""
+    """Wavelengths (nm) and measured reflectances (n, 31) by source; origins and licences: `data/README.md`."""
     path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
     with path.open("rb") as stream, np.load(stream) as archive:
         spectra = {name: archive[name] for name in sorted(archive) if name != "wavelength"}

@@ -1,0 +1,72 @@
+"""The fit: it starts linear, learns, is deterministic, and continues where it was stopped."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import load_model
+from napari_mst.colour import linear_estimate
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.training import fit
+from napari_mst.training.fit import Fit, FitSettings, start_linear
+from napari_mst.training.simulate import SceneSimulator
+
+SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
+
+
+def weights(network: MSTPlusPlus) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in network.state_dict().values()])
+
+
+def test_network_starts_near_the_least_squares_estimate():
+    simulator = SceneSimulator(0, size=16)
+    network = MSTPlusPlus(stages=1)
+    start_linear(network, simulator)
+    photos, _ = simulator.draw(2)
+    matrix = linear_estimate(simulator.spectra.double().numpy(), simulator.response.double().numpy())
+    linear = np.einsum("bc,nchw->nbhw", matrix, photos.numpy())
+    started = network(photos).detach().numpy()
+    assert np.abs(started - linear).mean() < 0.1 * np.abs(linear).mean()
+
+
+def test_same_settings_give_the_same_weights(tmp_path):
+    first, again = (Fit(SMALL, tmp_path / name).run() for name in ("a", "b"))
+    assert torch.equal(weights(first), weights(again))
+
+
+def test_stopped_fit_continues_to_the_same_weights(tmp_path):
+    whole = Fit(SMALL, tmp_path / "whole").run(report_every=2)
+    stopped = Fit(SMALL, tmp_path / "stopped")
+    stopped._take_step()
+    stopped._take_step()
+    stopped._save_checkpoint()
+    continued = Fit(SMALL, tmp_path / "stopped")
+    assert continued.step == 2
+    assert torch.equal(weights(whole), weights(continued.run()))
+
+
+def test_fit_learns(tmp_path):
+    settings = replace(SMALL, steps=40, warm_up=5, learning_rate=2e-3, average_decay=0.8)
+    job = Fit(settings, tmp_path / "checkpoint")
+    before = job.validate()
+    job.run(report_every=100)
+    assert job.validate() < 0.97 * before
+
+
+def test_learning_rate_warms_up_and_ends_near_zero():
+    settings = FitSettings(steps=100, warm_up=10, learning_rate=1.0)
+    rates = [settings.learning_rate_at(step) for step in range(101)]
+    assert rates[0] == 0.1
+    assert max(rates) == 1.0
+    assert rates[100] == pytest.approx(0.01)
+
+
+def test_command_writes_a_model_with_its_card(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit, "FitSettings", lambda **chosen: replace(SMALL, **chosen))
+    fit.main(["-o", str(tmp_path / "model.safetensors"), "--steps", "1", "--seed", "5"])
+    model = load_model(tmp_path / "model.safetensors")
+    assert model.card.name == "mstpp-srgb"
+    assert model.card.is_linear
+    assert model.assumptions == ()

@@ -1,0 +1,43 @@
+"""Simulated scenes: deterministic, physical, and photographed as a camera would."""
+
+import numpy as np
+import torch
+
+from napari_mst.colour import linear_to_srgb
+from napari_mst.training.simulate import SceneSimulator, load_reflectances
+
+
+def test_same_seed_draws_the_same_scenes_and_another_seed_others():
+    first, again, other = (SceneSimulator(seed, size=16).draw(2) for seed in (1, 1, 2))
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[1], other[1])
+
+
+def test_photo_holds_8_bit_srgb_codes_and_cube_is_reflectance():
+    photos, cubes = SceneSimulator(0, size=24).draw(4)
+    assert photos.shape == (4, 3, 24, 24)
+    assert cubes.shape == (4, 31, 24, 24)
+    codes = linear_to_srgb(photos.double().numpy()) * 255
+    np.testing.assert_allclose(codes, np.rint(codes), atol=1e-3)
+    assert cubes.min() >= 0
+    assert cubes.max() <= 1.2
+
+
+def test_photo_shows_the_cube():
+    simulator = SceneSimulator(0, size=32)
+    photos, cubes = (torch.cat(parts) for parts in zip(*(simulator.draw(8) for _ in range(4)), strict=True))
+    rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
+    assert (photos - rendered).abs().median() < 0.005
+    assert np.corrcoef(photos.flatten(), rendered.flatten())[0, 1] > 0.97
+
+
+def test_held_out_spectra_are_never_trained_on():
+    training, held_out = SceneSimulator(0).spectra, SceneSimulator(0, held_out=True).spectra
+    wavelengths, sources = load_reflectances()
+    assert len(training) + len(held_out) == sum(map(len, sources.values()))
+    assert len(held_out) > 100
+    seen = {row.tobytes() for row in training.numpy()}
+    duplicates = sum(row.tobytes() in seen for row in held_out.numpy())
+    assert duplicates < 0.05 * len(held_out)
+    np.testing.assert_array_equal(wavelengths, np.arange(400, 701, 10))
