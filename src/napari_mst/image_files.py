@@ -1,0 +1,173 @@
+"""Image files: their pixels as stored and upright, at full depth.
+
+TIFF and 16-bit PNG go through tifffile and imagecodecs, everything else through Pillow, which has 8 bits a channel.
+Letters: H rows, W columns, C channels.
+"""
+
+import hashlib
+import io
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import imagecodecs
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
+
+from napari_mst.errors import PhotoError
+
+Pixels = NDArray[Any]
+
+_STRIP = 64
+"""Rows that are copied at a time."""
+
+_MAX_PIXELS = 178_956_970
+"""Largest photo that is read; Pillow's own limit against decompression bombs."""
+
+_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
+    """(H, W) or (H, W, C) pixels of the file *path* and its sha256; what was converted is appended to *notes*.
+
+    Raises
+    ------
+    PhotoError
+        If the file is missing, damaged, not an image, larger than 178 megapixels, or holds several images.
+    """
+    try:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            decode = _decode_tiff if file.read(4) in _TIFF_MAGIC else _decode_image
+            return decode(file, notes), sha256
+    except PhotoError:
+        raise
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise PhotoError(f"Expected an image file, got none ({error.strerror}). Check the path.") from error
+    except UnidentifiedImageError as error:
+        got = "something else" if path.stat().st_size else "an empty one"
+        raise PhotoError(f"Expected an image file, got {got}. Save it again, as PNG, TIFF or JPEG.") from error
+    except Image.DecompressionBombError as error:
+        raise _too_large() from error
+    except Exception as error:  # decoders meet damage with every kind of exception, SyntaxError included
+        reason = f"{type(error).__name__}: {str(error)[:80]}"
+        raise PhotoError(f"Expected an intact image file, got a damaged one ({reason}). Copy it again.") from error
+
+
+def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
+    file.seek(0)
+    image = Image.open(file)
+    _refuse_large(*image.size)
+    pages = getattr(image, "n_frames", 1)
+    if pages > 1 and image.format != "MPO":  # a JPEG of a phone, whose other pages are previews
+        raise _several(f"{pages} pages")
+    notes += _profile_notes(image.info.get("icc_profile"))
+    orientation = _orientation(image, notes)
+    if image.format == "PNG" and _png_depth(file) == 16:  # Pillow keeps only the upper 8 bits of 16-bit colour
+        file.seek(0)
+        return _upright(imagecodecs.png_decode(file.read()), orientation)
+    return _upright(_pixels_of(_in_plain_mode(image, notes)), orientation)
+
+
+def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
+    file.seek(0)
+    with tifffile.TiffFile(file) as tiff:
+        images = [series for series in tiff.series if not series.keyframe.is_reduced]
+        if len(images) != 1:
+            raise _several(f"{len(images)} images")
+        series, page = images[0], images[0].keyframe
+        declared = (tiff.imagej_metadata or {}).get("images", 1)
+        if declared > 1 and series.axes in ("YX", "YXS"):  # tifffile tells its log only that pages are missing
+            raise EOFError(f"{declared} pages declared, 1 found")
+        grey = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.MINISWHITE)
+        if page.photometric not in (*grey, tifffile.PHOTOMETRIC.RGB):
+            return _decode_image(file, notes)
+        is_planar = _is_planar_tiff(series)
+        _refuse_large(page.imagewidth, page.imagelength)
+        pixels = np.moveaxis(series.asarray(), 0, -1) if is_planar else series.asarray()
+        if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
+            pixels = np.invert(pixels)
+        notes += _profile_notes(page.tags.valueof("InterColorProfile"))
+        return _upright(pixels, page.tags.valueof("Orientation", 1))
+
+
+def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
+    """Whether channels come first: in samples, or as three pages that nothing calls slices or times."""
+    if series.axes in ("YX", "YXS"):
+        return False
+    if series.axes == "SYX" or (series.axes in ("CYX", "QYX") and series.shape[0] == 3):
+        return True
+    raise _several(f"a stack of shape {series.shape}")
+
+
+def _several(got: str) -> PhotoError:
+    return PhotoError(f"Expected one image, got {got}. Save the page that you want as a file of its own.")
+
+
+def _too_large() -> PhotoError:
+    return PhotoError(f"Expected at most {_MAX_PIXELS:,} pixels, got more. Crop the photo, or pass it as an array.")
+
+
+def _refuse_large(columns: int, rows: int) -> None:
+    if columns * rows > _MAX_PIXELS:
+        raise _too_large()
+
+
+def _orientation(image: Image.Image, notes: list[str]) -> int:
+    if image.format == "TIFF":  # Pillow turns it upright by itself
+        return 1
+    try:
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except (SyntaxError, ValueError, TypeError):
+        notes.append("The file's EXIF data is damaged: no orientation was applied.")
+        return 1
+
+
+def _png_depth(file: BinaryIO) -> int:
+    file.seek(24)
+    return file.read(1)[0]
+
+
+def _profile_notes(profile: bytes | None) -> list[str]:
+    if not profile:
+        return []
+    try:
+        name = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).strip()
+    except (ImageCms.PyCMSError, OSError):
+        name = "unreadable"
+    if "srgb" in name.lower() and "linear" not in name.lower():
+        return []
+    return [f"The file's colour profile ({name[:60]}) is ignored: its values are taken as they are stored."]
+
+
+def _in_plain_mode(image: Image.Image, notes: list[str]) -> Image.Image:
+    if image.mode in ("L", "LA", "RGB", "RGBA", "I", "F") or image.mode.startswith("I;16"):
+        return image
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode not in ("P", "PA"):
+        notes.append(f"Converted from {image.mode} to RGB without its colour profile.")
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _pixels_of(image: Image.Image) -> Pixels:
+    """The pixels of a Pillow image, copied in strips: its own export would hold two more copies at once."""
+    image.load()
+    columns, rows = image.size
+    first = np.asarray(image.crop((0, 0, 1, 1)))
+    pixels = np.empty((rows, columns, *first.shape[2:]), first.dtype)
+    for top in range(0, rows, _STRIP):
+        bottom = min(top + _STRIP, rows)
+        pixels[top:bottom] = np.asarray(image.crop((0, top, columns, bottom)))
+    return pixels
+
+
+def _upright(pixels: Pixels, orientation: int) -> Pixels:
+    """A view with the EXIF (TIFF 6.0, tag 274) *orientation* undone; unknown values change nothing."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    return pixels[:: -1 if orientation in (3, 4, 7, 8) else 1, :: -1 if orientation in (2, 3, 6, 7) else 1]
