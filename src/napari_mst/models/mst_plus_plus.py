@@ -7,6 +7,7 @@ this is an independent implementation. Letters: N batch, B bands, C feature chan
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,14 @@ class Hyperparameters:
                 raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
 
 
+M = TypeVar("M", bound=nn.Module)
+
+
+def _modules(modules: list[M]) -> list[M]:
+    """A `ModuleList`, which is a list but for its type."""
+    return cast("list[M]", nn.ModuleList(modules))
+
+
 class SpectralTransformer(nn.Module):
     """SST: a U-shape of five SABs (C, 2C, 4C, 2C, C channels; 1, 2, 4, 2, 1 heads) with a residual."""
 
@@ -45,12 +54,12 @@ class SpectralTransformer(nn.Module):
             return SpectralAttentionBlock(width * scale, scale, norm_before_attention)
 
         self.embedding = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.encoder = nn.ModuleList([block(1), block(2)])
-        self.down = nn.ModuleList([nn.Conv2d(width * s, width * s * 2, 4, 2, 1, bias=False) for s in (1, 2)])
+        self.encoder = _modules([block(1), block(2)])
+        self.down = _modules([nn.Conv2d(width * s, width * s * 2, 4, 2, 1, bias=False) for s in (1, 2)])
         self.bottleneck = block(4)
-        self.up = nn.ModuleList([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
-        self.fuse = nn.ModuleList([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
-        self.decoder = nn.ModuleList([block(2), block(1)])
+        self.up = _modules([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
+        self.fuse = _modules([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
+        self.decoder = _modules([block(2), block(1)])
         self.mapping = nn.Conv2d(width, width, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -92,7 +101,7 @@ class MSTPlusPlus(nn.Module):
         width = out_bands if width is None else width
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, norm_before_attention)
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
-        self.stages = nn.ModuleList([SpectralTransformer(width, norm_before_attention) for _ in range(stages)])
+        self.stages = _modules([SpectralTransformer(width, norm_before_attention) for _ in range(stages)])
         self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
 
     @property
@@ -147,7 +156,8 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     with torch.device("meta"):
         network = MSTPlusPlus(**{field.name: getattr(parameters, field.name) for field in fields(parameters)})
     _check_layout({key: tuple(value.shape) for key, value in network.state_dict().items()}, own)
-    network.load_state_dict({key: value.to(torch.float32) for key, value in own.items()}, assign=True)
+    weights = {key: value.to(torch.float32, memory_format=torch.contiguous_format) for key, value in own.items()}
+    network.load_state_dict(weights, assign=True)
     return network.eval().requires_grad_(False)
 
 
@@ -169,7 +179,13 @@ _PUBLISHED = [
 
 
 def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Keys of the authors' checkpoints -> keys of this module; keys of this module pass unchanged."""
+    """Keys of the authors' checkpoints -> keys of this module; keys of this module pass unchanged.
+
+    Raises
+    ------
+    CheckpointError
+        If two keys become one.
+    """
 
     def renamed(key: str) -> str:
         if key.startswith("body."):
@@ -177,19 +193,21 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
                 key = re.sub(pattern, name, key)
         return key
 
-    return {renamed(key): value for key, value in state.items()}
+    own = {renamed(key): value for key, value in state.items()}
+    if len(own) != len(state):
+        raise CheckpointError("Expected one tensor of each name, got both the published and our own name of some.")
+    return own
 
 
 def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
-    stages = [int(match[1]) for key in state if (match := re.match(r"stages\.(\d+)\.", key))]
-    convolutions = [state.get(f"conv_{end}.weight") for end in ("in", "out")]
-    if not stages or any(weight is None or weight.ndim != 4 for weight in convolutions):
-        raise CheckpointError("Expected the tensors of an MST++ network, got no conv_in, body and conv_out.")
-    conv_in, conv_out = convolutions
+    stages = {match[1] for key in state if (match := re.match(r"stages\.(\d+)\.", key))}
+    conv_in, conv_out = state.get("conv_in.weight"), state.get("conv_out.weight")
+    if not stages or conv_in is None or conv_out is None or not conv_in.ndim == conv_out.ndim == 4:
+        raise CheckpointError(f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors).")
     return Hyperparameters(
         in_bands=conv_in.shape[1],
         out_bands=conv_out.shape[0],
-        stages=max(stages) + 1,
+        stages=len(stages),
         width=conv_in.shape[0],
         norm_before_attention="stages.0.encoder.0.norm.weight" in state,
     )
@@ -199,10 +217,12 @@ def _check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, T
     missing = [key for key in expected if key not in state]
     unexpected = [key for key in state if key not in expected]
     misshapen = [key for key, shape in expected.items() if key in state and tuple(state[key].shape) != shape]
-    faults = []
-    for name, keys in (("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen)):
-        if keys:
-            shown = ", ".join(key[:40] for key in keys[:5])
-            faults.append(f"{len(keys)} {name} ({shown}{', ...' if len(keys) > 5 else ''})")
+    counts = ((len(missing), "missing"), (len(unexpected), "unexpected"), (len(misshapen), "of another shape"))
+    faults = [f"{count} {name}" for count, name in counts if count]
     if faults:
-        raise CheckpointError(f"Expected the {len(expected)} tensors of MST++, got {'; '.join(faults)}.")
+        first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
+        raise CheckpointError(f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}.")
+
+
+def _shortened(key: str) -> str:
+    return key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}"

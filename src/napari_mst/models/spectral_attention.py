@@ -16,7 +16,6 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 
 import functools
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -38,18 +37,11 @@ def gram(x: Tensor) -> Tensor:
     """
     pixels = x.flatten(2).mT
     if x.device.type == "cpu":
-        chunks = pixels.split(_CPU_CHUNK, dim=1)
-        return functools.reduce(torch.add, (_symmetric_product(chunk.double()) for chunk in chunks))
+        chunks = (chunk.double() for chunk in pixels.split(_CPU_CHUNK, dim=1))
+        return functools.reduce(torch.add, (chunk.mT @ chunk for chunk in chunks))
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     runs = F.pad(pixels, (0, 0, 0, -pixels.shape[1] % _GPU_CHUNK)).unflatten(1, (-1, _GPU_CHUNK))
     return (runs.mT @ runs).sum(1, dtype=wide)
-
-
-def _symmetric_product(x: Tensor) -> Tensor:
-    """x^T x of (N, pixels, C). NumPy sees that it is symmetric and does half the work, but knows no gradients."""
-    if x.requires_grad:
-        return x.mT @ x
-    return torch.from_numpy(np.stack([matrix.T @ matrix for matrix in x.numpy()]))
 
 
 class SpectralAttention(nn.Module):

@@ -1,0 +1,148 @@
+"""Model cards: what a network expects, gives, and was made from. A bundled card lives in its weights file.
+
+A safetensors file carries strings beside its tensors (`__metadata__`); ours hold the card as JSON under
+"napari_mst.card", so that weights and card cannot be parted. Format: https://github.com/huggingface/safetensors.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO, Literal
+
+from napari_mst.errors import CheckpointError
+
+WEIGHTS = Path(__file__).parent / "weights"
+"""Folder of the bundled weights files."""
+
+_CARD_KEY = "napari_mst.card"
+_HEADER_LIMIT = 100_000_000
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A model in words and conventions.
+
+    Attributes
+    ----------
+    name, title
+        Short name (a key of `MODELS`) and a line for people.
+    wavelengths
+        Band centres in nm; empty where nobody knows them.
+    is_linear
+        Whether the network is given linear light; else it is given the stored values.
+    normalisation
+        What is done to a whole photo first: nothing, or (x - min) / (max - min).
+    quantity
+        What comes out: "reflectance" or "relative radiance"; "" if unknown.
+    domain, training_data, licence, reference
+        Sentences for a person: photos that it is meant for, what it learnt from, terms, and where it is described.
+    accuracy
+        Data set -> metric -> value.
+    file
+        Name of the bundled weights file; None for a model that the user brings.
+    url, git_blob
+        Where the authors publish the weights, and the git object id of a known copy (a hint, not a proof).
+    """
+
+    name: str
+    title: str
+    wavelengths: tuple[float, ...]
+    is_linear: bool
+    normalisation: Literal["none", "min-max"]
+    quantity: str
+    domain: str = ""
+    training_data: str = ""
+    licence: str = ""
+    accuracy: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
+    reference: str = ""
+    file: str | None = None
+    url: str | None = None
+    git_blob: str | None = None
+
+
+PUBLISHED = ModelCard(
+    name="mst-plus-plus",
+    title="MST++ as published (NTIRE 2022)",
+    wavelengths=tuple(float(nm) for nm in range(400, 701, 10)),
+    is_linear=False,
+    normalisation="min-max",
+    quantity="relative radiance",
+    domain="Dark linear camera RGB as in NTIRE 2022 (Basler response, no gamma, no white balance); not sRGB photos.",
+    training_data="ARAD_1K, the data set of the NTIRE 2022 Spectral Recovery Challenge.",
+    licence="MIT",
+    accuracy={"ARAD_1K validation, as its authors report": {"MRAE": 0.1645, "RMSE": 0.0248, "PSNR": 34.32}},
+    reference="Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090",
+    url="https://github.com/caiyuanhao1998/MST-plus-plus",
+    git_blob="02ed90227552f80359531aff17dda696fa0df8ad",
+)
+"""The authors' network. Its weights are theirs to give: download them and load the file."""
+
+
+def card_to_metadata(card: ModelCard) -> dict[str, str]:
+    """What to pass to `safetensors.torch.save_file` as metadata."""
+    stored = {name: value for name, value in asdict(card).items() if name != "file"}
+    return {_CARD_KEY: json.dumps(stored, sort_keys=True)}
+
+
+def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> ModelCard | None:
+    """The card in the metadata of a safetensors file; None if there is none. Fields of later versions are ignored.
+
+    Raises
+    ------
+    CheckpointError
+        If there is a card that is not one.
+    """
+    if _CARD_KEY not in metadata:
+        return None
+    try:
+        stored = json.loads(metadata[_CARD_KEY])
+        stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
+        card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"Expected a model card as JSON, got one that is damaged ({error!r:.80}).") from error
+    if faults := _faults(stored):
+        raise CheckpointError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
+    return card
+
+
+def read_metadata(file: BinaryIO) -> dict[str, str]:
+    """The `__metadata__` of a safetensors file, from its header alone.
+
+    Raises
+    ------
+    CheckpointError
+        If *file* does not begin with the header of a safetensors file.
+    """
+    size = int.from_bytes(file.read(8), "little")
+    try:
+        metadata = json.loads(file.read(size) if size <= _HEADER_LIMIT else "").get("__metadata__", {})
+        return {str(key): str(value) for key, value in metadata.items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError("Expected a safetensors file, got a damaged header. Download it again.") from error
+
+
+def _faults(stored: Mapping[str, Any]) -> list[str]:
+    """Names of the fields that would break a reconstruction or its provenance."""
+    faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
+    if not all(map(math.isfinite, stored["wavelengths"])):
+        faults.append("wavelengths")
+    if not isinstance(stored["is_linear"], bool):
+        faults.append("is_linear")
+    if stored["normalisation"] not in ("none", "min-max"):
+        faults.append("normalisation")
+    return faults
+
+
+def _bundled() -> Iterator[ModelCard]:
+    for path in sorted(WEIGHTS.glob("*.safetensors")):
+        with path.open("rb") as file:
+            card = card_from_metadata(read_metadata(file), path.name)
+        if card is not None:
+            yield card
+
+
+MODELS: Mapping[str, ModelCard] = MappingProxyType({card.name: card for card in (*_bundled(), PUBLISHED)})
+"""All models by name: the bundled ones, and the published one, whose weights the user brings."""

@@ -1,0 +1,249 @@
+"""Load weights that strangers made: nothing in them runs, and nothing is loaded by halves.
+
+A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees it, and torch
+reads it with ``weights_only=True``; a safetensors file cannot hold code. CVE-2025-32434, CVE-2026-24747.
+"""
+
+import hashlib
+import io
+import pickle
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
+from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+
+_MAX_BYTES = 2**30
+"""Largest weights file that is read; MST++ has 6.5 MB."""
+
+_SAFE_TORCH = (2, 10)
+"""First torch whose ``weights_only`` reader is not known to be exploitable."""
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+_WRAPPERS = (
+    "model_state_dict",
+    "state_dict",
+    "params_ema",
+    "params",
+    "model",
+    "net",
+    "state_dict_ema",
+    "model_ema",
+)
+"""Keys under which training scripts keep the weights, in the order in which they are preferred."""
+
+_DEPTH = 5
+"""How deep a state dict may be wrapped; a pickle can hold a dictionary that holds itself."""
+
+_PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
+"""What DataParallel, torch.compile and training frameworks put before every key."""
+
+_OTHER_NETWORKS = {
+    "embedding_1.weight": "MST",
+    "body.0.body.0.blocks.": "MIRNet",
+    "down_path_1.0.identity.weight": "HINet",
+    "shallow_feat1.0.weight": "MPRNet",
+    "patch_embed.proj.weight": "Restormer",
+    "body.32.conv_q_right.weight": "HDNet",
+    "body.32.weight": "EDSR",
+    "top1.conv2d.weight": "HRNet",
+    "ddfn.conv_up1.weight": "HSCNN+",
+    "input_conv2D.conv2d.weight": "AWAN",
+}
+"""Beginning of a key that only this network of the authors' tool box has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network with its conventions; `assumptions` are sentences for a person about what the file did not say."""
+
+    card: ModelCard
+    network: MSTPlusPlus
+    weights_sha256: str
+    assumptions: tuple[str, ...] = ()
+
+
+def load_model(name_or_path: str | PathLike[str]) -> Model:
+    """Load a model of `MODELS` by name, or a `.pth` or `.safetensors` file of MST++ weights (told by content).
+
+    Raises
+    ------
+    ModelError
+        If it is neither the name of a model whose weights are bundled, nor a file.
+    CheckpointError
+        If the file is damaged, unsafe, or does not hold exactly the tensors of an MST++ network.
+    """
+    path = _weights_path(name_or_path)
+    try:
+        return _load(path)
+    except (CheckpointError, ModelError) as error:
+        raise CheckpointError(f"{path.name[-30:]}: {error}") from error.__cause__
+
+
+def _weights_path(name_or_path: str | PathLike[str]) -> Path:
+    card = MODELS.get(name_or_path) if isinstance(name_or_path, str) else None
+    if card is not None and card.file is not None:
+        return WEIGHTS / card.file
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if card is not None:
+        raise ModelError(f"Expected a weights file, got the name {card.name}. Download it from {card.url}.")
+    raise ModelError(f"Expected a weights file or one of {', '.join(MODELS)}, got {str(name_or_path)[-80:]!r}.")
+
+
+def _load(path: Path) -> Model:
+    data = _read(path)
+    state, card = _parsed(data, path.name if path.parent == WEIGHTS else None)
+    network = build_mst_plus_plus(_checked(state))
+    if not all(torch.isfinite(value).all() for value in network.state_dict().values()):
+        raise CheckpointError("Expected finite weights, got NaN or infinity. Ask for another copy.")
+    card, assumptions = (card, ()) if card else _assumed_card(path.name, data, network)
+    bands = network.hyperparameters.out_bands
+    if card.wavelengths and len(card.wavelengths) != bands:
+        raise CheckpointError(f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}.")
+    return Model(card, network, hashlib.sha256(data).hexdigest(), assumptions)
+
+
+def _assumed_card(name: str, data: bytes, network: MSTPlusPlus) -> tuple[ModelCard, tuple[str, ...]]:
+    """The published card for the published file; its conventions for any other file without a card."""
+    if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
+        return PUBLISHED, ()
+    bands = network.hyperparameters
+    is_alike = (bands.in_bands, bands.out_bands) == (3, len(PUBLISHED.wavelengths))
+    card = ModelCard(
+        name=name,
+        title=f"MST++ from {name}",
+        wavelengths=PUBLISHED.wavelengths if is_alike else (),
+        is_linear=PUBLISHED.is_linear,
+        normalisation=PUBLISHED.normalisation,
+        quantity=PUBLISHED.quantity,
+    )
+    known = "31 bands of 400-700 nm" if is_alike else f"{bands.out_bands} bands of unknown wavelengths"
+    return card, (f"The weights file has no model card: taken as published MST++, min-max normalised, {known}.",)
+
+
+# Reading
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise CheckpointError(f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}.")
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"Expected a readable file, got {error.strerror}. Check its permissions.") from error
+
+
+def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:
+    """The tensors of a weights file and, if it carries one, its card; *bundled* is the name of a file of ours."""
+    if data.startswith(b"PK\3\4"):
+        return _read_zip(data), None
+    if data[8:9] == b"{":
+        card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
+        try:
+            return _unprefixed(safetensors.torch.load(data)), card
+        except Exception as error:  # a header can be wrong in many ways, each with its own exception
+            raise _damaged() from error
+    raise CheckpointError(f"Expected a .pth or .safetensors file, got {_diagnosis(data)}")
+
+
+def _diagnosis(data: bytes) -> str:
+    start = data[:64].lstrip().lower()
+    if not data:
+        return "an empty file. Download it again."
+    if start.startswith(b"<"):
+        return "an HTML page. Download the file itself, not the page about it."
+    if start.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer. Run `git lfs pull` or download the file itself."
+    if data.startswith(b"\x80"):
+        return "a bare pickle, which may run code. Ask for a .safetensors file."
+    return "something else, or a part of it. Download it again."
+
+
+def _damaged() -> CheckpointError:
+    return CheckpointError("Expected an intact weights file, got a truncated or damaged one. Download it again.")
+
+
+def _read_zip(data: bytes) -> dict[str, Tensor]:
+    if tuple(map(int, torch.__version__.split(".")[:2])) < _SAFE_TORCH:
+        raise CheckpointError(
+            f"Expected torch 2.10 or later to read .pth safely (CVE-2026-24747), got {torch.__version__}. "
+            "Update torch, or use a .safetensors file."
+        )
+    _check_zip(data)
+    try:
+        loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:  # its text advises to load unsafely: not passed on
+        raise CheckpointError(
+            "Expected nothing but weights, got Python objects that could run code. Nothing was run. "
+            "Ask for a .safetensors file or a plain state_dict."
+        ) from None
+    except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, KeyError, ...
+        raise _damaged() from error
+    return _unprefixed(_unwrapped(loaded))
+
+
+def _check_zip(data: bytes) -> None:
+    """Refuse what torch would take: wrong checksums, and compressed entries, which can be bombs."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+            size = sum(entry.file_size for entry in entries)
+            is_intact = is_stored and size <= len(data) and archive.testzip() is None
+    except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, NotImplementedError, ...
+        raise _damaged() from error
+    if not is_stored or size > len(data):
+        raise CheckpointError("Expected the uncompressed entries of torch.save, got compressed ones. Save it again.")
+    if not is_intact:
+        raise _damaged()
+
+
+def _unwrapped(loaded: object) -> dict[str, Tensor]:
+    """The state dict inside what a training script saved; numbers and optimizer state beside it are left out."""
+    for _ in range(_DEPTH):
+        if not isinstance(loaded, Mapping):
+            break
+        wrapped = [loaded[key] for key in _WRAPPERS if isinstance(loaded.get(key), Mapping)]
+        tensors = {str(key): value for key, value in loaded.items() if isinstance(value, Tensor)}
+        if tensors and not wrapped:
+            return tensors
+        nested = [value for value in loaded.values() if isinstance(value, Mapping)]
+        loaded = next(iter(wrapped + nested), None)
+    raise CheckpointError("Expected a state_dict of tensors, got none in this file. Save `network.state_dict()`.")
+
+
+def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in _PREFIXES:
+        if state and all(key.startswith(prefix) for key in state):
+            return _unprefixed({key.removeprefix(prefix): value for key, value in state.items()})
+    return state
+
+
+# Judging
+
+
+def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """*state*, if it is of plain floating-point tensors and not of a network that we know to be another."""
+    for beginning, name in _OTHER_NETWORKS.items():
+        if any(key.startswith(beginning) for key in state):
+            raise CheckpointError(f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run.")
+    for key, value in state.items():
+        if value.dtype not in _DTYPES:
+            raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {key[-60:]}.")
+        if value.layout is not torch.strided or value.device.type != "cpu":
+            raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {key[-60:]}.")
+        if value.untyped_storage().nbytes() < value.numel() * value.element_size():
+            raise CheckpointError(f"Expected stored weights, got {value.numel():,} repeated numbers in {key[-60:]}.")
+    return state
