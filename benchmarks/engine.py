@@ -58,7 +58,10 @@ def compare(height: int, width: int, rounds: int, authors: list[str]) -> None:
         for process in processes.values():
             process.take_turn()
     medians = {name: statistics.median(process.seconds) for name, process in processes.items()}
-    print(f"\n{height}x{width}: {'seconds':>18} {'us/pixel':>9} {'x published':>12} {'x tuned':>8} {'bytes/pixel':>12} {'error':>9}")
+    print(
+        f"\n{f'{height}x{width}':20} {'seconds':>9} {'us/pixel':>9} {'x published':>12} {'x tuned':>8} "
+        f"{'bytes/pixel':>12} {'error':>9}"
+    )
     for name, process in processes.items():
         seconds, pixels = medians[name], height * width
         print(

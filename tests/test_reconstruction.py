@@ -111,7 +111,7 @@ def test_network_for_other_channels_refuses_a_photo():
 def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, error):
     reconstructor = Reconstructor(model(), "cpu")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     with monkeypatch.context() as patch:
@@ -123,7 +123,7 @@ def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, e
 
 
 def test_other_errors_of_the_run_are_not_called_lack_of_memory(monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("device-side assert")
 
     monkeypatch.setattr("napari_mst.engine.run.Slab", fail)

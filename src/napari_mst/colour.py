@@ -36,7 +36,7 @@ def illuminant(name: str, wavelengths: ArrayLike) -> NDArray[np.float64]:
 
 
 def srgb_response(wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
-    """The (B, 3) matrix that takes reflectance under *light* to linear sRGB, scaled so that reflectance 1 is (1, 1, 1)."""
+    """The (B, 3) matrix that takes reflectance under *light* to linear sRGB; reflectance 1 becomes (1, 1, 1)."""
     at = np.asarray(wavelengths, dtype=np.float64)
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
@@ -47,7 +47,7 @@ def srgb_response(wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.floa
 def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float32]:
     """Reflectance cube (B, H, W) -> linear sRGB (3, H, W), not clipped: out-of-gamut colours stay negative."""
     response = srgb_response(wavelengths, light).astype(np.float32)
-    return np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True)
+    return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
 
 def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -63,7 +63,10 @@ def linear_to_srgb(linear: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def linear_estimate(spectra: NDArray[np.floating], response: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra, fitted to *spectra* (n, B) seen through *response* (B, 3)."""
+    """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra.
+
+    It is fitted to *spectra* (n, B) seen through *response* (B, 3).
+    """
     samples = np.asarray(spectra, dtype=np.float64)
     matrix, *_ = np.linalg.lstsq(samples @ response, samples, rcond=None)
-    return matrix.T
+    return np.asarray(matrix.T, dtype=np.float64)

@@ -31,8 +31,9 @@ def psnr(estimate: Cube, reference: Cube, peak: float = 1.0) -> float:
 
 
 def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> NDArray[np.float64]:
-    """Angle between the two spectra of each pixel in degrees, (H, W); NaN where the reference's mean is not above *dark*.
+    """Angle between the two spectra of each pixel in degrees, (H, W).
 
+    It is NaN where the reference's mean is not above *dark*, or a spectrum is zero.
     Kruse et al., Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
     """
     e, r = estimate.astype(np.float64), reference.astype(np.float64)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
+from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import run
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.models import Model
@@ -27,7 +28,8 @@ Progress = Callable[[float], None]
 class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
-    `device` says which device was chosen, and why. An instance may be used again and again, from one thread at a time.
+    `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
+    what is free. An instance may be used again and again, from one thread at a time.
 
     Raises
     ------
@@ -35,11 +37,22 @@ class Reconstructor:
         If the device is not there.
     """
 
-    def __init__(self, model: Model, device: str = "auto") -> None:
+    def __init__(self, model: Model, device: str = "auto", memory: int | None = None) -> None:
         self.model = model
+        self.memory = memory
         self.device = choose_device(device)
         is_elsewhere = self.device.device.type != "cpu"
         self._network = copy.deepcopy(model.network).to(self.device.device) if is_elsewhere else model.network
+
+    def plan(self, height: int, width: int) -> Plan:
+        """What a photo of *height* x *width* pixels will need; `str` of it is a sentence for a person.
+
+        Raises
+        ------
+        OutOfMemory
+            If the photo fits neither into the memory nor onto the disk.
+        """
+        return make_plan(self._network.hyperparameters, height, width, self.device.device, self.memory)
 
     def reconstruct(
         self,
@@ -60,7 +73,8 @@ class Reconstructor:
         Cancelled
             Soon after *is_cancelled* returned true; nothing of the run remains in memory.
         OutOfMemory
-            If the device has too little memory; nothing of the run remains in it.
+            If memory and disk are too small, before anything is computed; or if the device runs out of memory after
+            all: nothing of the run remains in it.
         """
         source = as_photo(photo)
         channels = self._network.hyperparameters.in_bands
@@ -68,7 +82,8 @@ class Reconstructor:
             raise PhotoError(
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
             )
-        data = self._run(source, progress, is_cancelled)
+        plan = self.plan(*source.shape)
+        data = self._run(source, plan, progress, is_cancelled)
         if source.valid is not None:
             data[:, ~source.valid] = np.nan
         wavelengths = self.model.card.wavelengths
@@ -77,15 +92,16 @@ class Reconstructor:
             np.asarray(wavelengths or range(len(data)), dtype=np.float64),
             unit=NANOMETRES if wavelengths else BAND_INDEX,
             quantity=self.model.card.quantity,
-            provenance=self._provenance(source),
+            provenance=self._provenance(source, plan),
         )
 
     def _run(
-        self, photo: Photo, progress: Progress | None, is_cancelled: Callable[[], bool] | None
+        self, photo: Photo, plan: Plan, progress: Progress | None, is_cancelled: Callable[[], bool] | None
     ) -> NDArray[np.float32]:
         height, width = photo.shape
         try:
-            return run(self._network, self._rows(photo), height, width, self.device.device, progress, is_cancelled)
+            device = self.device.device
+            return run(self._network, self._rows(photo), height, width, device, plan, progress, is_cancelled)
         except (RuntimeError, MemoryError) as error:
             if not _is_out_of_memory(error):
                 raise
@@ -109,7 +125,7 @@ class Reconstructor:
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _provenance(self, photo: Photo) -> Provenance:
+    def _provenance(self, photo: Photo, plan: Plan) -> Provenance:
         card = self.model.card
         return Provenance(
             model=card.name,
@@ -117,7 +133,7 @@ class Reconstructor:
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
             precision="float32",
-            engine="exact, streamed by rows",
+            engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
             source=photo.name,
             source_sha256=photo.sha256,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},

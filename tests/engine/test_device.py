@@ -14,7 +14,7 @@ def test_device_is_chosen_with_a_reason():
 
 
 def test_device_that_is_not_there_is_refused_with_the_list():
-    with pytest.raises(DeviceError, match="Expected a device of this machine .*cpu.*got 'cuda:99'"):
+    with pytest.raises(DeviceError, match=r"Expected a device of this machine .*cpu.*got 'cuda:99'"):
         choose_device("cuda:99")
 
 

@@ -1,4 +1,4 @@
-"""The streamed run: the same numbers as the whole network at once, whatever the size, the bands of rows and the tiles."""
+"""The streamed run: the same numbers as the whole network at once, whatever the size and the regions."""
 
 import numpy as np
 import pytest

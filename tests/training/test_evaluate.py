@@ -35,7 +35,7 @@ def test_integers_are_read_at_full_scale(tmp_path):
 
 
 def test_folder_without_scenes_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Expected .npz scenes"):
+    with pytest.raises(FileNotFoundError, match=r"Expected .npz scenes"):
         evaluate(least_squares(), tmp_path)
 
 

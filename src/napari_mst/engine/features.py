@@ -1,5 +1,10 @@
 """Where the feature maps of a streamed run live: a few slabs of memory, allocated once and used again and again."""
 
+import atexit
+import os
+import tempfile
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
@@ -20,7 +25,7 @@ class FeatureMap:
 
     def read(self, region: Region) -> Tensor:
         """The features of *region*, halo included: a view."""
-        return self._values[region.rows.slice, region.columns.slice].permute(2, 0, 1)[None]
+        return self._values[region.rows.whole, region.columns.whole].permute(2, 0, 1)[None]
 
     def write(self, region: Region, features: Tensor) -> None:
         """Put (1, C, h, w) *features* where *region* is, without its halo."""
@@ -29,10 +34,10 @@ class FeatureMap:
 
 
 class Slab:
-    """Memory for one full-resolution feature map, or for smaller ones side by side."""
+    """Memory, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
 
-    def __init__(self, size: int, device: torch.device) -> None:
-        self._memory = torch.empty(size, device=device)
+    def __init__(self, size: int, device: torch.device, is_in_file: bool = False) -> None:
+        self._memory = _mapped_file(size) if is_in_file else torch.empty(size, device=device)
 
     def feature_map(self, height: int, width: int, channels: int, offset: int = 0) -> FeatureMap:
         """The part of the slab from *offset* (in values) on, as a feature map; what was there is overwritten."""
@@ -47,3 +52,24 @@ class Slab:
     def _take(self, offset: int, *shape: int) -> Tensor:
         size = torch.Size(shape).numel()
         return self._memory[offset : offset + size].view(shape)
+
+
+def _mapped_file(size: int) -> Tensor:
+    """*size* float32 values in a temporary file that vanishes with its last user.
+
+    The space is allocated before it is mapped: a full disk is an error here, not a dead process later.
+    """
+    with tempfile.NamedTemporaryFile(prefix="napari-mst-", delete=False) as file:
+        path = Path(file.name)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, 4 * size)
+            values = torch.from_file(file.name, shared=True, size=size, dtype=torch.float32)
+        except BaseException:
+            path.unlink()
+            raise
+    try:
+        path.unlink()
+    except PermissionError:  # Windows keeps a mapped file
+        atexit.register(path.unlink, missing_ok=True)
+    return values

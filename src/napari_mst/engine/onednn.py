@@ -35,14 +35,14 @@ class OneDnnBlock:
         self._mixing = _pointwise(mixing[0] + torch.eye(self._channels))
         self._bias = attention.proj.bias
         self._value = _pointwise(attention.to_v.weight)
-        self._pos = attention.pos[0].weight, attention.pos[2].weight
+        self._pos = [parameter.detach() for parameter in attention.pos.parameters()]
         self._expand = _pointwise(_whole_vectors(expand * norm.weight))
         self._expand_bias = _whole_vectors((expand @ norm.bias.double())[:, None])[:, 0].float()
         self._hidden_filters = _whole_vectors(feed_forward.depthwise.weight)
         self._reduce = _pointwise(_whole_vectors(feed_forward.reduce.weight[:, :, 0, 0].T).T)
 
     def __call__(self, window: Tensor, halo: Sides) -> Tensor:
-        """The block on the inside of *window*, (1, C, h, w) channels-last, which has *halo* around it: HALO, or less where the image ends."""
+        """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
         missing = tuple(HALO - side for side in halo)
         top, bottom, left, right = missing
         x = F.pad(window, (left, right, top, bottom)).contiguous(memory_format=torch.channels_last)

@@ -17,7 +17,7 @@ Sides = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """The pixels [start, stop) of one axis of *length* pixels, and *halo* more on both sides as far as there are any."""
+    """The pixels [start, stop) of an axis of *length*, and *halo* more on both sides as far as there are any."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class Span:
         return min(self.stop + self.halo, self.length)
 
     @property
-    def slice(self) -> slice:
+    def whole(self) -> slice:
         """All pixels, halo included."""
         return slice(self.first, self.last)
 
@@ -80,7 +80,7 @@ class Region:
         return features[..., self.rows.inside, self.columns.inside]
 
     def convolve(self, convolution: nn.Conv2d, features: Tensor) -> Tensor:
-        """A 3x3 convolution, or a 4x4 of stride 2, on the features of this region: those of the region `grown(-1)`."""
+        """A 3x3 convolution, or a 4x4 of stride 2, of the features of this region: those of `grown(-1)`."""
         inner = self.grown(-1).missing
         top, bottom, left, right = (outer - less for outer, less in zip(self.missing, inner, strict=True))
         if top or bottom or left or right:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab
+from napari_mst.engine.plan import MAPS, Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import window_function
 from napari_mst.engine.workers import Workers
@@ -41,11 +42,13 @@ def run(
     height: int,
     width: int,
     device: torch.device,
+    plan: Plan | None = None,
     progress: Callable[[float], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> NDArray[np.float32]:
     """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W) float32.
 
+    The *plan* says where the feature maps live (in the device's memory, if there is none); it changes no number.
     *progress* is called with the share done (0-1) at least once for every block, from the calling thread;
     *is_cancelled* is asked as often.
 
@@ -56,7 +59,7 @@ def run(
     """
     passes = 5 * len(network.stages) + 1
     with torch.inference_mode(), Workers(device, passes, progress, is_cancelled) as workers:
-        return _Run(network, rows, height, width, device, workers).bands().cpu().numpy()
+        return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
 class _Run:
@@ -68,15 +71,22 @@ class _Run:
     """
 
     def __init__(
-        self, network: MSTPlusPlus, rows: RowSource, height: int, width: int, device: torch.device, workers: Workers
+        self,
+        network: MSTPlusPlus,
+        rows: RowSource,
+        height: int,
+        width: int,
+        device: torch.device,
+        workers: Workers,
+        plan: Plan | None,
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
         self._photo = _PaddedPhoto(rows, height, width, device)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
-        self._stage_slabs = [Slab(size, device) for _ in range(2)]
-        self._shape_slabs = [Slab(size, device) for _ in range(2)]
+        slabs = [Slab(size, device, is_in_file=plan is not None and plan.is_in_file) for _ in range(MAPS)]
+        self._stage_slabs, self._shape_slabs = slabs[:2], slabs[2:]
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -110,7 +120,13 @@ class _Run:
         return self._decode(stage, 1, mixing, half, skip, full)
 
     def _encode(
-        self, stage: SpectralTransformer, level: int, mixing: Tensor, source: FeatureMap, skip: FeatureMap, lower: FeatureMap
+        self,
+        stage: SpectralTransformer,
+        level: int,
+        mixing: Tensor,
+        source: FeatureMap,
+        skip: FeatureMap,
+        lower: FeatureMap,
     ) -> Tensor:
         """A block, kept as skip, and the convolution that halves it; returns the next block's mixing matrix."""
         window = window_function(stage.encoder[level], mixing)
@@ -125,7 +141,13 @@ class _Run:
         return self._pass(compute, source, following)
 
     def _decode(
-        self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap, target: FeatureMap
+        self,
+        stage: SpectralTransformer,
+        level: int,
+        mixing: Tensor,
+        lower: FeatureMap,
+        skip: FeatureMap,
+        target: FeatureMap,
     ) -> Tensor:
         """The block of the level below, doubled and fused with the skip; returns the next block's mixing matrix."""
         window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
@@ -169,7 +191,7 @@ class _Run:
                 values = near.convolve(network.conv_out, features).add_(near.crop(shallow))
             else:
                 values = near.convolve(network.conv_out, features.add_(shallow))
-            target = result[:, region.rows.slice, region.columns.slice]
+            target = result[:, region.rows.whole, region.columns.whole]
             target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
 
         for _ in self._workers.each(compute, self._tiles(*self._size)):
@@ -192,7 +214,9 @@ class _Run:
         near = region.grown(1)
         return near.convolve(self._network.conv_in, self._photo.read(near))
 
-    def _pass(self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock) -> Tensor:
+    def _pass(
+        self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock
+    ) -> Tensor:
         """*compute* on every region of *source*; the sum of the Gram matrices it returns -> the next mixing matrix."""
         grams = self._workers.each(compute, self._tiles(*source.size))
         total = next(grams)
@@ -225,13 +249,13 @@ class _PaddedPhoto:
 
     def read(self, region: Region) -> Tensor:
         """(1, in_bands, h, w) of *region*, halo included."""
-        index = self._row_of[region.rows.slice]
+        index = self._row_of[region.rows.whole]
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
-        return rows[None, :, :, self._column_of[region.columns.slice]].to(self._device)
+        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device)
 
 
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:
-    """Write *features* to *region* of *target*; returns what they add to the Gram matrix of *block*, which reads them."""
+    """Write *features* to *region* of *target*; returns their Gram matrix for the *block* that will read them."""
     target.write(region, features)
     return block.gram(features)

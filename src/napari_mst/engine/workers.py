@@ -32,8 +32,7 @@ class Workers:
         is_cancelled: Callable[[], bool] | None,
     ) -> None:
         self._passes, self._passes_done = passes, 0
-        self._progress = progress or (lambda share: None)
-        self._is_cancelled = is_cancelled or (lambda: False)
+        self._progress, self._is_cancelled = progress, is_cancelled
         self._threads = torch.get_num_threads() if device.type == "cpu" else 1
         self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _use_one_thread) if self._threads > 1 else None
 
@@ -51,7 +50,8 @@ class Workers:
         """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each."""
         todo = list(regions)
         for done, result in enumerate(self._results(compute, todo), start=1):
-            self._progress((self._passes_done + done / len(todo)) / self._passes)
+            if self._progress is not None:
+                self._progress((self._passes_done + done / len(todo)) / self._passes)
             yield result
         self._passes_done += 1
 
@@ -72,7 +72,7 @@ class Workers:
             yield running.popleft().result()
 
     def _raise_if_cancelled(self) -> None:
-        if self._is_cancelled():
+        if self._is_cancelled is not None and self._is_cancelled():
             raise Cancelled("The reconstruction was cancelled.")
 
 

@@ -1,0 +1,88 @@
+"""How much memory a run needs, and where its feature maps go: stated before it starts.
+
+A run keeps four full-resolution feature maps (its result takes the place of one) and a working set for each thread.
+Where four maps do not fit into the memory budget of a CPU they live in a temporary file, of which the system keeps in
+memory what there is room for: slower, and the same numbers.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+
+import psutil
+import torch
+
+from napari_mst.errors import OutOfMemory
+from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
+
+MAPS = 4
+"""Full-resolution feature maps that a run keeps."""
+
+MARGIN = 0.8
+"""Share of the free memory that is used without being asked."""
+
+_FLOAT = 4
+_THREAD_BYTES = 24 << 20
+_GPU_BYTES_PER_PIXEL = 3 * 4 * 4 * _FLOAT  # three hidden layers of 4 C channels of a region, a channel
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the feature maps of one run live, and the bytes that it takes there and besides."""
+
+    is_in_file: bool
+    memory: int
+    disk: int = 0
+
+    def __str__(self) -> str:
+        """One sentence for a person."""
+        if self.is_in_file:
+            return (
+                f"needs {_gigabytes(self.disk)} of disk and {_gigabytes(self.memory)} of memory: slower, same numbers"
+            )
+        return f"needs {_gigabytes(self.memory)} of memory"
+
+
+def make_plan(
+    parameters: Hyperparameters, height: int, width: int, device: torch.device, budget: int | None = None
+) -> Plan:
+    """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
+
+    Raises
+    ------
+    OutOfMemory
+        If it fits neither into memory nor onto the disk; the message gives the bytes needed and free.
+    """
+    budget = int(free_memory(device) * MARGIN) if budget is None else budget
+    padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
+    maps = MAPS * padded * parameters.width * _FLOAT
+    working = _working_set(parameters, width, padded, device)
+    if maps + working <= budget:
+        return Plan(is_in_file=False, memory=maps + working)
+    free_disk = shutil.disk_usage(tempfile.gettempdir()).free
+    if device.type != "cpu" or working > budget or maps > free_disk * MARGIN:
+        raise OutOfMemory(
+            f"Expected {_gigabytes(maps + working)} of free memory for {height} x {width} pixels on {device}, "
+            f"got {_gigabytes(budget)} (and {_gigabytes(free_disk)} of disk). Take the CPU or a smaller image."
+        )
+    return Plan(is_in_file=True, memory=working, disk=maps)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of memory that are free on *device*."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    return int(psutil.virtual_memory().available)
+
+
+def _working_set(parameters: Hyperparameters, width: int, pixels: int, device: torch.device) -> int:
+    if device.type != "cpu":
+        return min(pixels, 1 << 20) * parameters.width * _GPU_BYTES_PER_PIXEL
+    rows_of_photo = 4 * 80 * width * parameters.in_bands * _FLOAT
+    return torch.get_num_threads() * _THREAD_BYTES + rows_of_photo
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
