@@ -1,0 +1,158 @@
+"""Cube files: one row of `FORMATS` a format, `read_cube` and `write_cube` over all of them.
+
+What a reader had to assume or ignore it says in `cube.metadata["warnings"]`, a tuple of sentences for a person to read;
+the key is absent if there was nothing, and writers leave it out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
+from napari_mst.formats import commit, envi, tiff
+from napari_mst.formats.samples import Progress
+from napari_mst.formats.text import shown
+
+__all__ = ["FORMATS", "Format", "check_target", "find_format", "read_cube", "write_cube"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of cube file. Its functions import what they need when they are called.
+
+    Attributes
+    ----------
+    name, title
+        For the command line and for a person.
+    suffixes
+        Lower case, with the dot: what may be written; the first is the default.
+    more_suffixes
+        What may be read besides.
+    is_mine
+        Whether a file is of this kind, by its contents.
+    read, write
+        `read(path, **options)` and `write(path, cube, overwrite=..., progress=..., **options)`.
+    targets
+        The files that saving to a path writes; the last is the one to open.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    more_suffixes: tuple[str, ...]
+    is_mine: Callable[[Path], bool]
+    read: Callable[..., SpectralCube]
+    write: Callable[..., Path]
+    targets: Callable[[Path], tuple[Path, ...]]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="tiff",
+        title="TIFF",
+        suffixes=(".tif", ".tiff"),
+        more_suffixes=(),
+        is_mine=tiff.is_tiff,
+        read=tiff.read_tiff,
+        write=tiff.write_tiff,
+        targets=tiff.targets,
+    ),
+    Format(
+        name="envi",
+        title="ENVI raster",
+        suffixes=(".hdr", ".img"),
+        more_suffixes=envi.DATA_SUFFIXES,
+        is_mine=envi.is_envi,
+        read=envi.read_envi,
+        write=envi.write_envi,
+        targets=envi.targets,
+    ),
+)
+"""In the order of asking: ENVI data have no mark of their own, only a header beside them, so they come last."""
+
+
+def find_format(path: str | PathLike[str]) -> Format | None:
+    """The format of the file at *path* by its contents, or None if it is none of ours or cannot be read."""
+    path = Path(path)
+    try:
+        return next((form for form in FORMATS if path.is_file() and form.is_mine(path)), None)
+    except OSError:
+        return None
+
+
+def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
+    """The spectral cube in the file at *path*; *options* are those of its format's reader.
+
+    Raises
+    ------
+    CubeFileError
+        If there is no such file, or it is damaged or not a cube.
+    OutOfMemory
+        If it does not fit into memory.
+    """
+    path = Path(path)
+    form = find_format(path) or _by_suffix(path, reading=True)
+    if form is None:
+        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
+        raise CubeFileError(f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file.")
+    try:
+        return form.read(path, **options)
+    except CubeFileError:
+        raise
+    except OSError as error:
+        reason = shown(error.strerror or error, 80)
+        raise CubeFileError(f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file.") from error
+    except CubeError as error:
+        raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
+    except MemoryError as error:
+        raise OutOfMemory(f"Expected memory for {shown(path.name)}, got too little. Close other programs.") from error
+
+
+def write_cube(
+    path: str | PathLike[str],
+    cube: SpectralCube,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Path:
+    """Save *cube* in the format of the suffix of *path*, crash-safe, and return the file to open.
+
+    Raises
+    ------
+    SaveError
+        If the suffix is unknown, the target exists (without *overwrite*), the disk is full, or the numbers cannot be
+        stored without loss. What was there before is intact.
+    """
+    path = Path(path)
+    return _writer(path).write(path, cube, overwrite=overwrite, progress=progress, **options)
+
+
+def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Refuse now what `write_cube` would refuse after a long computation; returns the file to open.
+
+    Raises
+    ------
+    SaveError
+        If the suffix is unknown, the target exists (without *overwrite*), or nothing can be written there.
+    """
+    path = Path(path)
+    targets = _writer(path).targets(path)
+    commit.check_targets(targets, overwrite=overwrite)
+    return targets[-1]
+
+
+def _by_suffix(path: Path, *, reading: bool) -> Format | None:
+    suffix = path.suffix.lower()
+    return next((f for f in FORMATS if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None)
+
+
+def _writer(path: Path) -> Format:
+    form = _by_suffix(path, reading=False)
+    if form is None:
+        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
+        raise SaveError(f"Expected a file name ending in {kinds}, got {shown(path.name)!r}. Add one of them.")
+    return form

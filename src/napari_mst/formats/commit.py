@@ -1,0 +1,202 @@
+"""Crash-safe saving: under its final name a file is the old one or the new one, whole, whatever happens meanwhile.
+
+New contents go to temporaries beside their targets, reach the disk (fsync) and are then moved into place by atomic
+renames, under a lock file. For a pair (data, header) the header is the commit record: the old header leaves first and
+the new one arrives last, so no header ever describes other data. A save that was killed between two renames is
+finished by the next save or read (`recover`); an old file that is still mapped by an open layer keeps its contents.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from napari_mst.errors import SaveError
+from napari_mst.formats.text import shown
+
+LOCK_SECONDS = 30.0
+"""How long a save waits for another run that saves to the same name."""
+
+
+def check_targets(targets: Sequence[Path], *, overwrite: bool = False) -> None:
+    """Refuse, before any work is done, what could never be saved; nothing stays on disk.
+
+    Raises
+    ------
+    SaveError
+        If a target exists (without *overwrite*) or is a folder, its folder is missing or read-only, or its name is
+        invalid or too long.
+    """
+    with _explained(targets[-1]):
+        for target in targets:
+            _check_name(target, overwrite)
+            probe = _beside(target, "try")
+            probe.open("wb").close()
+            probe.unlink(missing_ok=True)
+
+
+@contextmanager
+def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[list[Path]]:
+    """Temporary paths, one a target; what is written there becomes the targets, all or none, when the block ends well.
+
+    Parameters
+    ----------
+    targets
+        One file, or several in one folder of which the last is the commit record (a header).
+    needed
+        Bytes that will be written, checked against the free space first.
+
+    Raises
+    ------
+    SaveError
+        As `check_targets`; if the disk is full, another run holds the lock, or anything fails on the way. What was
+        there before is then intact and the temporaries are gone.
+    """
+    with _explained(targets[-1], needed):
+        for target in targets:
+            _check_name(target, overwrite=True)
+    with _explained(targets[-1], needed), _locked(targets[-1]):
+        recover(targets)
+        for target in targets:
+            _check_name(target, overwrite)
+        _check_space(targets[-1], needed)
+        temporaries = [_beside(target, "tmp") for target in targets]
+        try:
+            yield temporaries
+            for temporary in temporaries:
+                _flush(temporary)
+            _commit(temporaries, targets)
+        finally:
+            _discard(reversed(temporaries))
+
+
+def is_interrupted(targets: Sequence[Path]) -> bool:
+    """Whether a killed save left a pair without its record, which `finish` can complete."""
+    return not targets[-1].exists() and any(_beside(targets[-1], kind).exists() for kind in ("old", "tmp"))
+
+
+def finish(targets: Sequence[Path]) -> None:
+    """Complete an interrupted save of a pair, or wait for the run that is at it. Raises `SaveError`."""
+    with _explained(targets[-1]), _locked(targets[-1]):
+        recover(targets)
+
+
+def recover(targets: Sequence[Path]) -> None:
+    """Finish or undo what a killed save left of its renames, and remove the rest of it; call under the lock."""
+    *data, record = targets
+    temporaries = [_beside(target, "tmp") for target in targets]
+    backups = [_beside(target, "old") for target in targets]
+    has_begun = any(path.exists() for path in backups) or not any(path.exists() for path in temporaries[:-1])
+    if data and has_begun and not record.exists():
+        for source, target in zip(temporaries if temporaries[-1].exists() else backups, targets, strict=True):
+            if source.exists():
+                source.replace(target)
+    _discard([*backups, *reversed(temporaries)])
+
+
+def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Move the temporaries into place; undone, in reverse, if a step fails."""
+    backups = [_beside(target, "old") for target in targets] if len(targets) > 1 else []
+    leaving = [(t, b) for t, b in zip(targets, backups, strict=False) if t.exists()]
+    moves = [*reversed(leaving), *zip(temporaries, targets, strict=True)]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, destination in moves:
+            source.replace(destination)
+            done.append((source, destination))
+    except BaseException:
+        for source, destination in reversed(done):
+            destination.replace(source)
+        raise
+    with suppress(OSError):
+        _flush_folder(targets[-1].parent)
+    _discard(backups)
+
+
+def _beside(target: Path, kind: str) -> Path:
+    return target.with_name(f".{target.name}.{kind}")
+
+
+def _check_name(target: Path, overwrite: bool) -> None:
+    if "\0" in str(target) or not target.name:
+        raise SaveError(f"Expected a file name to save to, got {shown(target)!r}. Choose another name.")
+    if not target.parent.is_dir():
+        raise SaveError(f"Expected an existing folder, got {shown(target.parent)}. Create it or choose another.")
+    if target.is_dir():
+        raise SaveError(f"Expected a file name to save to, got the folder {shown(target)}. Choose another name.")
+    if not overwrite and os.path.lexists(target):
+        raise SaveError(
+            f"Expected a new file, got {shown(target.name)} which exists. Choose another name or allow overwriting."
+        )
+
+
+def _check_space(target: Path, needed: int) -> None:
+    free = _free(target)
+    if free < needed + needed // 20:
+        raise SaveError(
+            f"Expected {needed} bytes of free space for {shown(target.name)}, got {free} free. "
+            "Make room or save elsewhere; nothing was changed."
+        )
+
+
+@contextmanager
+def _explained(target: Path, needed: int = 0) -> Iterator[None]:
+    """Any `OSError` as a `SaveError` that says what was needed and free."""
+    try:
+        yield
+    except SaveError:
+        raise
+    except OSError as error:
+        room = f" ({needed} bytes needed, {_free(target)} bytes free)" if needed else ""
+        raise SaveError(
+            f"Expected to save {shown(target.name)}{room}, got: {shown(error.strerror or error, 80)}. "
+            "Check the folder, or close what uses the file; what was there is intact."
+        ) from error
+
+
+def _free(target: Path) -> int:
+    return shutil.disk_usage(target.parent).free
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    """Hold the lock file of *target*; its last act is to remove the file (filelock >= 3.25 detects a removed one)."""
+    from filelock import FileLock, Timeout
+
+    path = _beside(target, "lock")
+    try:
+        lock = FileLock(path, timeout=LOCK_SECONDS).acquire()
+    except Timeout:
+        raise SaveError(
+            f"Expected to be alone, got another run that is saving {shown(target.name)}. Wait for it, then try again."
+        ) from None
+    with lock:
+        try:
+            yield
+        finally:
+            _discard([path])
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the renames durable; Windows has no such call and needs none."""
+    if os.name != "nt":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _discard(paths: Sequence[Path] | Iterator[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,79 @@
+"""The numbers of a cube on their way to a file: which type stores them without loss, and in which blocks.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import CubeFileError, SaveError
+
+Progress = Callable[[float], None]
+BLOCK_BYTES = 4 * 2**20
+LAZY_BYTES = 256 * 2**20
+"""A file up to this size is read into memory and its checksum verified; a larger one is memory-mapped."""
+DECODED_BYTES = 4 * 2**30
+"""The most that decompression or scaling may put into memory."""
+
+
+def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dtype[Any]:
+    """The little-endian type among *allowed* (smallest first) that holds *data* (B, H, W) without loss.
+
+    Integers stay integers: where no type holds all values of theirs, their actual range decides.
+
+    Raises
+    ------
+    SaveError
+        If there is none, or *data* is masked, complex, or not numbers.
+    """
+    types = [np.dtype(name).newbyteorder("<") for name in allowed]
+    dtype = data.dtype.newbyteorder("<")
+    if isinstance(data, np.ma.MaskedArray) or dtype.kind not in "biuf":
+        raise SaveError(f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. Convert them first.")
+    fitting = [t for t in types if (t.kind == "f") == (dtype.kind == "f") and np.can_cast(dtype, t, "safe")]
+    if dtype in types or fitting:
+        return dtype if dtype in types else fitting[0]
+    if dtype.kind in "iu":
+        low, high = int(data.min()), int(data.max())
+        fitting = [t for t in types if t.kind in "iu" and np.iinfo(t).min <= low and high <= np.iinfo(t).max]
+    if not fitting:
+        names = ", ".join(allowed)
+        raise SaveError(f"Expected numbers that {kind} can hold ({names}), got {data.dtype}. Convert them first.")
+    return fitting[0]
+
+
+def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
+    """How many rows of *width* numbers go into one block."""
+    return max(1, BLOCK_BYTES // (width * dtype.itemsize))
+
+
+def blocks(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None = None) -> Iterator[NDArray[Any]]:
+    """The (B, H, W) cube as C-contiguous (rows, W) blocks of *dtype*, band by band; *progress* is told 0 to 1."""
+    bands, height, width = data.shape
+    rows = rows_per_block(width, dtype)
+    for band in range(bands):
+        for start in range(0, height, rows):
+            yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
+        if progress is not None:
+            progress((band + 1) / bands)
+
+
+def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
+    """CRC-32 (ISO 3309) of the cube's samples as *dtype* in (B, H, W) order: eight hexadecimal digits."""
+    crc = 0
+    for block in blocks(data, dtype):
+        crc = zlib.crc32(block.data, crc)
+    return f"{crc:08x}"
+
+
+def magnitude(data: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
+    """*data*, or the magnitude of complex numbers with a warning. Raises `CubeFileError` if that is too much."""
+    if data.dtype.kind != "c":
+        return data, []
+    if data.nbytes // 2 > DECODED_BYTES:
+        raise CubeFileError(f"Expected at most {2 * DECODED_BYTES} bytes of complex numbers, got {data.nbytes}.")
+    return np.abs(data, order="C"), ["The numbers are complex; their magnitude is shown."]

@@ -1,0 +1,32 @@
+"""Text in files and messages: percent-encoding (RFC 3986) that survives in any header, and sentences cut to fit."""
+
+import string
+from urllib.parse import quote, unquote
+
+from napari_mst.errors import CubeFileError
+
+_PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
+
+
+def shown(text: object, limit: int = 60) -> str:
+    """*text* on one line of at most *limit* characters, for a message."""
+    line = "".join(character if character.isprintable() else "?" for character in str(text))
+    return line if len(line) <= limit else f"{line[: limit - 12]}...{line[-9:]}"
+
+
+def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
+    """What to raise about the file *name*."""
+    return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")
+
+
+def percent_encode(text: str, reserved: str = "") -> str:
+    """*text* as printable ASCII without braces, line breaks, outer spaces or the *reserved* characters."""
+    encoded = quote(text, safe="".join(set(_PLAIN) - set(reserved)), errors="replace")
+    if encoded.startswith(" "):
+        encoded = "%20" + encoded[1:]
+    return encoded[:-1] + "%20" if encoded.endswith(" ") else encoded
+
+
+def percent_decode(text: str) -> str:
+    """The inverse of `percent_encode`."""
+    return unquote(text)

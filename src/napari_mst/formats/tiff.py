@@ -1,0 +1,277 @@
+"""TIFF stacks of bands: written for GDAL and QGIS (default), for Fiji or as OME-TIFF; read from these and others.
+
+The default is one planar image of B samples a pixel with the axes CYX: GDAL, napari, tifffile and imageio read it with
+its wavelengths; ImageJ reads only its own flavour. Letters: B bands, H rows, W columns.
+"""
+
+import json
+import logging
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeFileError, NapariMstError, SaveError
+from napari_mst.formats import commit, tiff_metadata
+from napari_mst.formats.samples import (
+    DECODED_BYTES,
+    LAZY_BYTES,
+    Progress,
+    blocks,
+    checksum,
+    magnitude,
+    rows_per_block,
+    stored_type,
+)
+from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.wavelengths import spectral_axis
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile, TiffPageSeries
+
+Flavour = Literal["gdal", "imagej", "ome"]
+_STORED = {
+    "gdal": ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"),
+    "imagej": ("u1", "u2", "i2", "f4"),
+    "ome": ("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"),
+}
+_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_CLASSIC_BYTES = 2**32 - 2**25
+"""The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
+_COMPRESSION_RATIO = 1500
+_SMALL_BYTES = 64 * 2**20
+_DAMAGE = ("invalid page offset", "invalid value offset", "corrupted")
+
+
+def is_tiff(path: Path) -> bool:
+    """Whether *path* begins as a TIFF or BigTIFF."""
+    with path.open("rb") as file:
+        return file.read(4) in _MAGIC
+
+
+def targets(path: Path) -> tuple[Path]:
+    """The one file that saving to *path* writes."""
+    return (path,)
+
+
+def write_tiff(
+    path: Path,
+    cube: SpectralCube,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    flavour: Flavour = "gdal",
+    compress: bool = False,
+) -> Path:
+    """Save *cube*; *compress* without loss (deflate). Types that the flavour has not are widened without loss.
+
+    Raises
+    ------
+    SaveError
+        If the flavour cannot hold the numbers or the size, or as `commit.saving`.
+    """
+    import tifffile
+
+    if flavour not in _STORED:
+        raise SaveError(f"Expected flavour {', '.join(_STORED)}, got {shown(flavour)!r}. Choose one of them.")
+    dtype = stored_type(cube.data, _STORED[flavour], f"a TIFF ({flavour})")
+    needed = cube.data.size * dtype.itemsize
+    is_big = needed > _CLASSIC_BYTES
+    if flavour == "imagej" and (is_big or cube.shape[2] == 1):
+        raise SaveError(f"Expected 2 columns or more and under 4 GB for ImageJ, got {cube.shape}. Use flavour='ome'.")
+    with commit.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
+        tifffile.imwrite(
+            temporary,
+            _encoded(cube.data, dtype, progress, compress),
+            shape=cube.shape,
+            dtype=dtype,
+            byteorder="<",
+            bigtiff=is_big,
+            photometric="minisblack",
+            rowsperstrip=min(rows_per_block(cube.shape[2], dtype), cube.shape[1]) if compress else None,
+            compression="zlib" if compress else None,
+            **_arguments(cube, flavour, dtype),
+        )
+    return path
+
+
+def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None = None) -> SpectralCube:
+    """The cube in the first image of the TIFF at *path*: planar or interleaved bands, or pages.
+
+    Parameters
+    ----------
+    band_axis
+        0 or -1: which axis holds the bands, where neither metadata nor sizes tell.
+    verify
+        Compare the numbers with the checksum that we saved; by default unless the file is memory-mapped.
+
+    Returns
+    -------
+    What was assumed or ignored on the way is in `metadata["warnings"]`.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, incomplete, not a cube, or needs a codec that is not installed.
+    """
+    with _opened(path) as tif:
+        description = tiff_metadata.describe(tif)
+        series = tif.series[0]
+        _check_size(path, series)
+        _check_planes(tif, series, description)
+        is_mapped = series.dataoffset is not None and series.nbytes > LAZY_BYTES
+        stored = _mapped(path, series, tif.byteorder) if is_mapped else series.asarray()
+        warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (len(tif.series) > 1)
+        data = _bands_first(stored, series.axes, description, band_axis, path)
+    if verify or (verify is None and not is_mapped):
+        _verify(path, data, description)
+    data, doubts = magnitude(data)
+    names, count = description.names, len(data)
+    wavelengths, unit, more = spectral_axis(description.wavelengths, description.unit, names, count)
+    fields = dict(description.fields)
+    if names and len(names) == count:
+        fields["band names"] = tuple(names)
+    if told := (*warnings, *doubts, *more):
+        fields["warnings"] = told
+    return SpectralCube(data, wavelengths, unit, description.quantity, description.provenance, fields)
+
+
+def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None, compress: bool) -> Iterator[Any]:
+    stored = blocks(data, dtype, progress)
+    return (zlib.compress(block.data) for block in stored) if compress else stored
+
+
+def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The keywords of `tifffile.imwrite` that make the flavour."""
+    record = tiff_metadata.record(cube)
+    tags = [_text_tag(tiff_metadata.SEAL, tiff_metadata.seal(cube, dtype, checksum(cube.data, dtype)))]
+    if flavour == "imagej":
+        labels = tiff_metadata.xml_names(cube)
+        metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(record)}
+        return {"imagej": True, "metadata": metadata, "extratags": tags}
+    if flavour == "ome":
+        channels = tiff_metadata.ome_channels(cube)
+        described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(record)}
+        return {"ome": True, "metadata": described, "extratags": tags}
+    tags.append(_text_tag(tiff_metadata.GDAL_METADATA, tiff_metadata.gdal_xml(cube)))
+    if "data ignore value" in cube.metadata:
+        tags.append(_text_tag(tiff_metadata.GDAL_NODATA, str(cube.metadata["data ignore value"]).encode()))
+    planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}
+    return {"metadata": {"axes": "CYX", **record}, "extratags": tags, **planar}
+
+
+def _text_tag(code: int, text: bytes) -> tuple[int, int, int, bytes, bool]:
+    """An ASCII tag (type 2) of the first page."""
+    return code, 2, 0, text, True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["TiffFile"]:
+    """The open file; whatever tifffile raises or logs about damage becomes a `CubeFileError`."""
+    import tifffile
+
+    heard = _Listener()
+    logger = logging.getLogger("tifffile")
+    logger.addFilter(heard)
+    try:
+        with tifffile.TiffFile(path) as tif:
+            yield tif
+            heard.check()
+    except NapariMstError:
+        raise
+    except Exception as error:  # tifffile lets any type escape from a damaged file
+        if "imagecodecs" in str(error):
+            raise mismatch(path.name, "a known codec", "another", "Run: pip install imagecodecs") from error
+        raise mismatch(path.name, "a complete TIFF", shown(error, 80), "Get the file again.") from error
+    finally:
+        logger.removeFilter(heard)
+
+
+class _Listener(logging.Filter):
+    """Keeps what tifffile only logs: pages and tags that lie beyond the end of the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damage = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if any(word in text for word in _DAMAGE):
+            self.damage = self.damage or text
+        return False
+
+    def check(self) -> None:
+        if self.damage:
+            raise ValueError(self.damage)
+
+
+def _check_size(path: Path, series: "TiffPageSeries") -> None:
+    """Refuse, before any allocation, an image that cannot be in the file."""
+    found = path.stat().st_size
+    is_compressed = any(page.compression != 1 for page in series.pages if page is not None)
+    most = min(DECODED_BYTES, max(_SMALL_BYTES, found * _COMPRESSION_RATIO)) if is_compressed else found
+    if series.nbytes > most:
+        advice = "The file is incomplete, or not what it says."
+        raise mismatch(path.name, f"at most {most} bytes of numbers", f"{series.nbytes} declared", advice)
+
+
+def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: tiff_metadata.Description) -> None:
+    """Refuse a stack that lost pages, and a colour photo."""
+    declared = int(np.prod(description.shape)) if description.shape else 0
+    images = int((tif.imagej_metadata or {}).get("images", 1))
+    page = tif.pages.first
+    if (declared and declared != series.size) or images * page.size > series.size:
+        bands = description.shape[0] if description.shape else images
+        raise mismatch(tif.filename, f"{bands} planes", str(series.size // page.size), "Get the file again.")
+    is_colour = page.photometric in (3, 5, 6) or (page.photometric == 2 and page.samplesperpixel in (3, 4))
+    if is_colour and not description.shape and not description.wavelengths:
+        raise mismatch(tif.filename, "a spectral cube", "a colour photo", "Open it as a photo instead.")
+
+
+def _mapped(path: Path, series: "TiffPageSeries", byteorder: str) -> NDArray[Any]:
+    order: Literal["<", ">"] = ">" if byteorder == ">" else "<"
+    return np.memmap(path, series.dtype.newbyteorder(order), "r", series.dataoffset or 0, shape=series.shape)
+
+
+def _bands_first(
+    stored: NDArray[Any], axes: str, description: tiff_metadata.Description, band_axis: int | None, path: Path
+) -> NDArray[Any]:
+    """*stored* as (B, H, W); in native byte order and contiguous unless it is a memory map."""
+    if description.shape:
+        cube = stored.reshape(description.shape)
+    else:
+        letters = [
+            (letter, size) for letter, size in zip(axes, stored.shape, strict=True) if letter in "YX" or size > 1
+        ]
+        cube = stored.reshape([size for _, size in letters] if len(letters) > 1 else stored.shape)
+        cube = cube[np.newaxis] if cube.ndim == 2 else cube
+        if cube.ndim != 3:
+            raise mismatch(path.name, "one stack of bands", f"axes {axes}", "Save one stack in a file of its own.")
+        axis = _band_axis("".join(letter for letter, _ in letters), cube.shape, len(description.wavelengths), band_axis)
+        cube = np.moveaxis(cube, axis, 0)
+    return cube if isinstance(stored, np.memmap) else np.ascontiguousarray(cube, cube.dtype.newbyteorder("="))
+
+
+def _band_axis(axes: str, shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:
+    """0 or -1: as asked for, as the axes say, as there are wavelengths, or the one shorter than both others."""
+    if wanted in (0, -1):
+        return int(wanted)
+    if len(axes) < 3 or "Q" not in axes:
+        return -1 if axes.endswith("S") and len(axes) == 3 else 0
+    by_count = (shape[0] == wavelengths, shape[2] == wavelengths)
+    by_size = (shape[0] < min(shape[1:]), shape[2] < min(shape[:2]))
+    for is_first, is_last in (by_count, by_size):
+        if is_first != is_last:
+            return 0 if is_first else -1
+    raise CubeFileError(f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or band_axis=-1.")
+
+
+def _verify(path: Path, data: NDArray[Any], description: tiff_metadata.Description) -> None:
+    if description.crc32 and description.crc32 != (found := checksum(data, data.dtype.newbyteorder("<"))):
+        advice = "The file was damaged or changed since it was saved."
+        raise mismatch(path.name, f"numbers with checksum {shown(description.crc32, 8)}", found, advice)

@@ -1,0 +1,305 @@
+"""Saving survives whatever interrupts it: injected faults at every step, kill -9, full disks, rivals."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.formats import check_target, commit, envi, read_cube, write_cube
+
+SUFFIXES = (".hdr", ".tif")
+
+
+def cube_of(value: float, columns: int = 7) -> SpectralCube:
+    return SpectralCube(np.full((3, 5, columns), value, np.float32), np.array([400.0, 500.0, 600.0]))
+
+
+def values(path: Path) -> set[float]:
+    return set(np.unique(read_cube(path).data).tolist())
+
+
+def names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()}
+
+
+class Killed(BaseException):
+    """Nothing of the process runs after it."""
+
+
+class Switch:
+    """Lets *steps* calls that change the disk pass, and then *fails* on one (and, when dead, on every later one)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int, fault: BaseException, *, is_dead: bool) -> None:
+        self.left, self.fault, self.is_dead = steps, fault, is_dead
+        for owner, name in ((os, "replace"), (os, "fsync"), (Path, "unlink"), (Path, "write_bytes")):
+            monkeypatch.setattr(owner, name, self.guarded(getattr(owner, name)))
+
+    def guarded(self, call: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **kwargs: object) -> object:
+            self.left -= 1
+            if self.left == -1 or (self.is_dead and self.left < 0):
+                raise self.fault
+            return call(*args, **kwargs)
+
+        return step
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, is_new: bool
+) -> None:
+    seen, steps = set(), 0
+    is_over = False
+    while not is_over:
+        path = tmp_path / f"{steps}" / f"cube{suffix}"
+        path.parent.mkdir()
+        if not is_new:
+            write_cube(path, cube_of(1, columns=9))
+        with monkeypatch.context() as patch:
+            switch = Switch(patch, steps, Killed(), is_dead=True)
+            with suppress(Killed):
+                write_cube(path, cube_of(2), overwrite=True)
+            is_over = switch.left >= 0
+        try:
+            found = values(path)
+        except CubeFileError:
+            assert is_new, steps
+            assert not any(target.exists() for target in envi.targets(path))
+            found = set()
+        assert found in ([{1.0}, {2.0}] if not is_new else [set(), {2.0}]), steps
+        seen |= found
+        write_cube(path, cube_of(3), overwrite=True)
+        assert values(path) == {3.0}
+        assert names(path.parent) == {target.name for target in envi.targets(path)} if suffix == ".hdr" else {path.name}
+        steps += 1
+    assert seen == ({1.0, 2.0} if not is_new else {2.0})
+    assert steps > 5
+
+
+def test_an_unfinished_temporary_is_never_taken_for_a_file(tmp_path: Path) -> None:
+    for target in envi.targets(tmp_path / "cube.hdr"):
+        target.with_name(f".{target.name}.tmp").write_bytes(b"ENVI")
+    with pytest.raises(CubeFileError, match="got none"):
+        read_cube(tmp_path / "cube.hdr")
+    assert not (tmp_path / "cube.hdr").exists()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_fault_at_any_step_is_a_save_error_and_keeps_the_old_cube(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
+    before = names(tmp_path)
+    faults = 0
+    is_over = False
+    while not is_over:
+        with monkeypatch.context() as patch:
+            switch = Switch(patch, faults, OSError(28, "No space left on device"), is_dead=False)
+            try:
+                write_cube(path, cube_of(2), overwrite=True)
+                expected = 2.0
+            except SaveError:
+                expected = 1.0
+        assert values(path) == {expected}, faults
+        write_cube(path, cube_of(1), overwrite=True)
+        assert names(tmp_path) == before
+        is_over = switch.left >= 0
+        faults += 1
+    assert faults > 5
+
+
+CHILD = """
+import sys
+import numpy as np
+from napari_mst.cube import SpectralCube
+from napari_mst.formats import write_cube
+cubes = [SpectralCube(np.full((31, 40, 50), v, np.float32), np.arange(400.0, 701, 10)) for v in (1, 2)]
+print("ready", flush=True)
+while True:
+    for cube in cubes:
+        write_cube(sys.argv[1], cube, overwrite=True)
+"""
+
+
+def kill_while_saving(path: Path, times: int) -> None:
+    generator = random.Random(2)
+    write_cube(path, cube_of(1))
+    for _ in range(times):
+        with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(generator.uniform(0.01, 0.05))
+            child.kill()
+        assert values(path) in ({1.0}, {2.0})
+
+
+def save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for suffix in SUFFIXES:
+        path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
+        before = {entry: entry.read_bytes() for entry in tmp_path.iterdir()}
+        with monkeypatch.context() as patch:
+            patch.setattr(commit, "_free", lambda _: 12)
+            with pytest.raises(SaveError, match=r"Expected \d+ bytes of free space .* got 12 free"):
+                write_cube(path, cube_of(2), overwrite=True)
+        assert {entry: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+
+
+def save_beyond_the_file_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource", reason="limits of file sizes are a thing of POSIX")
+    del monkeypatch
+    big = SpectralCube(np.zeros((3, 400, 400), np.float32), np.array([400.0, 500.0, 600.0]))
+    for suffix in SUFFIXES:
+        path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
+        before = {entry: entry.read_bytes() for entry in tmp_path.iterdir()}
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, hard))
+        try:
+            with pytest.raises(SaveError, match=r"\d+ bytes needed, \d+ bytes free"):
+                write_cube(path, big, overwrite=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert {entry: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+
+
+def refuse_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    (tmp_path / "folder.hdr").mkdir()
+    (tmp_path / "file").touch()
+    for name in ("none/cube.hdr", "x" * 300 + ".tif", "nul\0.hdr", "folder.hdr", "file/cube.tif"):
+        for refuse in (check_target, lambda path: write_cube(path, cube_of(1))):
+            with pytest.raises(SaveError, match=r"^Expected .*\.$") as caught:
+                refuse(tmp_path / name)
+            assert len(str(caught.value)) < 300
+    assert names(tmp_path) == {"folder.hdr", "file"}
+
+
+def refuse_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def denied(path: Path, mode: str = "r", **kwargs: object) -> object:
+        if "w" in mode:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", denied)
+    with pytest.raises(SaveError, match="Permission denied"):
+        check_target(tmp_path / "cube.hdr")
+
+
+def refuse_an_existing_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    for suffix in SUFFIXES:
+        path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
+        for refuse in (check_target, lambda path: write_cube(path, cube_of(2))):
+            with pytest.raises(SaveError, match="which exists"):
+                refuse(path)
+        assert values(path) == {1.0}
+        assert check_target(path, overwrite=True) == path
+
+
+def save_behind_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_cube(tmp_path / "cube.hdr", cube_of(1))
+    monkeypatch.setattr(envi, "LAZY_BYTES", 0)
+    layer = read_cube(path)
+    assert isinstance(layer.data, np.memmap)
+    write_cube(path, layer, overwrite=True)
+    assert values(path) == {1.0}
+    write_cube(path, cube_of(2, columns=2), overwrite=True)
+    assert set(np.unique(layer.data)) == {1.0}
+    assert values(path) == {2.0}
+
+
+def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    path = write_cube(tmp_path / "cube.hdr", cube_of(0, columns=1))
+    rivals = [
+        threading.Thread(target=lambda v=v: [write_cube(path, cube_of(v, v + 1), overwrite=True) for _ in range(8)])
+        for v in (1, 2, 3)
+    ]
+    for rival in rivals:
+        rival.start()
+    seen = set()
+    while any(rival.is_alive() for rival in rivals):
+        with suppress(CubeFileError):  # "Expected it to stay as it is": rivals at every attempt
+            cube = read_cube(path)
+            assert "warnings" not in cube.metadata
+            assert set(np.unique(cube.data)) == {cube.shape[2] - 1.0}
+            seen.add(cube.shape[2])
+    assert seen
+    assert names(tmp_path) == {"cube.hdr", "cube.img"}
+
+
+def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
+    rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
+    load = envi._load
+
+    def late(*arguments: Any) -> Any:
+        if rivals:
+            write_cube(path, rivals.pop(), overwrite=True)
+        return load(*arguments)
+
+    monkeypatch.setattr(envi, "_load", late)
+    monkeypatch.setattr(envi, "LAZY_BYTES", 0)
+    cube = read_cube(path)
+    assert not rivals
+    assert cube.metadata["description"] == str(float(cube.data[0, 0, 0]))
+
+
+def wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "LOCK_SECONDS", 0.1)
+    path = tmp_path / "cube.hdr"
+    with commit._locked(path), pytest.raises(SaveError, match="another run that is saving"):
+        write_cube(path, cube_of(1))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(save_to_full_disk, id="080-no-room"),
+        pytest.param(save_beyond_the_file_size_limit, id="080-fails-while-writing"),
+        pytest.param(refuse_names, id="081-names"),
+        pytest.param(refuse_a_folder_without_permission, id="081-permission"),
+        pytest.param(refuse_an_existing_target, id="082-exists"),
+        pytest.param(save_behind_an_open_layer, id="083-mapped"),
+        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.hdr", 12), id="084-kill-pair"),
+        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.tif", 6), id="084-kill-file"),
+        pytest.param(save_twice_at_once, id="085-rivals"),
+        pytest.param(save_between_header_and_data, id="085-between"),
+        pytest.param(wait_for_a_rival_only_so_long, id="085-lock"),
+    ],
+)
+def test_bad_input(
+    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_hundred_kills_never_mix(tmp_path: Path, suffix: str) -> None:
+    kill_while_saving(tmp_path / f"cube{suffix}", 100)
+
+
+def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
+    def cancel(fraction: float) -> None:
+        if fraction > 0.5:
+            raise KeyboardInterrupt
+
+    for suffix in SUFFIXES:
+        with pytest.raises(KeyboardInterrupt):
+            write_cube(tmp_path / f"cube{suffix}", cube_of(1), progress=cancel)
+    assert names(tmp_path) == set()

@@ -1,0 +1,271 @@
+"""TIFF stacks against GDAL (rasterio) and tifffile: what they write we read, what we write they read."""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.formats import find_format, read_cube, tiff, write_cube
+from napari_mst.formats.tiff_metadata import SEAL
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
+DATA = np.arange(31 * 50 * 40, dtype=np.float32).reshape(31, 50, 40)
+FLAVOURS = ("gdal", "imagej", "ome")
+FIELDS = {"description": "caf\xe9 <&> {x}\n", "band names": tuple(f"<{i}>\x01" for i in range(31)), "fwhm": (1.5,) * 31}
+CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m", versions={"a": "1"}), metadata=FIELDS)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_every_flavour_survives_and_tifffile_reads_it(tmp_path: Path, flavour: str, compress: bool) -> None:
+    path = write_cube(tmp_path / "a.tif", CUBE, flavour=flavour, compress=compress)
+    cube = read_cube(path)
+    assert np.array_equal(cube.data, DATA)
+    assert cube.data.dtype == np.float32
+    assert np.array_equal(cube.wavelengths, WAVELENGTHS)
+    assert (cube.unit, cube.quantity, cube.provenance) == ("nm", "reflectance", CUBE.provenance)
+    assert cube.metadata == FIELDS
+    with tifffile.TiffFile(path) as judge:
+        assert judge.series[0].axes == "CYX"
+        assert np.array_equal(judge.asarray(), DATA)
+        assert not judge.is_bigtiff
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_gdal_reads_31_bands_with_wavelengths(tmp_path: Path, compress: bool) -> None:
+    cube = SpectralCube(DATA, WAVELENGTHS, metadata={"data ignore value": 7.0})
+    with rasterio.open(write_cube(tmp_path / "a.tif", cube, compress=compress)) as judge:
+        assert np.array_equal(judge.read(), DATA)
+        assert [float(judge.tags(band)["wavelength"]) for band in judge.indexes] == WAVELENGTHS.tolist()
+        assert judge.tags(31, ns="IMAGERY") == {"CENTRAL_WAVELENGTH_UM": "0.700123457"}
+        assert judge.descriptions[0] == "400 nm"
+        assert judge.nodata == 7.0
+
+
+def test_imagej_and_ome_name_the_bands(tmp_path: Path) -> None:
+    cube = SpectralCube(DATA, WAVELENGTHS)
+    with tifffile.TiffFile(write_cube(tmp_path / "i.tif", cube, flavour="imagej")) as judge:
+        assert judge.imagej_metadata is not None
+        assert judge.imagej_metadata["Labels"][0] == "400 nm"
+    with tifffile.TiffFile(write_cube(tmp_path / "o.tif", cube, flavour="ome")) as judge:
+        channel = tifffile.xml2dict(judge.ome_metadata or "")["OME"]["Image"]["Pixels"]["Channel"][30]
+        assert (channel["EmissionWavelength"], channel["EmissionWavelengthUnit"]) == (WAVELENGTHS[30], "nm")
+
+
+@pytest.mark.parametrize("interleave", ["band", "pixel"])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "c8"])
+def test_what_gdal_writes_is_read_exactly(tmp_path: Path, dtype: str, interleave: str) -> None:
+    data = (np.arange(5 * 6 * 7).reshape(5, 6, 7) - 90).astype(dtype)
+    profile = {"count": 5, "height": 6, "width": 7, "dtype": data.dtype, "interleave": interleave, "BIGTIFF": "YES"}
+    with rasterio.open(tmp_path / "a.tif", "w", driver="GTiff", nodata=3, **profile) as judge:
+        judge.write(data)
+        for band in judge.indexes:
+            judge.update_tags(band, wavelength=str(band / 10), wavelength_units="Micrometers")
+    cube = read_cube(tmp_path / "a.tif")
+    assert np.array_equal(cube.data, np.abs(data) if dtype == "c8" else data)
+    assert cube.data.flags.c_contiguous
+    assert cube.wavelengths.tolist() == [100, 200, 300, 400, 500]
+    assert cube.metadata["data ignore value"] == 3
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    data=arrays.arrays(
+        st.sampled_from(["?", "i1", "u1", ">i2", "u2", "i4", ">u4", "i8", "f2", "f4", ">f8"]),
+        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
+    ),
+    order=st.permutations(range(3)),
+    text=st.text(max_size=8),
+    flavour=st.sampled_from(FLAVOURS),
+    compress=st.booleans(),
+)
+def test_any_type_shape_stride_and_text_survives_or_is_refused(
+    data: NDArray[np.generic], order: list[int], text: str, flavour: str, compress: bool
+) -> None:
+    fields = {"description": text, "band names": (text,) * data.shape[order[0]], text: text}
+    cube = SpectralCube(data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata=fields)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            path = write_cube(Path(folder, "a.tif"), cube, flavour=flavour, compress=compress)
+        except SaveError:
+            assert flavour != "gdal"
+            return
+        again = read_cube(path)
+    assert np.array_equal(again.data, cube.data, equal_nan=data.dtype.kind == "f")
+    assert again.metadata.get("description") == text or text == "description"
+
+
+def test_what_gdal_derives_from_our_file_is_read_as_it_is_now(tmp_path: Path) -> None:
+    source = write_cube(tmp_path / "a.tif", CUBE)
+    with rasterio.open(source) as judge:
+        profile = judge.profile | {"count": 2, "photometric": "minisblack"}
+        with rasterio.open(tmp_path / "b.tif", "w", **profile) as derived:
+            derived.write(DATA[3:5] + 1)
+            derived.update_tags(**judge.tags())
+            for band in (1, 2):
+                derived.update_tags(band, **judge.tags(band + 3))
+    cube = read_cube(tmp_path / "b.tif")
+    assert np.array_equal(cube.data, DATA[3:5] + 1)
+    assert cube.wavelengths.tolist() == WAVELENGTHS[3:5].tolist()
+
+
+def test_a_large_file_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiff, "LAZY_BYTES", 0)
+    for flavour in FLAVOURS:
+        cube = read_cube(write_cube(tmp_path / f"{flavour}.tif", CUBE, flavour=flavour))
+        assert isinstance(cube.data, np.memmap)
+        assert np.array_equal(cube.data, DATA)
+    monkeypatch.setattr(tiff, "_CLASSIC_BYTES", 1000)
+    with tifffile.TiffFile(write_cube(tmp_path / "big.tif", CUBE, compress=True)) as judge:
+        assert judge.is_bigtiff
+    with pytest.raises(SaveError, match="under 4 GB for ImageJ"):
+        write_cube(tmp_path / "refused.tif", CUBE, flavour="imagej")
+
+
+def test_damaged_numbers_are_found_by_their_checksum(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.tif", CUBE)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(CubeFileError, match="checksum"):
+        read_cube(path)
+    assert read_cube(path, verify=False).shape == DATA.shape
+
+
+def refuse(path: Path, match: str) -> None:
+    with pytest.raises(CubeFileError, match=match) as caught:
+        read_cube(path)
+    assert len(str(caught.value)) < 300
+
+
+def refuse_truncated(folder: Path) -> None:
+    for flavour in FLAVOURS:
+        for compress in (False, True):
+            whole = write_cube(folder / "a.tif", CUBE, overwrite=True, flavour=flavour, compress=compress).read_bytes()
+            for part in (0.05, 0.5, 0.9, 0.999):
+                path = folder / "cut.tif"
+                path.write_bytes(whole[: int(len(whole) * part)])
+                refuse(path, "cut.tif")
+
+
+def refuse_lost_planes(folder: Path) -> None:
+    tifffile.imwrite(folder / "a.tif", DATA[0], description="ImageJ=1.11a\nimages=31\nchannels=31\n", metadata=None)
+    refuse(folder / "a.tif", "Expected 31 planes in a.tif, got 1")
+
+
+def find_the_band_axis(folder: Path) -> None:
+    path = folder / "a.tif"
+    for data, options in (
+        (DATA, {"photometric": "minisblack"}),
+        (DATA, {"photometric": "minisblack", "planarconfig": "separate"}),
+        (DATA, {"imagej": True}),
+        (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack", "planarconfig": "contig"}),
+        (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack"}),
+        (np.moveaxis(DATA, 0, 2), {"photometric": "rgb"}),
+        (DATA[:, :, :9], {"photometric": "minisblack", "metadata": {"wavelength": WAVELENGTHS.tolist()}}),
+    ):
+        tifffile.imwrite(path, data, **options)
+        bands = DATA[:, :, :9] if data.shape[2] == 9 else DATA
+        assert np.array_equal(read_cube(path).data, bands)
+    tifffile.imwrite(path, DATA[:, :31, :31])
+    refuse(path, "Say which: band_axis=0 or band_axis=-1")
+    assert np.array_equal(read_cube(path, band_axis=-1).data, np.moveaxis(DATA[:, :31, :31], 2, 0))
+    tifffile.imwrite(path, np.zeros((2, 3, 4, 5), "u1"), photometric="minisblack", metadata={"axes": "TZYX"})
+    refuse(path, "one stack of bands")
+
+
+def accept_few_bands(folder: Path) -> None:
+    for bands in (1, 3, 4):
+        for flavour in FLAVOURS:
+            cube = SpectralCube((DATA[:bands] % 256).astype("u1"), WAVELENGTHS[:bands])
+            again = read_cube(write_cube(folder / "a.tif", cube, overwrite=True, flavour=flavour))
+            assert np.array_equal(again.data, cube.data)
+            assert "warnings" not in again.metadata
+        tifffile.imwrite(folder / "b.tif", cube.data, photometric="minisblack", planarconfig=None)
+        assert read_cube(folder / "b.tif").shape == cube.shape
+
+
+def name_the_missing_codec(folder: Path) -> None:
+    tifffile.imwrite(folder / "a.tif", DATA, compression="zlib", predictor=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in sys.modules if name.startswith(("imagecodecs", "tifffile"))]:
+            patch.delitem(sys.modules, name)
+        patch.setitem(sys.modules, "imagecodecs", None)
+        refuse(folder / "a.tif", "pip install imagecodecs")
+
+
+def refuse_bombs(folder: Path) -> None:
+    tifffile.imwrite(folder / "a.tif", np.zeros((31, 2000, 2000), "u1"), compression="zlib", photometric="minisblack")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiff, "_SMALL_BYTES", 0)
+        patch.setattr(tiff, "_COMPRESSION_RATIO", 100)
+        refuse(folder / "a.tif", "got 124000000 declared")
+    tifffile.imwrite(folder / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None)
+    with tifffile.TiffFile(folder / "b.tif", mode="r+") as file:
+        file.pages.first.tags["ImageLength"].overwrite(2**31)
+    refuse(folder / "b.tif", "b.tif")
+
+
+def refuse_photos(folder: Path) -> None:
+    photo = np.zeros((20, 30, 3), "u1")
+    for data, options in (
+        (photo, {}),
+        (np.zeros((20, 30, 4), "u2"), {"photometric": "rgb"}),
+        (np.zeros((3, 20, 30), "u1"), {"photometric": "rgb", "planarconfig": "separate"}),
+        (photo[..., 0], {"photometric": "palette", "colormap": np.zeros((3, 256), "u2")}),
+    ):
+        tifffile.imwrite(folder / "a.tif", data, **options)
+        refuse(folder / "a.tif", "a spectral cube in a.tif, got a colour photo")
+
+
+def refuse_other_contents(folder: Path) -> None:
+    path = folder / "a.tif"
+    for content in (b"", b"<html>", b"II*\0", b"II*\0\xff\xff\xff\xff"):
+        path.write_bytes(content)
+        assert (find_format(path) is None) == (not content.startswith(b"II"))
+        refuse(path, "a.tif")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(refuse_truncated, id="037-truncated"),
+        pytest.param(refuse_lost_planes, id="037-planes"),
+        pytest.param(find_the_band_axis, id="038-axis"),
+        pytest.param(accept_few_bands, id="039-bands"),
+        pytest.param(name_the_missing_codec, id="040-codec"),
+        pytest.param(refuse_bombs, id="041-bomb"),
+        pytest.param(refuse_photos, id="042-photo"),
+        pytest.param(refuse_other_contents, id="062-other"),
+    ],
+)
+def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+def test_bits_flipped_anywhere_never_read_as_other_numbers(tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    path = tmp_path / "a.tif"
+    for flavour in FLAVOURS:
+        small = SpectralCube(DATA[:5, :6, :7], WAVELENGTHS[:5], metadata={"description": "x"})
+        whole = np.frombuffer(write_cube(path, small, overwrite=True, flavour=flavour).read_bytes(), "u1")
+        for _ in range(60):
+            damaged = whole.copy()
+            damaged[generator.integers(len(whole), size=2)] = generator.integers(256, size=2)
+            path.write_bytes(damaged.tobytes())
+            with suppress(CubeFileError):
+                cube = read_cube(path)
+                with tifffile.TiffFile(path) as file:
+                    is_sealed = SEAL in file.pages.first.tags
+                assert np.array_equal(cube.data, small.data) or not is_sealed
