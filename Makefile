@@ -1,0 +1,43 @@
+# The two commands. Each does all the set-up; what is there already is not done again.
+#
+#   make demo   a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
+#   make test   every check and every test
+#
+# Another interpreter than python3: make test PYTHON=python3.13
+
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# A virtual display where there is none; macOS and Windows have no DISPLAY and need none.
+NO_DISPLAY = [ -z "$$DISPLAY" ] && command -v xvfb-run >/dev/null
+VIRTUAL_DISPLAY = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
+
+.PHONY: demo test checks system clean
+
+demo: .venv/ready
+	@if $(NO_DISPLAY); \
+	then $(VIRTUAL_DISPLAY) $(BIN)/python -m napari_mst.plugin.demo --out demo; \
+	else $(BIN)/python -m napari_mst.plugin.demo --out demo --keep-open; fi
+
+test: checks
+	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest; else $(BIN)/python -m pytest; fi
+
+checks: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/npe2 validate src/napari_mst/napari.yaml
+
+.venv/ready: pyproject.toml constraints.txt | system
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Expected Python 3.11 or newer, got " + sys.version)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all,test]"
+	@touch $@
+
+system:
+	@PYTHON="$(PYTHON)" sh tools/install_system_packages.sh
+
+clean:
+	rm -rf .venv demo dist

@@ -1,0 +1,198 @@
+"""The command line: `napari-mst reconstruct | models | info`.
+
+Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
+failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from napari_mst import __version__
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.formats import FORMATS, check_target, read_cube, write_cube
+from napari_mst.formats.text import shown
+from napari_mst.models import MODELS, ModelCard
+from napari_mst.photo import Photo
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction import Reconstructor
+
+DEFAULT_MODEL = "mstpp-srgb"
+SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS}
+DONE, SOME_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with *arguments* (default: those of the process) and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except NapariMstError as error:
+        _tell(f"error: {error}")
+        return REFUSED
+    except KeyboardInterrupt:
+        _tell("cancelled")
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="napari-mst", description="Hyperspectral cubes from RGB photos with MST++.")
+    parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    reconstruct = commands.add_parser("reconstruct", help="photos to cubes")
+    reconstruct.add_argument("photos", nargs="+", type=Path, metavar="PHOTO")
+    reconstruct.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="file (.hdr, .tif), or folder for several cubes"
+    )
+    reconstruct.add_argument("--format", choices=SUFFIXES, help="of the cubes in a folder (default: envi)")
+    reconstruct.add_argument(
+        "--model",
+        default=DEFAULT_MODEL,
+        metavar="NAME|FILE",
+        help=f"a name or a weights file (default: {DEFAULT_MODEL})",
+    )
+    reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
+    reconstruct.add_argument("--overwrite", action="store_true", help="replace cubes that exist")
+    reconstruct.set_defaults(command=_reconstruct)
+
+    models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
+    models.set_defaults(command=_models)
+
+    info = commands.add_parser("info", help="what a cube file holds and where it came from")
+    info.add_argument("file", type=Path, metavar="FILE")
+    info.set_defaults(command=_info)
+    return parser
+
+
+def _reconstruct(options: argparse.Namespace) -> int:
+    photos: list[Path] = options.photos
+    targets = _targets(photos, options.output, options.format)
+    _check_targets(photos, targets, options.overwrite)
+    reconstructor = _reconstructor(options.model, options.device)
+    failed = 0
+    for photo, target in zip(photos, targets, strict=True):
+        try:
+            _reconstruct_one(reconstructor, photo, target, options)
+        except NapariMstError as error:
+            if len(photos) == 1:
+                raise
+            failed += 1
+            _tell(f"error: {error}" if photo.name in str(error) else f"error: {photo.name}: {error}")
+    if failed:
+        _tell(f"{len(photos) - failed} of {len(photos)} cubes written, {failed} failed")
+    return SOME_FAILED if failed else DONE
+
+
+def _targets(photos: Sequence[Path], output: Path, form: str | None) -> list[Path]:
+    """One cube file a photo."""
+    if len(photos) > 1 or os.path.isdir(output):  # noqa: PTH112 (Path.is_dir raises where a name is too long)
+        return [output / f"{photo.stem}{SUFFIXES[form or 'envi']}" for photo in photos]
+    if form:
+        raise SaveError(f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format.")
+    return [output]
+
+
+def _check_targets(photos: Sequence[Path], targets: Sequence[Path], overwrite: bool) -> None:
+    """Refuse before computing what would fail after it, or cost a cube or a photo."""
+    first: dict[str, Path] = {}
+    for photo, target in zip(photos, targets, strict=True):
+        other = first.setdefault(target.name.casefold(), photo)
+        if other is not photo:
+            names = f"{shown(other.name)} and {shown(photo.name)}"
+            raise SaveError(f"Expected photos of different names, got {names} for {shown(target.name)}. Rename one.")
+        check_target(target, overwrite=overwrite)
+        if _is_same_file(photo, target):
+            raise SaveError(f"Expected a new name for the cube, got the photo {shown(photo.name)}. Choose another.")
+
+
+def _is_same_file(photo: Path, target: Path) -> bool:
+    try:
+        return photo.samefile(target)
+    except OSError:
+        return False
+
+
+def _reconstructor(model: str, device: str) -> "Reconstructor":
+    from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
+    from napari_mst.reconstruction import Reconstructor
+
+    reconstructor = Reconstructor(load_model(model), device)
+    _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
+    return reconstructor
+
+
+def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
+    source = Photo.read(photo, encoding="linear" if options.linear else None)
+    layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
+    with tqdm(total=1.0, desc=photo.name, bar_format=layout) as bar:
+        cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))
+    for assumption in cube.provenance.assumptions:
+        _tell(f"note: {photo.name}: {assumption}")
+    print(write_cube(target, cube, overwrite=options.overwrite))
+
+
+def _models(_: argparse.Namespace) -> int:
+    print("\n\n".join(_card_lines(card) for card in MODELS.values()))
+    return DONE
+
+
+def _card_lines(card: ModelCard) -> str:
+    scores = [
+        f"{data}: " + ", ".join(f"{metric} {value:g}" for metric, value in measures.items())
+        for data, measures in card.accuracy.items()
+    ]
+    fields = {
+        "for": card.domain,
+        "gives": f"{len(card.wavelengths)} bands of {card.quantity}, {_range(card.wavelengths, 'nm')}",
+        "accuracy": "; ".join(scores) or "not measured",
+        "trained on": card.training_data,
+        "licence": card.licence,
+        "weights": "bundled" if card.file else f"by file: --model FILE, from {card.url}",
+    }
+    rows = [f"  {name:<10}  {text}" for name, text in fields.items() if text]
+    return "\n".join([f"{card.name}: {card.title}", *rows])
+
+
+def _info(options: argparse.Namespace) -> int:
+    cube = read_cube(options.file)
+    for name, value in _facts(cube).items():
+        print(f"{name:<14}  {shown(value, 200)}")
+    for assumption in cube.provenance.assumptions:
+        print(f"{'assumed':<14}  {shown(assumption, 300)}")
+    for warning in cube.metadata.get("warnings", ()):
+        _tell(f"note: {shown(warning, 300)}")
+    return DONE
+
+
+def _facts(cube: SpectralCube) -> dict[str, str]:
+    bands, rows, columns = cube.shape
+    provenance = asdict(cube.provenance)
+    provenance["versions"] = ", ".join(f"{name} {number}" for name, number in cube.provenance.versions.items())
+    del provenance["assumptions"]
+    return {
+        "shape": f"{bands} bands x {rows} rows x {columns} columns",
+        "type": str(cube.data.dtype),
+        "wavelengths": _range(cube.wavelengths.tolist(), cube.unit)
+        if cube.has_wavelengths
+        else f"unknown ({cube.unit})",
+        "quantity": cube.quantity or "unknown",
+        **{name.replace("_", " "): value for name, value in provenance.items() if value},
+    }
+
+
+def _range(wavelengths: Sequence[float], unit: str) -> str:
+    return f"{wavelengths[0]:g} to {wavelengths[-1]:g} {unit}"
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -1,0 +1,64 @@
+"""The walls of the house: what may be imported by what. Each rule is tried in a fresh interpreter."""
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import napari_mst
+
+GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
+TORCH_FREE = ("cli", "colour", "cube", "errors", "formats", "image_files", "metrics", "models", "photo")
+
+CORE = sorted(
+    module.name
+    for module in pkgutil.walk_packages(napari_mst.__path__, "napari_mst.")
+    if not module.name.startswith("napari_mst.plugin")
+)
+
+
+def run_python(code: str, *arguments: str) -> str:
+    """Standard output of *code* in an interpreter of its own; its traceback is the failure message."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(statement: str, packages: tuple[str, ...]) -> set[str]:
+    return set(run_python(f"{statement}\nimport sys\nprint(*sys.modules)").split()) & set(packages)
+
+
+def test_core_works_without_napari_and_qt() -> None:
+    """Imports every module of the core, and reads a photo, with the GUI's libraries blocked."""
+    code = """
+import importlib, sys
+blocked, modules = (argument.split(",") for argument in sys.argv[1:])
+sys.modules.update(dict.fromkeys(blocked))
+for name in modules:
+    importlib.import_module(name)
+import napari_mst, numpy
+napari_mst.Photo.from_array(numpy.full((4, 5, 3), 9, numpy.uint8))
+"""
+    run_python(code, ",".join(GUI), ",".join(CORE))
+
+
+def test_importing_the_package_imports_no_library() -> None:
+    assert not loaded_by("import napari_mst", (*GUI, "torch", "numpy", "tifffile"))
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_module_does_not_import_torch(module: str) -> None:
+    assert not loaded_by(f"import napari_mst.{module}", ("torch", *GUI))
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in napari_mst.__all__:
+        assert getattr(napari_mst, name) is not None
+
+
+def test_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'napari_mst' has no attribute 'cubes'"):
+        napari_mst.cubes  # noqa: B018

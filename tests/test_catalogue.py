@@ -1,0 +1,23 @@
+"""Every kind of bad input has a number from 1 to 89, and a test that carries it: `test_bad_input[047-grey]`."""
+
+import re
+from pathlib import Path
+
+LATER = {
+    **dict.fromkeys(range(43, 47), "MATLAB files are not read yet"),
+    86: "an interrupted batch is not resumed yet",
+}
+
+
+def numbers_with_a_test() -> set[int]:
+    sources = (file.read_text(encoding="utf-8") for file in Path(__file__).parent.rglob("test_*.py"))
+    identifiers = (re.findall(r'"(\d{3})-[\w{]', text) for text in sources if "def test_bad_input(" in text)
+    return {int(number) for numbers in identifiers for number in numbers}
+
+
+def test_no_number_is_missing() -> None:
+    assert sorted(set(range(1, 90)) - LATER.keys() - numbers_with_a_test()) == []
+
+
+def test_what_is_left_for_later_is_not_tested_yet() -> None:
+    assert LATER.keys().isdisjoint(numbers_with_a_test())

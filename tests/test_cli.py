@@ -1,0 +1,212 @@
+"""The command line as a shell sees it: exit code, standard output, standard error and files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from PIL import Image
+
+import napari_mst
+from napari_mst import cli
+from napari_mst.errors import OutOfMemory
+from napari_mst.models import MODELS, ModelCard
+from napari_mst.models.cards import card_to_metadata
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+
+Run = Callable[..., tuple[int, str, str]]
+
+CARD = ModelCard("tiny", "Untrained", (450.0, 500.0, 550.0, 600.0), True, "none", "reflectance", domain="Nothing.")
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained network of four bands."""
+    file = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        state = MSTPlusPlus(out_bands=4, stages=1).state_dict()
+    safetensors.torch.save_file(state, file, metadata=card_to_metadata(CARD))
+    return file
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    file = tmp_path / "photo.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)).save(file)
+    return file
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], weights: Path) -> Run:
+    def run_command(command: str, *arguments: object) -> tuple[int, str, str]:
+        defaults = ["--model", str(weights), "--device", "cpu"] if command == "reconstruct" else []
+        code = cli.main([command, *defaults, *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run_command
+
+
+def test_cube_equals_that_of_the_api_bit_for_bit(run: Run, photo: Path, weights: Path) -> None:
+    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    expected = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu").reconstruct(photo)
+    cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
+    assert (code, out) == (0, f"{photo.with_name('cube.hdr')}\n")
+    assert np.array_equal(cube.data, expected.data)
+    assert cube.provenance == expected.provenance
+    assert "note: running on cpu" in err
+    assert "100%" in err
+
+
+def test_linear_photos_are_not_decoded(run: Run, photo: Path, weights: Path) -> None:
+    assert run("reconstruct", photo, "--linear", "-o", photo.with_name("cube.tif"))[0] == 0
+    source = napari_mst.Photo.read(photo, encoding="linear")
+    expected = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu").reconstruct(source)
+    assert np.array_equal(napari_mst.read_cube(photo.with_name("cube.tif")).data, expected.data)
+
+
+def test_what_was_assumed_is_noted(run: Run, photo: Path) -> None:
+    Image.open(photo).convert("L").save(photo)
+    code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    assert code == 0
+    assert [line for line in err.splitlines() if line.startswith("note: photo.png: ") and "rey" in line]
+
+
+def test_format_says_what_is_written_into_a_folder(run: Run, photo: Path, tmp_path: Path) -> None:
+    assert run("reconstruct", photo, "-o", tmp_path, "--format", "tiff")[1] == f"{tmp_path / 'photo.tif'}\n"
+
+
+def test_info_says_what_the_file_holds_and_what_made_it(run: Run, photo: Path) -> None:
+    run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    code, out, err = run("info", photo.with_name("cube.hdr"))
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    assert (code, err) == (0, "")
+    assert facts["shape"].strip() == "4 bands x 6 rows x 9 columns"
+    assert facts["type"].strip() == "float32"
+    assert facts["wavelengths"].strip() == "450 to 600 nm"
+    assert facts["model"].strip() == "tiny"
+    assert f"torch {torch.__version__}" in facts["versions"]
+
+
+def test_what_the_reader_ignored_is_noted(run: Run, photo: Path) -> None:
+    run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    header = photo.with_name("cube.hdr")
+    header.write_text(header.read_text().replace("wavelength = {", "wavelength = {nan, "))
+    code, out, err = run("info", header)
+    assert code == 0
+    assert "unknown (band)" in out
+    assert err.startswith("note: ")
+
+
+def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:
+    code, out, _ = run("models")
+    assert code == 0
+    for card in MODELS.values():
+        assert card.name in out
+        assert card.domain in out
+        assert all(
+            f"{metric} {value:g}" in out for scores in card.accuracy.values() for metric, value in scores.items()
+        )
+
+
+def test_default_model_is_bundled() -> None:
+    assert MODELS[cli.DEFAULT_MODEL].file
+
+
+@pytest.mark.parametrize(("option", "value"), [("--model", "mst-minus"), ("--device", "abacus")])
+def test_unknown_model_or_device_is_refused(run: Run, photo: Path, option: str, value: str) -> None:
+    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), option, value)
+    assert (code, out) == (2, "")
+    assert_is_one_error(err, f"got '{value}'")
+
+
+def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
+    code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    assert code == 130
+    assert err.endswith("cancelled\n")
+    assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]
+
+
+def test_only_photo_that_fails_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(OutOfMemory("Expected more memory.")))
+    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("photos", "output", "message"),
+    [
+        ("photo.tif", "nowhere/cube.hdr", "Expected an existing folder"),
+        ("photo.tif", "x" * 300 + ".hdr", "name too long"),
+        ("photo.tif", "cube.docx", ".hdr"),
+        ("photo.tif", "old.hdr", "old.hdr which exists"),
+        ("photo.tif", "photo.tif --overwrite", "got the photo photo.tif"),
+        ("photo.tif", "cube.hdr --format tiff", "Expected a folder with --format"),
+        ("photo.tif photo.PNG", ".", "got photo.tif and photo.PNG for photo.hdr"),
+        ("photo.tif Photo.png", ".", "got photo.tif and Photo.png for Photo.hdr"),
+        ("photo.tif other.png", "cube.hdr", "Expected an existing folder"),
+    ],
+    ids=[
+        "081-missing-folder",
+        "081-long-name",
+        "081-unknown-format",
+        "082-target-exists",
+        "082-target-is-the-photo",
+        "081-two-formats",
+        "087-names-differ-in-suffix",
+        "087-names-differ-in-case",
+        "081-several-cubes-in-one-file",
+    ],
+)
+def test_bad_input(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, photos: str, output: str, message: str
+) -> None:
+    """Refused before anything is computed; nothing changes on disk."""
+    monkeypatch.setattr(napari_mst.Reconstructor, "__init__", raising(AssertionError))
+    monkeypatch.chdir(photo.parent)
+    Image.open(photo).save("photo.tif")
+    Path("old.hdr").write_text("precious")
+    before = contents(photo.parent)
+    code, out, err = run("reconstruct", *photos.split(), "-o", *output.split())
+    assert (code, out) == (2, "")
+    assert_is_one_error(err, message)
+    assert contents(photo.parent) == before
+
+
+class TestBatch:
+    """Several photos into one folder."""
+
+    @pytest.mark.parametrize("damage", [b"", b"GIF"], ids=["088-empty-file", "088-not-an-image"])
+    def test_bad_input(self, run: Run, photo: Path, damage: bytes) -> None:
+        """The others are written, the exit code is 1, and the report names the photo that failed."""
+        folder = photo.parent
+        photos = [folder / f"{number}.png" for number in range(4)]
+        for file in photos:
+            file.write_bytes(photo.read_bytes())
+        photos[1].write_bytes(damage)
+        code, out, err = run("reconstruct", *photos, "-o", folder)
+        assert code == 1
+        assert out.splitlines() == [str(folder / f"{number}.hdr") for number in (0, 2, 3)]
+        assert_is_one_error("\n".join(line for line in err.splitlines() if "error" in line), "1.png: Expected an")
+        assert err.endswith("3 of 4 cubes written, 1 failed\n")
+        assert not (folder / "1.hdr").exists()
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def assert_is_one_error(err: str, message: str) -> None:
+    assert err.startswith(("error: Expected", "error: 1.png: Expected"))
+    assert message.lower() in err.lower()
+    assert err.strip().count("\n") == 0
+    assert len(err) < 320
