@@ -1,0 +1,1 @@
+"""The napari plugin: the only place that knows napari and Qt."""

@@ -1,0 +1,92 @@
+"""The main job, shown: `python -m napari_mst.plugin.demo --out DIR`.
+
+Opens napari, reconstructs the sample photo with the real docks, pins some spectra, and leaves the cube (ENVI and TIFF)
+and a picture of the window in DIR.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import napari
+from napari.layers import Image
+from qtpy.QtCore import QEventLoop
+from qtpy.QtWidgets import QApplication
+
+from napari_mst.plugin.layers import active_cube_layer, go_to
+from napari_mst.plugin.reconstruct_dock import ReconstructDock
+from napari_mst.plugin.session import workspace_of
+from napari_mst.plugin.spectra_dock import SpectraDock
+
+PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
+WINDOW = (1500, 940)
+DOCK_WIDTH = 560
+PICKS = ((270, 130), (160, 270), (345, 530), (95, 184), (290, 270))
+"""Rows and columns of the photo: what they show is told apart by its spectrum."""
+SHOWN = 600.0
+"""nm; the band in the picture."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demonstration."""
+    parser = argparse.ArgumentParser(prog="napari_mst.plugin.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the cube files and the picture")
+    parser.add_argument("--theme", choices=("dark", "light"), default="dark", help="theme of napari")
+    parser.add_argument("--keep-open", action="store_true", help="leave napari open")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    viewer = napari.Viewer()
+    viewer.theme = options.theme
+    show(viewer)
+    for name in ("cube.hdr", "cube.tif"):
+        viewer.layers.save(str(options.out / name), selected=True, plugin=PLUGIN)
+    viewer.screenshot(str(options.out / "napari.png"), canvas_only=False, flash=False)
+    print(f"The cube and the picture are in {options.out}.")
+    if options.keep_open:
+        napari.run()
+    else:
+        viewer.close()
+
+
+def show(viewer: napari.Viewer) -> None:
+    """Reconstruct the sample photo in *viewer* and pin some spectra."""
+    viewer.window.resize(*WINDOW)
+    viewer.open_sample(PLUGIN, "coffee")
+    spectra, reconstruction = open_docks(viewer)
+    wait_until(lambda: reconstruction.is_ready)
+    reconstruction.run()
+    wait_until(lambda: not workspace_of(viewer).is_busy)
+    cube_layer = active_cube_layer(viewer)
+    if cube_layer is None:
+        raise SystemExit(workspace_of(viewer).state.text)
+    point_at(viewer, cube_layer, spectra)
+    wait_until(lambda: not spectra.is_drawing)
+
+
+def open_docks(viewer: napari.Viewer) -> tuple[SpectraDock, ReconstructDock]:
+    """Both docks, one below the other."""
+    _, reconstruction = viewer.window.add_plugin_dock_widget(PLUGIN, RECONSTRUCT)
+    dock, spectra = viewer.window.add_plugin_dock_widget(PLUGIN, SPECTRA)
+    dock.setMinimumWidth(DOCK_WIDTH)
+    return spectra, reconstruction
+
+
+def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> None:
+    """Pin the picks, and show the band of `SHOWN`."""
+    for row, column in PICKS:
+        spectra.pin(cube_layer.data_to_world((0, row, column)))
+    go_to(viewer, cube_layer, SHOWN)
+    viewer.canvas.overlays.current_slice.position = "top_right"
+    viewer.canvas.grid.enabled, viewer.canvas.grid.shape, viewer.canvas.grid.stride = True, (2, 1), -2
+    viewer.reset_view()
+
+
+def wait_until(is_done: Callable[[], bool]) -> None:
+    """Let Qt work until *is_done*."""
+    while not is_done():
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
+    QApplication.processEvents()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What every dock of the plugin does alike: it listens to the viewer only while it is shown."""
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from napari.components import ViewerModel
+from qtpy.QtGui import QHideEvent, QShowEvent
+from qtpy.QtWidgets import QWidget
+
+from napari_mst.plugin.session import unwrapped, workspace_of
+
+Link = tuple[Any, Callable[..., object]]
+"""An emitter of events (napari's or psygnal's), and what it calls."""
+
+
+class Dock(QWidget):
+    """A widget in a dock of *viewer*, which it does not keep alive.
+
+    napari tells a dock of its end only by hiding it, so it connects when it is shown and disconnects when it is hidden;
+    `refresh` then brings it up to date.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__()
+        self._viewer_ref = weakref.ref(unwrapped(viewer))
+        self.workspace = workspace_of(viewer)
+        self._connected: list[Link] = []
+
+    @property
+    def viewer(self) -> ViewerModel:
+        """The viewer; only asked for while it is shown, so it is there."""
+        viewer = self._viewer_ref()
+        if viewer is None:
+            raise RuntimeError("The viewer of this dock is closed.")
+        return viewer
+
+    def links(self) -> Iterable[Link]:
+        """What the dock listens to."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Draw the present state."""
+        raise NotImplementedError
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        """Qt calls this when the dock appears."""
+        super().showEvent(event)
+        if not self._connected:
+            self._connected = list(self.links())
+            for emitter, slot in self._connected:
+                emitter.connect(slot)
+            self.refresh()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """Qt calls this when the dock is hidden, closed, or goes down with the viewer."""
+        super().hideEvent(event)
+        for emitter, slot in self._connected:
+            emitter.disconnect(slot)
+        self._connected = []

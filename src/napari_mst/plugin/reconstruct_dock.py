@@ -1,0 +1,211 @@
+"""The dock "Hyperspectral reconstruction (MST++)": choose a photo, a model and a device, run, cancel, watch."""
+
+import weakref
+from typing import TYPE_CHECKING
+
+from magicgui.types import FileDialogMode
+from magicgui.widgets import FileEdit
+from napari.components import ViewerModel
+from napari.layers import Image
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+)
+from superqt.utils import create_worker
+
+from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.models import MODELS
+from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.layers import LayerPhoto, photo_layers
+from napari_mst.plugin.workspace import JobState, Request
+
+if TYPE_CHECKING:
+    from napari_mst.engine.device import DeviceChoice
+
+STEPS = 1000
+"""Steps of the progress bar."""
+WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
+
+
+def survey_devices() -> "list[DeviceChoice]":
+    """The devices of this machine; for a thread of its own, as it imports torch."""
+    from napari_mst.engine.device import available_devices
+
+    return available_devices()
+
+
+class ReconstructDock(Dock):
+    """Forwards clicks to the workspace and draws what it says; `run` and `cancel` are the buttons."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        self.photos = QComboBox(toolTip="The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
+        self.models = QComboBox()
+        self.weights = FileEdit(
+            mode=FileDialogMode.EXISTING_FILE,
+            filter=WEIGHTS_FILES,
+            tooltip="The weights, as their authors publish them.",
+        )
+        self.about = _paragraph()
+        self.devices = QComboBox()
+        self.run_button, self.cancel_button = QPushButton("Run"), QPushButton("Cancel")
+        self.cpu_button = QPushButton("Run on the CPU instead")
+        self.bar = QProgressBar(maximum=STEPS, textVisible=True)
+        self.text = _paragraph()
+        self._lay_out()
+        self._wire()
+
+    def _lay_out(self) -> None:
+        self.form = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.form.addRow("Photo", self.photos)
+        self.form.addRow("Model", self.models)
+        self.form.addRow("Weights", self.weights.native)
+        self.form.addRow("", self.about)
+        self.form.addRow("Device", self.devices)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.run_button)
+        buttons.addWidget(self.cancel_button)
+        layout = QVBoxLayout(self)
+        layout.addLayout(self.form)
+        layout.addLayout(buttons)
+        for widget in (self.bar, self.text, self.cpu_button):
+            layout.addWidget(widget)
+        self.weights.native.layout().setContentsMargins(0, 0, 0, 0)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.cpu_button.hide()
+
+    def _wire(self) -> None:
+        self.run_button.clicked.connect(self.run)
+        self.cancel_button.clicked.connect(self.workspace.cancel)
+        self.cpu_button.clicked.connect(self._run_on_cpu)
+        self.models.currentIndexChanged.connect(self._show_model)
+        self.devices.currentIndexChanged.connect(self._show_device)
+        self.destroyed.connect(self.workspace.cancel)
+        for card in MODELS.values():
+            self.models.addItem(card.title if card.file else f"{card.title}, from a file", card.name)
+        self._surveyor = create_worker(
+            survey_devices, _connect={"returned": self._show_devices, "errored": self._show_error}
+        )
+
+    def links(self) -> list[Link]:
+        """See `Dock`."""
+        layers = self.viewer.layers.events
+        changes = (layers.inserted, layers.removed, layers.reordered, layers.renamed)
+        return [
+            *((change, self.refresh) for change in changes),
+            (self.workspace.state_changed, self._show_state),
+            (self.workspace.failed, self._offer_cpu),
+        ]
+
+    def refresh(self) -> None:
+        """See `Dock`."""
+        chosen = self.photo
+        layers = photo_layers(self.viewer)
+        self.photos.clear()
+        for layer in layers:
+            self.photos.addItem(layer.name, weakref.ref(layer))
+        if chosen in layers:
+            self.photos.setCurrentIndex(layers.index(chosen))
+        self._show_state(self.workspace.state)
+
+    def run(self) -> bool:
+        """Start the reconstruction of the chosen photo; False if nothing started."""
+        layer = self.photo
+        if layer is None or not self.is_ready:
+            return False
+        if not self.model:
+            self.text.setText("Choose the weights file of this model first.")
+            return False
+        self.cpu_button.hide()
+        photo = LayerPhoto.of(layer, self.viewer.dims.point)
+        return self.workspace.run(photo, self.model, self.devices.currentData())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the devices are known, so that a job can start."""
+        return self.devices.count() > 0
+
+    @property
+    def photo(self) -> Image | None:
+        """The chosen layer."""
+        layer: weakref.ref[Image] | None = self.photos.currentData()
+        return layer() if layer is not None else None
+
+    @property
+    def model(self) -> str:
+        """The chosen model: a name of `MODELS`, or the path of a weights file; "" if none is chosen."""
+        card = MODELS[self.models.currentData()]
+        return card.name if card.file else self.weights.line_edit.value
+
+    def _show_devices(self, devices: "list[DeviceChoice]") -> None:
+        best = devices[0]
+        self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}")
+        for device in devices:
+            self._add_device(device.name, device.name, f"{device.name}: {device.reason}")
+        self._show_state(self.workspace.state)
+
+    def _show_error(self, error: Exception) -> None:
+        self._add_device("automatic", "auto", f"The devices could not be listed: {error}")
+        self._show_state(self.workspace.state)
+
+    def _add_device(self, text: str, name: str, reason: str) -> None:
+        self.devices.addItem(text, name)
+        self.devices.setItemData(self.devices.count() - 1, reason, Qt.ItemDataRole.ToolTipRole)
+
+    def _show_device(self) -> None:
+        self.devices.setToolTip(self.devices.currentData(Qt.ItemDataRole.ToolTipRole))
+        if not self.workspace.is_busy:
+            self.text.setText(self._hint())
+
+    def _show_model(self) -> None:
+        card = MODELS[self.models.currentData()]
+        self.form.setRowVisible(self.weights.native, not card.file)
+        nm = card.wavelengths
+        bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
+        self.about.setText(f"{bands}, {card.quantity}. {card.domain}")
+        measured = (
+            f"{data}: {', '.join(f'{name} {value:g}' for name, value in values.items())}"
+            for data, values in card.accuracy.items()
+        )
+        facts = [f"Training data: {card.training_data}", *measured, f"Licence: {card.licence}", card.reference]
+        self.about.setToolTip("\n".join(facts))
+
+    def _show_state(self, state: JobState) -> None:
+        is_idle = state.phase == "idle"
+        self.run_button.setEnabled(is_idle and self.is_ready and self.photos.count() > 0)
+        self.cancel_button.setEnabled(state.phase == "running")
+        self.bar.setVisible(not is_idle)
+        self.bar.setValue(round(state.fraction * STEPS))
+        self.bar.setFormat("" if is_idle else f"%p %{_time_left(state.seconds_left)}")
+        self.text.setText(state.text or self._hint())
+
+    def _hint(self) -> str:
+        if not self.photos.count():
+            return "Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral."
+        return f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+
+    def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
+        has_gpu = self.devices.count() > 2
+        self.cpu_button.setVisible(isinstance(error, OutOfMemory) and has_gpu and request.device != "cpu")
+
+    def _run_on_cpu(self) -> None:
+        self.devices.setCurrentIndex(self.devices.findData("cpu"))
+        self.run()
+
+
+def _paragraph() -> QLabel:
+    flags = Qt.TextInteractionFlag.TextSelectableByMouse
+    return QLabel(wordWrap=True, textInteractionFlags=flags, textFormat=Qt.TextFormat.PlainText)
+
+
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f", {seconds:.0f} s left" if seconds < 90 else f", {seconds / 60:.0f} min left"

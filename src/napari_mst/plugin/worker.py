@@ -1,0 +1,135 @@
+"""The job's thread: a napari worker that can be cancelled and keeps nothing alive when it is through.
+
+napari holds every finished worker, and every exception it was told of, until the viewer closes. So the input lies in a
+box that is emptied, and only an error without frames leaves the thread.
+"""
+
+import logging
+import math
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from napari.qt.threading import create_worker
+from qtpy.QtCore import QObject, Signal
+from superqt.utils import FunctionWorker
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
+from napari_mst.plugin.workspace import Request, Workspace
+
+logger = logging.getLogger("napari_mst")
+
+PERIOD = 0.1
+"""Seconds between two reports of progress: each has the whole window drawn again."""
+
+
+class Reports(Protocol):
+    """How a job speaks to the outside, from its own thread."""
+
+    def progress(self, fraction: float) -> None:
+        """The fraction done, 0-1."""
+
+    def say(self, text: str) -> None:
+        """One sentence for the user."""
+
+    def is_cancelled(self) -> bool:
+        """Whether to stop."""
+
+
+Job = Callable[[Request, Reports], SpectralCube]
+
+
+def reconstruct(request: Request, reports: Reports) -> SpectralCube:
+    """The job of the reconstruction dock: read the photo, load the model, run it; torch is imported here."""
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction import Reconstructor
+
+    photo = request.source.read()
+    reconstructor = Reconstructor(load_model(request.model), device=request.device)
+    device = reconstructor.device
+    plan = reconstructor.plan(*photo.shape)
+    reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
+    return reconstructor.reconstruct(photo, progress=reports.progress, is_cancelled=reports.is_cancelled)
+
+
+class _Signals(QObject):
+    progressed = Signal(float)
+    told = Signal(str)
+
+
+class JobWorker(FunctionWorker[SpectralCube | None]):
+    """Runs one job on its request; `quit` cancels it."""
+
+    def __init__(self, job: Job, request: Request) -> None:
+        super().__init__(job)
+        self.reports = _Signals()
+        self._job = job
+        self._box = [request]
+        self._cancelled = threading.Event()
+        self._told = -math.inf
+
+    def quit(self) -> None:
+        """Ask the job to stop; its result is not delivered."""
+        self._cancelled.set()
+        super().quit()
+
+    def progress(self, fraction: float) -> None:
+        """See `Reports`."""
+        now = time.monotonic()
+        if now - self._told >= PERIOD:
+            self._told = now
+            self.reports.progressed.emit(fraction)
+
+    def say(self, text: str) -> None:
+        """See `Reports`."""
+        self.reports.told.emit(text)
+
+    def is_cancelled(self) -> bool:
+        """See `Reports`."""
+        return self._cancelled.is_set()
+
+    def work(self) -> SpectralCube | None:
+        """The cube, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
+        try:
+            return self._job(self._box.pop(), self)
+        except Cancelled:
+            self.quit()
+            return None
+        except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
+            failure = _without_frames(error)
+        raise failure
+
+
+def _without_frames(error: Exception) -> NapariMstError:
+    """The error that the user is told; the frames that raised it, and the arrays in them, are let go."""
+    if isinstance(error, NapariMstError):
+        failure = type(error)(str(error))
+    elif isinstance(error, MemoryError):
+        failure = OutOfMemory("Expected enough memory for the run, got too little. Close other programs.")
+    else:
+        logger.error("The job failed", exc_info=error)
+        failure = NapariMstError(f"Expected the run to succeed, got {type(error).__name__}: {str(error)[:150]}.")
+    traceback.clear_frames(error.__traceback__)
+    return failure
+
+
+def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) -> Callable[[], None]:
+    """Run *job* on a thread of napari's pool, reporting to *workspace*; returns what cancels it."""
+    worker = create_worker(job, request, _worker_class=JobWorker, _ignore_errors=True)
+    generation = request.generation
+    worker.reports.progressed.connect(partial(workspace.report, generation))
+    worker.reports.told.connect(partial(workspace.say, generation))
+    worker.returned.connect(partial(workspace.deliver, generation))
+    worker.errored.connect(partial(workspace.fail, generation))
+    worker.finished.connect(partial(workspace.end, generation))
+    worker.warned.connect(_log_warning)
+    worker.start()
+    return worker.quit
+
+
+def _log_warning(arguments: tuple[Warning, *tuple[object, ...]]) -> None:
+    logger.warning("%s", arguments[0])

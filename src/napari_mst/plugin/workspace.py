@@ -1,0 +1,136 @@
+"""The state of the one running job that the docks share, without Qt.
+
+user -> dock -> `Workspace.run` -> frozen `Request` -> a job on another thread -> `Workspace.deliver`, on the main
+thread, which drops what an older generation sends -> signals -> docks and layers.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from psygnal import Signal
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import NapariMstError
+from napari_mst.photo import Photo
+
+
+class Source(Protocol):
+    """Where a job's photo comes from, and where its cube belongs; `read` is called on the job's thread."""
+
+    @property
+    def name(self) -> str:
+        """The name of the source when the job began."""
+
+    def read(self) -> Photo:
+        """The photo; raises `PhotoError` if it is not one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """All that one job needs: its generation, the photo's source, a model's name or file, and a device's name."""
+
+    generation: int
+    source: Source
+    model: str
+    device: str
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What a dock shows: the phase, the fraction done (0-1), the seconds left (None: not known yet), one sentence."""
+
+    phase: Literal["idle", "running", "cancelling"] = "idle"
+    fraction: float = 0.0
+    seconds_left: float | None = None
+    text: str = ""
+
+
+Start = Callable[["Request", "Workspace"], Callable[[], None]]
+"""Starts the job of a request, which reports to the workspace on the main thread; returns what cancels it."""
+
+
+class Workspace:
+    """One job at a time: `run` it, `cancel` it, and hear of it through the signals.
+
+    A job reports through `report`, `say`, `deliver`, `fail` and `end`, always with its generation.
+    """
+
+    state_changed = Signal(JobState)
+    cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
+    failed = Signal(NapariMstError, object)  # the error and the `Request` that it ended
+
+    def __init__(self, start: Start, clock: Callable[[], float] = time.monotonic) -> None:
+        self.state = JobState()
+        self._start, self._clock = start, clock
+        self._request: Request | None = None
+        self._cancel_job: Callable[[], None] | None = None
+        self._generation = 0
+        self._began = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job runs, or is still on its way out after a cancel."""
+        return self._request is not None
+
+    def run(self, source: Source, model: str, device: str = "auto") -> bool:
+        """Start a job; False, and nothing happens, if one is running."""
+        if self.is_busy:
+            return False
+        self._generation += 1
+        self._began = self._clock()
+        self._request = Request(self._generation, source, model, device)
+        self._show(JobState("running", text=f"Reading {source.name} ..."))
+        self._cancel_job = self._start(self._request, self)
+        return True
+
+    def cancel(self) -> None:
+        """Ask the job to stop; whatever it still delivers is dropped."""
+        if self.state.phase == "running" and self._cancel_job is not None:
+            self._show(JobState("cancelling", self.state.fraction, text="Cancelling ..."))
+            self._cancel_job()
+
+    def report(self, generation: int, fraction: float) -> None:
+        """The job has done *fraction* (0-1) of its work."""
+        if self._listens_to(generation):
+            elapsed = self._clock() - self._began
+            left = elapsed * (1 - fraction) / fraction if fraction > 0 else None
+            self._show(JobState("running", fraction, left, self.state.text))
+
+    def say(self, generation: int, text: str) -> None:
+        """The job has one sentence for the user."""
+        if self._listens_to(generation):
+            self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+
+    def deliver(self, generation: int, cube: SpectralCube) -> None:
+        """The job has finished its cube; `end` follows."""
+        if self._request is not None and self._listens_to(generation):
+            source, seconds = self._request.source, self._clock() - self._began
+            where = cube.provenance.device or "this computer"
+            self._close(" ".join([f"Done in {seconds:.1f} s on {where}.", *cube.provenance.assumptions]))
+            self.cube_ready.emit(cube, source)
+
+    def fail(self, generation: int, error: NapariMstError) -> None:
+        """The job has failed; `end` follows."""
+        if self._request is not None and self._listens_to(generation):
+            request = self._request
+            self._close(str(error))
+            self.failed.emit(error, request)
+
+    def end(self, generation: int) -> None:
+        """The job's thread is through, whatever came of it."""
+        if self._request is not None and generation == self._request.generation:
+            self._close("Cancelled.")
+
+    def _listens_to(self, generation: int) -> bool:
+        current = self._request is not None and generation == self._request.generation
+        return current and self.state.phase == "running"
+
+    def _close(self, text: str) -> None:
+        self._request = self._cancel_job = None
+        self._show(JobState(text=text))
+
+    def _show(self, state: JobState) -> None:
+        self.state = state
+        self.state_changed.emit(state)

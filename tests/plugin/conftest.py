@@ -1,0 +1,114 @@
+"""A job that does what a test tells it, and viewers for it, with and without a window."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.utils.notifications import notification_manager
+from pytestqt.qtbot import QtBot
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import Cancelled
+from napari_mst.models.cards import PUBLISHED
+from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
+from napari_mst.plugin import session
+from napari_mst.plugin.layers import cube_layer
+from napari_mst.plugin.reconstruct_dock import ReconstructDock
+from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.worker import Reports, start_job
+from napari_mst.plugin.workspace import Request
+
+WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
+
+
+def make_cube(rows: int = 20, columns: int = 30) -> SpectralCube:
+    """Every value tells its band, row and column."""
+    band, row, column = np.indices((31, rows, columns), dtype=np.float32)
+    data = (band * 10_000 + row * 100 + column) / 310_000
+    return SpectralCube(data, WAVELENGTHS, provenance=Provenance(model="fake", device="cpu (no GPU was found)"))
+
+
+class GatedJob:
+    """Waits at a gate until the test opens it or cancels; then delivers a cube, or raises what the test has set."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate = threading.Event(), threading.Event()
+        self.runs = 0
+        self.error: Exception | None = None
+
+    def __call__(self, request: Request, reports: Reports) -> SpectralCube:
+        self.runs += 1
+        rows, columns = request.source.read().shape
+        reports.say("Running on cpu (no GPU was found).")
+        reports.progress(0.25)
+        self.begun.set()
+        while not self.gate.wait(0.005):
+            if reports.is_cancelled():
+                raise Cancelled("Cancelled.")
+        if self.error is not None:
+            raise self.error
+        return make_cube(rows, columns)
+
+
+@pytest.fixture
+def job() -> Iterator[GatedJob]:
+    """A job that, whatever becomes of the test, does not wait for ever."""
+    job = GatedJob()
+    yield job
+    job.gate.set()
+
+
+@pytest.fixture
+def viewer(job: GatedJob) -> ViewerModel:
+    """A viewer without a window, whose photo is 20 x 30."""
+    return with_photo(ViewerModel(), job)
+
+
+def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
+    """Add a photo, and let *job* do the work of this viewer."""
+    session.workspace_of(viewer, partial(start_job, job=job))
+    viewer.add_image(np.full((20, 30, 3), 128, np.uint8), rgb=True, name="photo")
+    return viewer
+
+
+@pytest.fixture
+def reconstruct_dock(viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> ReconstructDock:
+    """The dock, ready, on a machine without a GPU; the default model is one whose weights are bundled."""
+    cpu = SimpleNamespace(name="cpu", reason="no GPU was found")
+    bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
+    monkeypatch.setattr(reconstruct_dock_module, "survey_devices", lambda: [cpu])
+    monkeypatch.setattr(reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)})
+    dock = ReconstructDock(viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    qtbot.waitUntil(lambda: dock.is_ready)
+    return dock
+
+
+@pytest.fixture
+def cube_viewer() -> ViewerModel:
+    """A viewer without a window that shows a cube of 20 x 30 pixels."""
+    viewer = ViewerModel()
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    viewer.add_image(data, **arguments)
+    return viewer
+
+
+@pytest.fixture
+def spectra_dock(cube_viewer: ViewerModel, qtbot: QtBot) -> SpectraDock:
+    dock = SpectraDock(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    return dock
+
+
+@pytest.fixture
+def told() -> Callable[[], list[str]]:
+    """The messages that napari showed during the test."""
+    before = len(notification_manager.records)
+    return lambda: [record.message for record in notification_manager.records[before:]]

@@ -1,0 +1,77 @@
+"""The reconstruction dock without a napari window; the job waits at the test's gate."""
+
+import numpy as np
+from napari.components import ViewerModel
+from pytestqt.qtbot import QtBot
+from tests.plugin.conftest import GatedJob
+
+from napari_mst.plugin.layers import cube_of
+from napari_mst.plugin.reconstruct_dock import ReconstructDock
+
+
+def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    photo = viewer.layers["photo"]
+    photo.scale, photo.translate = (2, 3), (5, 6)
+    assert reconstruct_dock.run_button.isEnabled()
+    job.gate.set()
+    reconstruct_dock.run_button.click()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2)
+    layer = viewer.layers["photo (MST++)"]
+    assert layer.data.shape == (31, 20, 30)
+    assert (tuple(layer.scale), tuple(layer.translate)) == ((10, 2, 3), (400, 5, 6))
+    assert viewer.dims.point[0] == 550
+    assert cube_of(layer).provenance.model == "fake"
+    assert reconstruct_dock.text.text().startswith("Done in ")
+    assert reconstruct_dock.run_button.isEnabled()
+
+
+def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(
+    reconstruct_dock: ReconstructDock, qtbot: QtBot
+) -> None:
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: reconstruct_dock.bar.value() == 250)
+    assert " s left" in reconstruct_dock.bar.format()
+    assert (reconstruct_dock.run_button.isEnabled(), reconstruct_dock.cancel_button.isEnabled()) == (False, True)
+    reconstruct_dock.cancel_button.click()
+    qtbot.waitUntil(lambda: reconstruct_dock.text.text() == "Cancelled.")
+    assert (reconstruct_dock.run_button.isEnabled(), reconstruct_dock.cancel_button.isEnabled()) == (True, False)
+
+
+def test_a_dock_that_is_opened_again_finds_the_running_job(
+    reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
+    reconstruct_dock.run()
+    reconstruct_dock.hide()
+    qtbot.waitUntil(lambda: reconstruct_dock.workspace.state.fraction == 0.25)
+    reconstruct_dock.show()
+    assert reconstruct_dock.bar.value() == 250
+    job.gate.set()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+
+
+def test_photos_are_the_image_layers_that_are_no_cubes(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> None:
+    names = lambda: [reconstruct_dock.photos.itemText(i) for i in range(reconstruct_dock.photos.count())]  # noqa: E731
+    viewer.add_image(np.zeros((5, 5)), name="grey")
+    viewer.add_points(np.zeros((1, 2)))
+    assert (names(), reconstruct_dock.photos.currentText()) == (["grey", "photo"], "photo")
+    viewer.layers["photo"].name = "renamed"
+    assert names() == ["grey", "renamed"]
+    viewer.layers.clear()
+    assert not reconstruct_dock.run_button.isEnabled()
+    assert "Open a photo first" in reconstruct_dock.text.text()
+
+
+def test_a_model_without_bundled_weights_asks_for_a_file(reconstruct_dock: ReconstructDock) -> None:
+    reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
+    assert not reconstruct_dock.weights.native.isHidden()
+    reconstruct_dock.weights.value = "weights.pth"
+    assert reconstruct_dock.model.endswith("weights.pth")
+    assert "31 bands, 400-700 nm" in reconstruct_dock.about.text()
+
+
+def test_a_chosen_model_without_a_file_is_asked_for(reconstruct_dock: ReconstructDock) -> None:
+    reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
+    assert not reconstruct_dock.run()
+    assert "Choose the weights file" in reconstruct_dock.text.text()

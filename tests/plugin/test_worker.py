@@ -1,0 +1,111 @@
+"""The job's thread: cancel, errors, and that nothing outlives it."""
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from pytestqt.qtbot import QtBot
+
+from napari_mst import Reconstructor, load_model
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, PhotoError
+from napari_mst.photo import Photo
+from napari_mst.plugin.layers import LayerPhoto
+from napari_mst.plugin.worker import JobWorker, Reports, reconstruct
+from napari_mst.plugin.workspace import Request
+
+
+class Payload:
+    """Stands for a large array."""
+
+
+class Source:
+    name = "photo"
+
+    def __init__(self) -> None:
+        self.payload = Payload()
+
+    def read(self) -> Photo:
+        return Photo.from_array(np.zeros((1, 1, 3), np.uint8))
+
+
+def failing(error: Exception, alive: list[Any]) -> Any:
+    def job(_: Request, __: Reports) -> SpectralCube:
+        tensor = Payload()
+        alive.append(weakref.ref(tensor))
+        raise error
+
+    return job
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (PhotoError("Expected a photo."), PhotoError, "Expected a photo."),
+        (MemoryError(), OutOfMemory, "Expected enough memory"),
+        (RuntimeError("reflect padding"), NapariMstError, "RuntimeError: reflect padding"),
+    ],
+    ids=["ours", "memory", "any"],
+)
+def test_every_error_leaves_the_thread_as_ours_without_frames(
+    qtbot: QtBot, error: Exception, kind: type[NapariMstError], text: str
+) -> None:
+    source, alive = Source(), []
+    payload = weakref.ref(source.payload)
+    worker = JobWorker(failing(error, alive), Request(1, source, "model", "cpu"))
+    del source, error
+    with qtbot.waitSignals([worker.errored, worker.finished]) as signals:
+        worker.start()
+    (failure,) = signals.all_signals_and_args[0].args
+    assert type(failure) is kind
+    assert text in str(failure)
+    gc.collect()
+    assert (payload(), alive[0]()) == (None, None)  # although worker and error are still there
+
+
+def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
+    def job(_: Request, reports: Reports) -> SpectralCube:
+        reports.progress(0.5)
+        while not reports.is_cancelled():
+            pass
+        raise Cancelled("Cancelled.")
+
+    worker = JobWorker(job, Request(1, Source(), "model", "cpu"))
+    heard: list[str] = []
+    worker.returned.connect(lambda _: heard.append("returned"))
+    worker.errored.connect(lambda _: heard.append("errored"))
+    worker.reports.progressed.connect(lambda _: worker.quit())
+    with qtbot.waitSignal(worker.finished):
+        worker.start()
+    assert heard == []
+
+
+class Silence:
+    def progress(self, fraction: float) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def is_cancelled(self) -> bool:
+        return False
+
+
+def test_the_dock_gives_the_numbers_of_the_api() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
+    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0))
+    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), Silence())
+    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels)
+    np.testing.assert_array_equal(cube.data, expected.data)
+    assert cube.provenance.source_sha256 == expected.provenance.source_sha256
+
+
+def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
+    worker = JobWorker(lambda request, reports: None, None)
+    told: list[float] = []
+    worker.reports.progressed.connect(told.append)
+    for share in range(1000):
+        worker.progress(share / 1000)
+    assert told[0] == 0
+    assert len(told) < 20
