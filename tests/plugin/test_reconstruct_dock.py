@@ -27,6 +27,17 @@ def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(
     assert reconstruct_dock.run_button.isEnabled()
 
 
+def test_a_dock_at_rest_says_where_it_would_run_and_why(reconstruct_dock: ReconstructDock) -> None:
+    assert reconstruct_dock.text.text() == "Ready for cpu: no GPU was found."
+
+
+def test_the_description_of_a_model_is_never_cut(reconstruct_dock: ReconstructDock) -> None:
+    for width in (500, 220):
+        reconstruct_dock.resize(width, 100)
+        about = reconstruct_dock.about
+        assert about.minimumHeight() >= about.heightForWidth(about.width()) > 0
+
+
 def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(
     reconstruct_dock: ReconstructDock, qtbot: QtBot
 ) -> None:

@@ -8,6 +8,7 @@ from magicgui.widgets import FileEdit
 from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
@@ -41,6 +42,27 @@ def survey_devices() -> "list[DeviceChoice]":
     return available_devices()
 
 
+class Paragraph(QLabel):
+    """Wrapped text that is never cut: a layout alone lets a label be lower than its lines."""
+
+    def __init__(self) -> None:
+        flags = Qt.TextInteractionFlag.TextSelectableByMouse
+        super().__init__(wordWrap=True, textInteractionFlags=flags, textFormat=Qt.TextFormat.PlainText)
+
+    def setText(self, text: str) -> None:
+        """Show *text* in full."""
+        super().setText(text)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the text whole at another width."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        self.setMinimumHeight(max(self.heightForWidth(self.width()), 0))
+
+
 class ReconstructDock(Dock):
     """Forwards clicks to the workspace and draws what it says; `run` and `cancel` are the buttons."""
 
@@ -53,12 +75,12 @@ class ReconstructDock(Dock):
             filter=WEIGHTS_FILES,
             tooltip="The weights, as their authors publish them.",
         )
-        self.about = _paragraph()
+        self.about = Paragraph()
         self.devices = QComboBox()
         self.run_button, self.cancel_button = QPushButton("Run"), QPushButton("Cancel")
         self.cpu_button = QPushButton("Run on the CPU instead")
         self.bar = QProgressBar(maximum=STEPS, textVisible=True)
-        self.text = _paragraph()
+        self.text = Paragraph()
         self._lay_out()
         self._wire()
 
@@ -149,10 +171,12 @@ class ReconstructDock(Dock):
         self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}")
         for device in devices:
             self._add_device(device.name, device.name, f"{device.name}: {device.reason}")
+        self._show_device()
         self._show_state(self.workspace.state)
 
     def _show_error(self, error: Exception) -> None:
         self._add_device("automatic", "auto", f"The devices could not be listed: {error}")
+        self._show_device()
         self._show_state(self.workspace.state)
 
     def _add_device(self, text: str, name: str, reason: str) -> None:
@@ -198,11 +222,6 @@ class ReconstructDock(Dock):
     def _run_on_cpu(self) -> None:
         self.devices.setCurrentIndex(self.devices.findData("cpu"))
         self.run()
-
-
-def _paragraph() -> QLabel:
-    flags = Qt.TextInteractionFlag.TextSelectableByMouse
-    return QLabel(wordWrap=True, textInteractionFlags=flags, textFormat=Qt.TextFormat.PlainText)
 
 
 def _time_left(seconds: float | None) -> str:
