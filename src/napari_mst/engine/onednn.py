@@ -18,11 +18,15 @@ from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 _VECTOR = 16
 
 
-def is_available(block: SpectralAttentionBlock) -> bool:
-    """Whether *block* can run in this form: as published, float32, on a CPU that torch drives through oneDNN."""
-    weight = block.attention.to_v.weight
-    is_fitting = weight.device.type == "cpu" and weight.dtype == torch.float32 and isinstance(block.norm, nn.Identity)
+def can_run(tensor: Tensor) -> bool:
+    """Whether *tensor* is float32 on a CPU that torch drives through oneDNN."""
+    is_fitting = tensor.device.type == "cpu" and tensor.dtype == torch.float32
     return is_fitting and torch.backends.mkldnn.is_available()
+
+
+def is_available(block: SpectralAttentionBlock) -> bool:
+    """Whether *block* can run in this form: without LayerNorm before S-MSA, as published."""
+    return isinstance(block.norm, nn.Identity) and can_run(block.attention.to_v.weight)
 
 
 class OneDnnBlock:
@@ -49,10 +53,10 @@ class OneDnnBlock:
         """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
         missing = tuple(HALO - side for side in halo)
         top, bottom, left, right = missing
-        x = _dense(F.pad(window, (left, right, top, bottom)))
+        x = dense(F.pad(window, (left, right, top, bottom)))
         hidden = _depthwise(_convolve(x, self._value), self._pos[0], gelu=True)
         attended = _depthwise(_clear(hidden, missing, 2), self._pos[1])
-        _convolve_onto(attended, _dense(x[..., 2:-2, 2:-2]), self._mixing, self._bias)
+        convolve_onto(attended, dense(x[..., 2:-2, 2:-2]), self._mixing, self._bias)
         hidden = _convolve(self._normalised(attended), self._expand, self._expand_bias, gelu=True)
         hidden = _depthwise(_clear(hidden, missing, 1), self._hidden_filters, gelu=True)
         return _convolve(hidden, self._reduce).add_(attended[:, : self._channels, 1:-1, 1:-1])
@@ -73,10 +77,11 @@ def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool 
     return result
 
 
-def _convolve_onto(total: Tensor, x: Tensor, weight: Tensor, bias: Tensor) -> None:
-    """Add an unpadded convolution to *total* in one oneDNN primitive."""
+def convolve_onto(total: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Add an unpadded convolution to *total*, in place, in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise_.binary
     operation(total, x, weight, bias, (0, 0), (1, 1), (1, 1), 1, "add", 1.0, None, [], None)
+    return total
 
 
 def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
@@ -93,8 +98,8 @@ def _clear(x: Tensor, missing: tuple[int, ...], halo: int) -> Tensor:
     return x
 
 
-def _dense(x: Tensor) -> Tensor:
-    """(1, C, h, w) with the strides of dense channels-last memory, of which oneDNN makes no copy."""
+def dense(x: Tensor) -> Tensor:
+    """A copy of (1, C, h, w) with the strides of dense channels-last memory, of which oneDNN makes no copy."""
     return x.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format).permute(0, 3, 1, 2)
 
 

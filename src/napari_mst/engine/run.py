@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab
+from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.plan import MAPS, Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import window_function
@@ -151,12 +152,11 @@ class _Run:
     ) -> Tensor:
         """The block of the level below, doubled and fused with the skip; returns the next block's mixing matrix."""
         window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
-        up, fuse, following = stage.up[level], stage.fuse[level], stage.decoder[level]
+        fuse, following = UpFusion(stage.up[level], stage.fuse[level]), stage.decoder[level]
 
         def compute(region: Region) -> Tensor:
             doubled = region.scaled(2)
-            both = torch.cat([up(window(lower, region)), skip.read(doubled)], dim=1)
-            return _write(target, doubled, fuse(both), following)
+            return _write(target, doubled, fuse(window(lower, region), skip.read(doubled)), following)
 
         return self._pass(compute, lower, following)
 

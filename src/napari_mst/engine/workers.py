@@ -33,8 +33,8 @@ class Workers:
     ) -> None:
         self._passes, self._passes_done = passes, 0
         self._progress, self._is_cancelled = progress, is_cancelled
-        self._threads = torch.get_num_threads() if device.type == "cpu" else 1
-        self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _use_one_thread) if self._threads > 1 else None
+        self._threads = torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _prepare_thread) if device.type == "cpu" else None
 
     def __enter__(self) -> "Workers":
         return self
@@ -81,5 +81,6 @@ def _infer(compute: Callable[[Region], T], region: Region) -> T:
         return compute(region)
 
 
-def _use_one_thread() -> None:
+def _prepare_thread() -> None:
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # GELU leaves numbers below 1e-38, on which a CPU is many times slower
