@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 LATER = {
-    **dict.fromkeys(range(43, 47), "MATLAB files are not read yet"),
     86: "an interrupted batch is not resumed yet",
 }
 

@@ -78,9 +78,10 @@ def test_format_says_what_is_written_into_a_folder(run: Run, photo: Path, tmp_pa
     assert run("reconstruct", photo, "-o", tmp_path, "--format", "tiff")[1] == f"{tmp_path / 'photo.tif'}\n"
 
 
-def test_info_says_what_the_file_holds_and_what_made_it(run: Run, photo: Path) -> None:
-    run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
-    code, out, err = run("info", photo.with_name("cube.hdr"))
+@pytest.mark.parametrize("suffix", cli.SUFFIXES.values())
+def test_info_says_what_the_file_holds_and_what_made_it(run: Run, photo: Path, suffix: str) -> None:
+    run("reconstruct", photo, "-o", photo.with_name(f"cube{suffix}"))
+    code, out, err = run("info", photo.with_name(f"cube{suffix}"))
     facts = dict(line.split("  ", 1) for line in out.splitlines())
     assert (code, err) == (0, "")
     assert facts["shape"].strip() == "4 bands x 6 rows x 9 columns"
@@ -98,6 +99,29 @@ def test_what_the_reader_ignored_is_noted(run: Run, photo: Path) -> None:
     assert code == 0
     assert "unknown (band)" in out
     assert err.startswith("note: ")
+
+
+def test_a_cube_that_is_a_folder_is_replaced_not_filled(run: Run, photo: Path) -> None:
+    target = photo.with_name("cube.zarr")
+    for _ in range(2):
+        assert run("reconstruct", photo, "-o", target, "--overwrite")[1] == f"{target}\n"
+    assert not list(target.glob("*.hdr"))
+
+
+def test_info_takes_the_name_of_the_array(run: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", left=np.zeros((3, 5, 6)), right=np.zeros((4, 5, 6)))
+    code, _, err = run("info", tmp_path / "a.npz")
+    assert code == 2
+    assert "--variable NAME" in err
+    assert "4 bands x 5 rows" in run("info", tmp_path / "a.npz", "--variable", "right")[1]
+
+
+@pytest.mark.parametrize("name", ["cube.hdr", "cube.tif"])
+def test_a_name_of_an_array_is_refused_where_there_are_none(run: Run, photo: Path, name: str) -> None:
+    run("reconstruct", photo, "-o", photo.with_name(name))
+    code, _, err = run("info", photo.with_name(name), "--variable", "x")
+    assert code == 2
+    assert "got variable. Leave them out." in err
 
 
 def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
 
 DEFAULT_MODEL = "mstpp-srgb"
-SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS}
+SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
+FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
+"""A folder with one of these suffixes is a cube, not a place for several."""
 DONE, SOME_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -51,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     reconstruct = commands.add_parser("reconstruct", help="photos to cubes")
     reconstruct.add_argument("photos", nargs="+", type=Path, metavar="PHOTO")
     reconstruct.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT", help="file (.hdr, .tif), or folder for several cubes"
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="file (.hdr, .tif, ...), or folder for several"
     )
     reconstruct.add_argument("--format", choices=SUFFIXES, help="of the cubes in a folder (default: envi)")
     reconstruct.add_argument(
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
     info = commands.add_parser("info", help="what a cube file holds and where it came from")
     info.add_argument("file", type=Path, metavar="FILE")
+    info.add_argument("--variable", metavar="NAME", help="of the array, in a file that has several")
     info.set_defaults(command=_info)
     return parser
 
@@ -95,7 +98,8 @@ def _reconstruct(options: argparse.Namespace) -> int:
 
 def _targets(photos: Sequence[Path], output: Path, form: str | None) -> list[Path]:
     """One cube file a photo."""
-    if len(photos) > 1 or os.path.isdir(output):  # noqa: PTH112 (Path.is_dir raises where a name is too long)
+    is_folder = os.path.isdir(output)  # noqa: PTH112 (Path.is_dir raises where a name is too long)
+    if len(photos) > 1 or (is_folder and output.suffix.lower() not in FOLDERS):
         return [output / f"{photo.stem}{SUFFIXES[form or 'envi']}" for photo in photos]
     if form:
         raise SaveError(f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format.")
@@ -164,7 +168,7 @@ def _card_lines(card: ModelCard) -> str:
 
 
 def _info(options: argparse.Namespace) -> int:
-    cube = read_cube(options.file)
+    cube = read_cube(options.file, **({"variable": options.variable} if options.variable else {}))
     for name, value in _facts(cube).items():
         print(f"{name:<14}  {shown(value, 200)}")
     for assumption in cube.provenance.assumptions:

@@ -6,17 +6,26 @@ the key is absent if there was nothing, and writers leave it out.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import commit, envi, tiff
+from napari_mst.formats import commit, envi, folder, matlab, npz, tiff, zarr
 from napari_mst.formats.samples import Progress
 from napari_mst.formats.text import shown
 
 __all__ = ["FORMATS", "Format", "check_target", "find_format", "read_cube", "write_cube"]
+
+
+def _itself(path: Path) -> tuple[Path]:
+    return (path,)
+
+
+def _read_only(path: Path, *_: Any, **__: Any) -> Path:
+    raise SaveError(f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix.")
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class Format:
     name, title
         For the command line and for a person.
     suffixes
-        Lower case, with the dot: what may be written; the first is the default.
+        Lower case, with the dot: what may be written; the first is the default. None if it is only read.
     more_suffixes
         What may be read besides.
     is_mine
@@ -37,6 +46,8 @@ class Format:
         `read(path, **options)` and `write(path, cube, overwrite=..., progress=..., **options)`.
     targets
         The files that saving to a path writes; the last is the one to open.
+    is_folder
+        Whether a cube is a folder rather than a file.
     """
 
     name: str
@@ -45,8 +56,9 @@ class Format:
     more_suffixes: tuple[str, ...]
     is_mine: Callable[[Path], bool]
     read: Callable[..., SpectralCube]
-    write: Callable[..., Path]
-    targets: Callable[[Path], tuple[Path, ...]]
+    write: Callable[..., Path] = _read_only
+    targets: Callable[[Path], tuple[Path, ...]] = _itself
+    is_folder: bool = False
 
 
 FORMATS: tuple[Format, ...] = (
@@ -58,7 +70,43 @@ FORMATS: tuple[Format, ...] = (
         is_mine=tiff.is_tiff,
         read=tiff.read_tiff,
         write=tiff.write_tiff,
-        targets=tiff.targets,
+    ),
+    Format(
+        name="npz",
+        title="NumPy archive",
+        suffixes=(".npz",),
+        more_suffixes=(),
+        is_mine=npz.is_npz,
+        read=npz.read_npz,
+        write=npz.write_npz,
+    ),
+    Format(
+        name="matlab",
+        title="MATLAB 7.3",
+        suffixes=(".mat",),
+        more_suffixes=(),
+        is_mine=matlab.is_matlab,
+        read=matlab.read_matlab,
+        write=matlab.write_matlab,
+    ),
+    Format(
+        name="zarr",
+        title="OME-Zarr",
+        suffixes=(".zarr",),
+        more_suffixes=(),
+        is_mine=zarr.is_zarr,
+        read=zarr.read_zarr,
+        write=zarr.write_zarr,
+        is_folder=True,
+    ),
+    Format(
+        name="folder",
+        title="Folder of band images",
+        suffixes=(),
+        more_suffixes=(),
+        is_mine=folder.is_folder_of_bands,
+        read=folder.read_folder,
+        is_folder=True,
     ),
     Format(
         name="envi",
@@ -78,7 +126,8 @@ def find_format(path: str | PathLike[str]) -> Format | None:
     """The format of the file at *path* by its contents, or None if it is none of ours or cannot be read."""
     path = Path(path)
     try:
-        return next((form for form in FORMATS if path.is_file() and form.is_mine(path)), None)
+        is_folder = path.is_dir()
+        return next((f for f in FORMATS if f.is_folder == is_folder and path.exists() and f.is_mine(path)), None)
     except OSError:
         return None
 
@@ -98,6 +147,8 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     if form is None:
         kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
         raise CubeFileError(f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file.")
+    if unknown := ", ".join(options.keys() - signature(form.read).parameters.keys()):
+        raise CubeFileError(f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out.")
     try:
         return form.read(path, **options)
     except CubeFileError:
@@ -140,14 +191,16 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         If the suffix is unknown, the target exists (without *overwrite*), or nothing can be written there.
     """
     path = Path(path)
-    targets = _writer(path).targets(path)
-    commit.check_targets(targets, overwrite=overwrite)
+    form = _writer(path)
+    targets = form.targets(path)
+    commit.check_targets(targets, overwrite=overwrite, is_folder=form.is_folder)
     return targets[-1]
 
 
 def _by_suffix(path: Path, *, reading: bool) -> Format | None:
     suffix = path.suffix.lower()
-    return next((f for f in FORMATS if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None)
+    forms = [form for form in FORMATS if form.is_folder] if reading and path.is_dir() else FORMATS
+    return next((f for f in forms if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None)
 
 
 def _writer(path: Path) -> Format:

@@ -8,7 +8,7 @@ finished by the next save or read (`recover`); an old file that is still mapped 
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,18 +19,18 @@ LOCK_SECONDS = 30.0
 """How long a save waits for another run that saves to the same name."""
 
 
-def check_targets(targets: Sequence[Path], *, overwrite: bool = False) -> None:
+def check_targets(targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False) -> None:
     """Refuse, before any work is done, what could never be saved; nothing stays on disk.
 
     Raises
     ------
     SaveError
-        If a target exists (without *overwrite*) or is a folder, its folder is missing or read-only, or its name is
-        invalid or too long.
+        If a target exists (without *overwrite*) or is a folder (a file where *is_folder*), its folder is missing or
+        read-only, or its name is invalid or too long.
     """
     with _explained(targets[-1]):
         for target in targets:
-            _check_name(target, overwrite)
+            _check_name(target, overwrite, is_folder)
             probe = _beside(target, "try")
             probe.open("wb").close()
             probe.unlink(missing_ok=True)
@@ -71,6 +71,49 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
             _discard(reversed(temporaries))
 
 
+@contextmanager
+def saving_folder(
+    target: Path, is_ours: Callable[[Path], bool], *, needed: int, overwrite: bool = False
+) -> Iterator[Path]:
+    """The path of a temporary folder that becomes the folder *target*, whole, when the block ends well.
+
+    An old folder steps aside for a moment; a save that was killed in it is undone by the next save or read
+    (`finish_folder`). A folder that is not empty and not *is_ours* is never replaced.
+
+    Raises
+    ------
+    SaveError
+        As `saving`.
+    """
+    with _explained(target, needed):
+        _check_name(target, overwrite=True, is_folder=True)
+    with _explained(target, needed), _locked(target):
+        _recover_folder(target)
+        _check_name(target, overwrite, is_folder=True)
+        if target.exists() and not is_ours(target) and any(target.iterdir()):
+            raise SaveError(f"Expected a cube to replace, got the folder {shown(target.name)}. Choose another name.")
+        _check_space(target, needed)
+        temporary, backup = _beside(target, "tmp"), _beside(target, "old")
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _flush(file)
+            if target.exists():
+                target.replace(backup)
+            temporary.replace(target)
+            with suppress(OSError):
+                _flush_folder(target.parent)
+        finally:
+            _recover_folder(target)
+
+
+def finish_folder(target: Path) -> None:
+    """Undo an interrupted save of a folder, or wait for the run that is at it. Raises `SaveError`."""
+    with _explained(target), _locked(target):
+        _recover_folder(target)
+
+
 def is_interrupted(targets: Sequence[Path]) -> bool:
     """Whether a killed save left a pair without its record, which `finish` can complete."""
     return not targets[-1].exists() and any(_beside(targets[-1], kind).exists() for kind in ("old", "tmp"))
@@ -93,6 +136,15 @@ def recover(targets: Sequence[Path]) -> None:
             if source.exists():
                 source.replace(target)
     _discard([*backups, *reversed(temporaries)])
+
+
+def _recover_folder(target: Path) -> None:
+    """Put back the old folder if there is no new one, and remove the rest; call under the lock."""
+    temporary, backup = _beside(target, "tmp"), _beside(target, "old")
+    if backup.exists() and not target.exists():
+        backup.replace(target)
+    for rest in (backup, temporary):
+        shutil.rmtree(rest, ignore_errors=True)
 
 
 def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
@@ -118,13 +170,15 @@ def _beside(target: Path, kind: str) -> Path:
     return target.with_name(f".{target.name}.{kind}")
 
 
-def _check_name(target: Path, overwrite: bool) -> None:
+def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
     if "\0" in str(target) or not target.name:
         raise SaveError(f"Expected a file name to save to, got {shown(target)!r}. Choose another name.")
     if not target.parent.is_dir():
         raise SaveError(f"Expected an existing folder, got {shown(target.parent)}. Create it or choose another.")
-    if target.is_dir():
+    if target.is_dir() and not is_folder:
         raise SaveError(f"Expected a file name to save to, got the folder {shown(target)}. Choose another name.")
+    if target.is_file() and is_folder:
+        raise SaveError(f"Expected a folder name to save to, got the file {shown(target)}. Choose another name.")
     if not overwrite and os.path.lexists(target):
         raise SaveError(
             f"Expected a new file, got {shown(target.name)} which exists. Choose another name or allow overwriting."

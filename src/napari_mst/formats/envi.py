@@ -18,7 +18,7 @@ from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import commit
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
-from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, stored_type
+from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
 
@@ -101,7 +101,7 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
         with data.open("wb") as file:
             for block in blocks(cube.data, dtype, progress):
                 file.write(block.data)
-                crc = zlib.crc32(block.data, crc)
+                crc = crc32(block, crc)
         header.write_bytes(header_text(cube, dtype, f"{crc:08x}").encode("ascii"))
     return header_path
 
@@ -193,7 +193,7 @@ def _inflated(path: Path, layout: Layout) -> bytes:
 
 def _verify(header: Header, path: Path, flat: NDArray[Any]) -> None:
     expected = header.text(f"{OWN}data crc32")
-    if header.is_sealed and expected != (found := f"{zlib.crc32(flat.data):08x}"):
+    if header.is_sealed and expected != (found := f"{crc32(flat):08x}"):
         advice = "The data were damaged or changed since they were saved."
         raise mismatch(path.name, f"data with checksum {shown(expected, 8)}", found, advice)
 

@@ -3,7 +3,6 @@
 Letters: B bands, H rows, W columns.
 """
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -62,11 +61,19 @@ def blocks(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None =
             progress((band + 1) / bands)
 
 
+def crc32(block: NDArray[Any], crc: int = 0) -> int:
+    """CRC-32 (ISO 3309) of the bytes of a contiguous *block* after those of *crc*; five times as fast as zlib's."""
+    import imagecodecs
+
+    stored: Any = block.reshape(-1).view(np.uint8)
+    return int(imagecodecs.deflate_crc32(stored, crc))
+
+
 def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
     """CRC-32 (ISO 3309) of the cube's samples as *dtype* in (B, H, W) order: eight hexadecimal digits."""
     crc = 0
     for block in blocks(data, dtype):
-        crc = zlib.crc32(block.data, crc)
+        crc = crc32(block, crc)
     return f"{crc:08x}"
 
 

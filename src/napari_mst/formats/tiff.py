@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeFileError, NapariMstError, SaveError
-from napari_mst.formats import commit, tiff_metadata
+from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.formats import commit, record, tiff_metadata
+from napari_mst.formats.arrays import band_axis_of
+from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.samples import (
     DECODED_BYTES,
     LAZY_BYTES,
     Progress,
     blocks,
     checksum,
-    magnitude,
     rows_per_block,
     stored_type,
 )
 from napari_mst.formats.text import mismatch, shown
-from napari_mst.formats.wavelengths import spectral_axis
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
@@ -52,11 +52,6 @@ def is_tiff(path: Path) -> bool:
     """Whether *path* begins as a TIFF or BigTIFF."""
     with path.open("rb") as file:
         return file.read(4) in _MAGIC
-
-
-def targets(path: Path) -> tuple[Path]:
-    """The one file that saving to *path* writes."""
-    return (path,)
 
 
 def write_tiff(
@@ -129,16 +124,8 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
         warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (len(tif.series) > 1)
         data = _bands_first(stored, series.axes, description, band_axis, path)
     if verify or (verify is None and not is_mapped):
-        _verify(path, data, description)
-    data, doubts = magnitude(data)
-    names, count = description.names, len(data)
-    wavelengths, unit, more = spectral_axis(description.wavelengths, description.unit, names, count)
-    fields = dict(description.fields)
-    if names and len(names) == count:
-        fields["band names"] = tuple(names)
-    if told := (*warnings, *doubts, *more):
-        fields["warnings"] = told
-    return SpectralCube(data, wavelengths, unit, description.quantity, description.provenance, fields)
+        record.verify(path.name, data, description)
+    return described_cube(data, description, warnings)
 
 
 def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None, compress: bool) -> Iterator[Any]:
@@ -148,21 +135,21 @@ def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None
 
 def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The keywords of `tifffile.imwrite` that make the flavour."""
-    record = tiff_metadata.record(cube)
-    tags = [_text_tag(tiff_metadata.SEAL, tiff_metadata.seal(cube, dtype, checksum(cube.data, dtype)))]
+    told = record.record(cube)
+    tags = [_text_tag(tiff_metadata.SEAL, record.seal(cube, dtype, checksum(cube.data, dtype)))]
     if flavour == "imagej":
         labels = tiff_metadata.xml_names(cube)
-        metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(record)}
+        metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(told)}
         return {"imagej": True, "metadata": metadata, "extratags": tags}
     if flavour == "ome":
         channels = tiff_metadata.ome_channels(cube)
-        described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(record)}
+        described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(told)}
         return {"ome": True, "metadata": described, "extratags": tags}
     tags.append(_text_tag(tiff_metadata.GDAL_METADATA, tiff_metadata.gdal_xml(cube)))
     if "data ignore value" in cube.metadata:
         tags.append(_text_tag(tiff_metadata.GDAL_NODATA, str(cube.metadata["data ignore value"]).encode()))
     planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}
-    return {"metadata": {"axes": "CYX", **record}, "extratags": tags, **planar}
+    return {"metadata": {"axes": "CYX", **told}, "extratags": tags, **planar}
 
 
 def _text_tag(code: int, text: bytes) -> tuple[int, int, int, bytes, bool]:
@@ -220,7 +207,7 @@ def _check_size(path: Path, series: "TiffPageSeries") -> None:
         raise mismatch(path.name, f"at most {most} bytes of numbers", f"{series.nbytes} declared", advice)
 
 
-def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: tiff_metadata.Description) -> None:
+def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Description) -> None:
     """Refuse a stack that lost pages, and a colour photo."""
     declared = int(np.prod(description.shape)) if description.shape else 0
     images = int((tif.imagej_metadata or {}).get("images", 1))
@@ -239,7 +226,7 @@ def _mapped(path: Path, series: "TiffPageSeries", byteorder: str) -> NDArray[Any
 
 
 def _bands_first(
-    stored: NDArray[Any], axes: str, description: tiff_metadata.Description, band_axis: int | None, path: Path
+    stored: NDArray[Any], axes: str, description: Description, band_axis: int | None, path: Path
 ) -> NDArray[Any]:
     """*stored* as (B, H, W); in native byte order and contiguous unless it is a memory map."""
     if description.shape:
@@ -258,20 +245,7 @@ def _bands_first(
 
 
 def _band_axis(axes: str, shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:
-    """0 or -1: as asked for, as the axes say, as there are wavelengths, or the one shorter than both others."""
-    if wanted in (0, -1):
-        return int(wanted)
-    if len(axes) < 3 or "Q" not in axes:
+    """0 or -1: as the axes say, else as `band_axis_of`."""
+    if wanted is None and (len(axes) < 3 or "Q" not in axes):
         return -1 if axes.endswith("S") and len(axes) == 3 else 0
-    by_count = (shape[0] == wavelengths, shape[2] == wavelengths)
-    by_size = (shape[0] < min(shape[1:]), shape[2] < min(shape[:2]))
-    for is_first, is_last in (by_count, by_size):
-        if is_first != is_last:
-            return 0 if is_first else -1
-    raise CubeFileError(f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or band_axis=-1.")
-
-
-def _verify(path: Path, data: NDArray[Any], description: tiff_metadata.Description) -> None:
-    if description.crc32 and description.crc32 != (found := checksum(data, data.dtype.newbyteorder("<"))):
-        advice = "The file was damaged or changed since it was saved."
-        raise mismatch(path.name, f"numbers with checksum {shown(description.crc32, 8)}", found, advice)
+    return band_axis_of(shape, wavelengths, wanted)

@@ -1,4 +1,4 @@
-"""What a TIFF says about its bands: our JSON record, GDAL's XML, OME-XML and ImageJ labels, out and in.
+"""What a TIFF says about its bands: GDAL's XML, OME-XML and ImageJ labels, out and in.
 
 Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06, ImageJ TiffDecoder.
 Letters: B bands, H rows, W columns.
@@ -7,16 +7,13 @@ Letters: B bands, H rows, W columns.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-import numpy as np
-
-from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
-from napari_mst.formats.text import mismatch
+from napari_mst.cube import SpectralCube
+from napari_mst.formats.record import Description, described
 from napari_mst.formats.wavelengths import band_names, number
 
 if TYPE_CHECKING:
@@ -24,44 +21,8 @@ if TYPE_CHECKING:
 
 GDAL_METADATA, GDAL_NODATA = 42112, 42113
 SEAL = 65131
-"""Our private tag, from the range that TIFF 6.0 leaves to applications."""
-_OWN = "napari_mst"
+"""Our private tag, from the range that TIFF 6.0 leaves to applications: GDAL copies no tags that it does not know."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-@dataclass(frozen=True)
-class Description:
-    """The spectral side of a file: wavelengths as text, their unit, band names, and our own record if it has one."""
-
-    wavelengths: Sequence[str] = ()
-    unit: str = ""
-    names: Sequence[str] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    shape: tuple[int, ...] = ()
-    crc32: str = ""
-    quantity: str = ""
-    provenance: Provenance = field(default_factory=Provenance)
-
-
-def record(cube: SpectralCube) -> dict[str, Any]:
-    """Everything about *cube* but its numbers, for JSON."""
-    axis = {"wavelength": cube.wavelengths.tolist(), "wavelength_units": cube.unit}
-    own = {
-        "quantity": cube.quantity,
-        "provenance": json.loads(cube.provenance.to_json()),
-        "metadata": _plain({key: value for key, value in cube.metadata.items() if key != "warnings"}),
-    }
-    return (axis if cube.unit != BAND_INDEX else {}) | {_OWN: own}
-
-
-def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> bytes:
-    """The text of our private tag: shape, size and checksum of the numbers as stored.
-
-    GDAL copies descriptions into the files that it derives, but not tags that it does not know: only where the seal
-    is, the record is about these numbers.
-    """
-    size = cube.data.size * dtype.itemsize
-    return json.dumps({"shape": cube.shape, "bytes": size, "crc32": crc}).encode()
 
 
 def xml_names(cube: SpectralCube) -> list[str]:
@@ -99,10 +60,7 @@ def describe(tif: "TiffFile") -> Description:
     ome = _xml(tif.ome_metadata or "")
     texts = (str(imagej.get("Info", "")), _ome_text(ome), first.description)
     if sealed := first.tags.valueof(SEAL):
-        try:
-            return _own(json.loads(sealed), json.loads(next(text for text in texts if _OWN in text)))
-        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-            raise mismatch(tif.filename, "the record of its save", "damaged text", "Get the file again.") from None
+        return described(tif.filename, sealed, texts)
     nodata = number(str(first.tags.valueof(GDAL_NODATA, "")).strip(" \0"))
     fields = {} if math.isnan(nodata) else {"data ignore value": nodata}
     labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
@@ -111,23 +69,6 @@ def describe(tif: "TiffFile") -> Description:
     best = next((source for source in sources if source.wavelengths), None)
     best = best or next((source for source in sources if source.names), labels)
     return Description(best.wavelengths, best.unit, best.names, fields)
-
-
-def _own(seal: Mapping[str, Any], stored: Mapping[str, Any]) -> Description:
-    own = stored[_OWN]
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in own["metadata"].items()}
-    if "data ignore value" in fields:
-        fields["data ignore value"] = number(str(fields["data ignore value"]))
-    return Description(
-        wavelengths=[str(value) for value in stored.get("wavelength", ())],
-        unit=str(stored.get("wavelength_units", "")),
-        names=fields.get("band names", ()),
-        fields=fields,
-        shape=tuple(seal["shape"]),
-        crc32=str(seal["crc32"]),
-        quantity=str(own["quantity"]),
-        provenance=Provenance.from_json(json.dumps(own["provenance"])),
-    )
 
 
 def _from_json(text: str) -> Description:
@@ -174,14 +115,3 @@ def _xml(text: object) -> ElementTree.Element:
         return ElementTree.fromstring("<none/>" if "<!ENTITY" in str(text) else str(text).strip("\0") or "<none/>")
     except ElementTree.ParseError:
         return ElementTree.Element("none")
-
-
-def _plain(value: Any) -> Any:
-    """*value* of JSON types only, without NaN and infinity, which JSON has not."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-    return value if is_plain else str(value)

@@ -1,0 +1,183 @@
+"""MATLAB files: version 7.3 (HDF5), written as the published MST++ toolbox does, and versions up to 7 (read only).
+
+`cube` is H x W x B in MATLAB, so (B, W, H) in HDF5, as in the NTIRE, ARAD and ICVL cubes; `bands` holds the wavelengths
+(nm). Files are opened by a process with limits (`matlab_reader`), as their libraries crash on damaged ones.
+Sources: MathWorks, "MAT-File Level 5 File Format" (the header); hdf5storage, "Storage Format" (the attributes of 7.3).
+Letters: B bands, H rows, W columns.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.formats import commit, matlab_reader, record
+from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
+from napari_mst.formats.record import OWN, Description, described, described_cube
+from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, crc32, stored_type
+from napari_mst.formats.text import mismatch
+
+_CLASSES = {
+    "u1": b"uint8", "i1": b"int8", "u2": b"uint16", "i2": b"int16", "u4": b"uint32", "i4": b"int32",
+    "u8": b"uint64", "i8": b"int64", "f4": b"single", "f8": b"double",
+}  # fmt: skip
+_USERBLOCK = 512
+_SECONDS = 30.0
+_BYTES_PER_SECOND = 4 * 2**20
+"""The least speed of reading that is waited for, beyond the first seconds."""
+
+
+def is_matlab(path: Path) -> bool:
+    """Whether *path* begins as a MAT-file of version 5 to 7.3, or is an HDF5 file called `.mat`."""
+    with path.open("rb") as file:
+        head = file.read(128)
+    is_level_5 = head[124:128] in (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
+    return is_level_5 or (head.startswith(HDF5_MARK) and path.suffix.lower() == ".mat")
+
+
+def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+    """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
+
+    Raises
+    ------
+    SaveError
+        If h5py is not installed, the numbers cannot be stored without loss, or as `commit.saving`.
+    """
+    if find_spec("h5py") is None:
+        raise SaveError('Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"')
+    import h5py
+
+    dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
+    needed = cube.data.size * dtype.itemsize + 2**20
+    with commit.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
+        with h5py.File(temporary, "w", userblock_size=_USERBLOCK) as file:
+            crc = _write_planes(file, cube.data, dtype, progress)
+            file["cube"].attrs[SEAL] = record.seal(cube, dtype, crc).decode()
+            if cube.has_wavelengths:
+                _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
+            text = np.frombuffer(json.dumps(record.record(cube)).encode("utf-16-le"), "<u2")
+            _add(file, OWN, text[:, np.newaxis], b"char").attrs["MATLAB_int_decode"] = np.int32(2)
+        with temporary.open("r+b") as raw:
+            raw.write(_header())
+    return path
+
+
+def read_matlab(
+    path: Path, *, variable: str | None = None, band_axis: int | None = None, verify: bool | None = None
+) -> SpectralCube:
+    """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
+
+    Parameters
+    ----------
+    variable
+        Name of the array that is the cube, where there are several of three axes; `group/name` in a structure.
+    band_axis
+        0 or -1: which of its axes (in MATLAB) holds the bands, where neither wavelengths nor sizes tell.
+    verify
+        Compare the numbers with the checksum that we saved; by default unless the file is memory-mapped.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, even where that crashes or never ends, too large when decompressed, or has no array or
+        several that may be the cube; or if the libraries that read it are not installed.
+    """
+    if find_spec("h5py") is None or find_spec("scipy") is None:
+        raise mismatch(path.name, "h5py and scipy", "none of them", 'Run: pip install "napari-mst[matlab]"')
+    with _child(path, [variable, band_axis, DECODED_BYTES, LAZY_BYTES]) as output:
+        told = _told(path, output.readline())
+        data = _mapped(path, told) if "offset" in told else _received(path, told, output)
+    if SEAL not in told:
+        description = Description(told.get("wavelengths", ()), told.get("unit", ""))
+        return described_cube(data, description, told.get("warnings", ()))
+    description = described(path.name, told[SEAL], [told[OWN]])
+    if data.shape != description.shape:
+        raise mismatch(path.name, f"shape {description.shape}", str(data.shape), "Get the file again.")
+    if verify or (verify is None and not isinstance(data, np.memmap)):
+        record.verify(path.name, data, description)
+    return described_cube(data, description)
+
+
+def _write_planes(file: Any, data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None) -> str:
+    """Write `cube`, a band at a time, and return the checksum of its numbers in (B, H, W) order."""
+    bands, height, width = data.shape
+    stored = file.create_dataset("cube", (bands, width, height), dtype)
+    stored.attrs["MATLAB_class"] = np.bytes_(_CLASSES[dtype.str[1:]])
+    crc = 0
+    for band in range(bands):
+        plane = np.ascontiguousarray(data[band], dtype)
+        crc = crc32(plane, crc)
+        stored[band] = plane.T
+        if progress is not None:
+            progress((band + 1) / bands)
+    return f"{crc:08x}"
+
+
+def _add(file: Any, name: str, values: NDArray[Any], matlab_class: bytes) -> Any:
+    stored = file.create_dataset(name, data=values)
+    stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
+    return stored
+
+
+def _header() -> bytes:
+    """The 128 bytes by which MATLAB knows version 7.3: text, no subsystem data, version 0x0200, byte order."""
+    text = b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 ."
+    return text.ljust(116) + bytes(8) + b"\0\2IM"
+
+
+@contextmanager
+def _child(path: Path, options: list[Any]) -> Iterator[IO[bytes]]:
+    """The output of a reading process, which is ended after a time that grows with the file."""
+    command = [sys.executable, "-P", "-m", matlab_reader.__name__, str(path.absolute()), json.dumps(options)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as child:
+        clock = threading.Timer(_SECONDS + path.stat().st_size / _BYTES_PER_SECOND, child.kill)
+        clock.start()
+        try:
+            if child.stdout is not None:
+                yield child.stdout
+        finally:
+            clock.cancel()
+            child.kill()
+
+
+def _told(path: Path, line: bytes) -> Mapping[str, Any]:
+    """What the reading process says. Raises `CubeFileError`: its own, or that it crashed."""
+    if not line.endswith(b"\n"):
+        raise mismatch(path.name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again.")
+    told: Mapping[str, Any] = json.loads(line)
+    if "error" in told:
+        raise CubeFileError(told["error"])
+    return told
+
+
+def _mapped(path: Path, told: Mapping[str, Any]) -> NDArray[Any]:
+    """A view of the file, (B, H, W)."""
+    flat = np.memmap(path, told["dtype"], "r", told["offset"], (math.prod(told["shape"]),))
+    return np.moveaxis(flat.reshape(told["shape"], order="F"), told["axis"], 0)
+
+
+def _received(path: Path, told: Mapping[str, Any], output: IO[bytes]) -> NDArray[Any]:
+    data = np.empty(told["shape"], told["dtype"])
+    view, done = data.reshape(-1).view(np.uint8).data, 0
+    while done < len(view):
+        count = output.readinto(view[done:])  # type: ignore[attr-defined]
+        if not count:
+            advice = "It is damaged; get the file again."
+            raise mismatch(path.name, f"{len(view)} bytes of numbers", f"{done} before the reader ended", advice)
+        done += count
+    return data

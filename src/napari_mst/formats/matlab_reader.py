@@ -1,0 +1,194 @@
+"""The process that opens MAT-files: `python -m napari_mst.formats.matlab_reader`, run by `matlab.read_matlab`.
+
+scipy and the HDF5 library crash on some damaged files and allocate what a file asks for. Here that costs nobody
+anything: this process has limits, and its parent sees the crash. It writes one line of JSON to standard output and,
+where that has no `error` and no `offset`, the numbers band by band. Letters: B bands, H rows, W columns.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import CubeFileError
+from napari_mst.formats.arrays import band_axis_of, cube_name, wavelengths_name, wavelengths_of
+from napari_mst.formats.record import OWN
+from napari_mst.formats.text import mismatch, shown
+
+HDF5_MARK = b"\x89HDF\r\n\x1a\n"
+SEAL = "napari_mst_seal"
+"""The HDF5 attribute of `cube` that holds our seal; MATLAB does not copy attributes that it does not know."""
+_PUBLISHED = ("cube", "rad")
+"""How the NTIRE, ARAD and ICVL data sets name their cubes, and the published toolbox its results: bands come last."""
+_BYTES = {"double": 8, "single": 4, "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2}
+_CLASSES = {**_BYTES, "int8": 1, "uint8": 1, "logical": 1}
+_RATIO = 1040
+"""No deflate stream grows by more than 1032 times (RFC 1951)."""
+_SMALL_BYTES = 64 * 2**20
+_ROOM_BYTES = 768 * 2**20
+_TEXT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class _Array:
+    """One array of a MAT-file, its shape in MATLAB's order; *read* gives its numbers in that order."""
+
+    shape: tuple[int, ...]
+    itemsize: int
+    stored_bytes: int
+    read: Callable[[], NDArray[Any]]
+    offset: int | None = None
+    """Where its numbers begin in the file, in column-major order and native byte order; None if they are in pieces."""
+    dtype: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.itemsize
+
+
+def main(path: Path, variable: str | None, band_axis: int | None, limit: int, lazy: int) -> None:
+    """Describe and send the cube in the file at *path*: at most *limit* bytes of it, and none above *lazy* in place."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(520)
+        arrays, texts = _hdf5(path, head) if HDF5_MARK in (head[:8], head[512:]) else (_version_5(path), {})
+        told, send = _answer(path, arrays, texts, variable, band_axis, limit, lazy)
+    except CubeFileError as error:
+        told, send = {"error": str(error)}, iter(())
+    except MemoryError:
+        told, send = {"error": str(_too_large(path, limit, "more"))}, iter(())
+    except Exception as error:  # noqa: BLE001 (h5py and scipy let any type escape from a damaged file)
+        told, send = {"error": str(_damaged(path, error))}, iter(())
+    out = sys.stdout.buffer
+    out.write(json.dumps(told).encode() + b"\n")
+    for plane in send:
+        out.write(plane.data)
+    out.flush()
+
+
+def limit_memory(room: int) -> None:
+    """Let this process have *room* more bytes of memory, where the system has such limits."""
+    with suppress(ImportError):
+        import resource
+
+        import psutil
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = psutil.Process().memory_info().vms + room
+        resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+def _answer(
+    path: Path,
+    arrays: Mapping[str, _Array],
+    texts: Mapping[str, str],
+    variable: str | None,
+    band_axis: int | None,
+    limit: int,
+    lazy: int,
+) -> tuple[dict[str, Any], Iterator[NDArray[Any]]]:
+    """What to tell about the cube, and its planes (none if the parent can map them)."""
+    shapes = {key: array.shape for key, array in arrays.items()}
+    name = cube_name(path.name, shapes, variable)
+    array = arrays[name]
+    told: dict[str, Any] = dict(texts) if name == "cube" and SEAL in texts else {}
+    wavelengths: list[str] = []
+    key = None if told else wavelengths_name({k: v for k, v in shapes.items() if k != name}, array.shape)
+    if key is not None and arrays[key].nbytes <= _TEXT_BYTES:
+        wavelengths, unit, warnings = wavelengths_of(key, arrays[key].read())
+        told = {"wavelengths": wavelengths, "unit": unit, "warnings": warnings}
+    if name in _PUBLISHED and band_axis is None and len(wavelengths) in (0, array.shape[-1]):
+        band_axis = -1
+    axis = band_axis_of(array.shape, len(wavelengths), band_axis)
+    if array.offset is not None and array.nbytes > lazy:
+        return told | {"offset": array.offset, "shape": array.shape, "axis": axis, "dtype": array.dtype}, iter(())
+    _check_size(path, array, limit)
+    limit_memory(3 * array.nbytes + _ROOM_BYTES)
+    cube = np.moveaxis(array.read(), axis, 0)
+    dtype = cube.dtype.newbyteorder("=")
+    planes = (np.ascontiguousarray(plane, dtype) for plane in cube)
+    return told | {"shape": cube.shape, "dtype": dtype.str}, planes
+
+
+def _check_size(path: Path, array: _Array, limit: int) -> None:
+    most = min(limit, max(_SMALL_BYTES, array.stored_bytes * _RATIO))
+    if array.nbytes > most:
+        raise _too_large(path, most, str(array.nbytes))
+
+
+def _too_large(path: Path, most: int, declared: str) -> CubeFileError:
+    advice = "The file is incomplete, or not what it says."
+    return mismatch(path.name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
+
+
+def _damaged(path: Path, error: Exception) -> CubeFileError:
+    return mismatch(
+        path.name, "a complete MAT-file", shown(str(error) or type(error).__name__, 80), "Get the file again."
+    )
+
+
+def _version_5(path: Path) -> dict[str, _Array]:
+    """The arrays of numbers in a MAT-file of version 5 or before."""
+    from scipy.io import loadmat, whosmat
+
+    limit_memory(_ROOM_BYTES)
+
+    def reader(name: str) -> Callable[[], NDArray[Any]]:
+        return lambda: np.asarray(loadmat(path, variable_names=[name])[name])
+
+    found = path.stat().st_size
+    return {
+        name: _Array(tuple(map(int, shape)), _CLASSES[kind], found, reader(name))
+        for name, shape, kind in whosmat(path)
+        if kind in _CLASSES
+    }
+
+
+def _hdf5(path: Path, head: bytes) -> tuple[dict[str, _Array], dict[str, str]]:
+    """The arrays of numbers in a MAT-file of version 7.3, and our texts in it; MATLAB stores the axes reversed."""
+    import h5py
+
+    limit_memory(_ROOM_BYTES)
+    file = h5py.File(path, "r")
+    is_matlab = head[:6] == b"MATLAB"
+    arrays: dict[str, _Array] = {}
+
+    def add(name: str, item: Any) -> None:
+        is_number = isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and item.shape is not None
+        if is_number and not name.startswith("#") and item.attrs.get("MATLAB_class") != b"char":
+            arrays[name] = _hdf5_array(path, item, is_matlab)
+
+    file.visititems(add)
+    texts = {}
+    if "cube" in arrays and SEAL in file["cube"].attrs and OWN in file:
+        if file[OWN].nbytes > _TEXT_BYTES:
+            raise _too_large(path, _TEXT_BYTES, str(file[OWN].nbytes))
+        codes = np.ravel(file[OWN][()]).astype("<u2")
+        texts = {SEAL: str(file["cube"].attrs[SEAL]), OWN: codes.tobytes().decode("utf-16-le", "replace")}
+    return arrays, texts
+
+
+def _hdf5_array(path: Path, item: Any, is_matlab: bool) -> _Array:
+    is_whole = item.chunks is None and item.id.get_offset() is not None
+    shape = item.shape[::-1] if is_matlab else item.shape
+
+    def read() -> NDArray[Any]:
+        if item.chunks:
+            limit_memory(3 * item.nbytes + math.prod(item.chunks) * item.dtype.itemsize + _ROOM_BYTES)
+        return np.asarray(item[()].T if is_matlab else item[()])
+
+    stored = item.id.get_storage_size()
+    fits = is_whole and item.id.get_offset() + item.nbytes <= path.stat().st_size
+    offset = item.id.get_offset() if fits and is_matlab else None
+    return _Array(tuple(shape), item.dtype.itemsize, stored, read, offset, item.dtype.str)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *json.loads(sys.argv[2]))

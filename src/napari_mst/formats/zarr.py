@@ -1,0 +1,213 @@
+"""OME-Zarr 0.5: folders of compressed chunks, for cubes larger than memory; a large one is read lazily.
+
+The first axis is `wavelength` (of type channel), with a scale where the bands are evenly spaced; all wavelengths are in
+our record. Each chunk carries the checksum of Zstandard. Foreign Zarr files of format 2 and 3 are read as well.
+Source: Open Microscopy Environment, "OME-Zarr specification" 0.5. Letters: B bands, H rows, W columns.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.formats import commit, record
+from napari_mst.formats.arrays import band_axis_of, cube_name
+from napari_mst.formats.record import OWN, Description, described, described_cube
+from napari_mst.formats.samples import LAZY_BYTES, Progress, crc32, stored_type
+from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.wavelengths import band_names
+
+_STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+_MARKS = ("zarr.json", ".zgroup", ".zarray")
+_SEAL = "napari_mst_seal"
+_CHUNK = 512
+_CHUNK_BYTES = 2**30
+_PIP = 'Run: pip install "napari-mst[zarr]"'
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether the folder *path* is a Zarr array or group."""
+    return any((path / mark).is_file() for mark in _MARKS)
+
+
+def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+    """Save *cube* in chunks of one band, compressed without loss; bool becomes uint8.
+
+    Raises
+    ------
+    SaveError
+        If zarr is not installed, the numbers cannot be stored without loss, or as `commit.saving_folder`.
+    """
+    if not _is_installed():
+        raise SaveError(f"Expected zarr 3 for Zarr files, got none. {_PIP}")
+    import zarr
+    from zarr.codecs import ZstdCodec
+
+    dtype = stored_type(cube.data, _STORED, "a Zarr file")
+    needed = cube.data.size * dtype.itemsize + 2**20
+    _, height, width = cube.shape
+    with commit.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
+        group = zarr.create_group(str(temporary), zarr_format=3, attributes=_attributes(cube, path.stem))
+        array = group.create_array(
+            "0",
+            shape=cube.shape,
+            dtype=dtype,
+            chunks=(1, min(_CHUNK, height), min(_CHUNK, width)),
+            compressors=[ZstdCodec(checksum=True)],
+            dimension_names=("wavelength", "y", "x"),
+            config={"write_empty_chunks": True},
+        )
+        crc = _write_bands(array, cube, dtype, progress)
+        array.attrs[_SEAL] = record.seal(cube, dtype, crc).decode()
+    return path
+
+
+def read_zarr(
+    path: Path, *, variable: str | None = None, band_axis: int | None = None, verify: bool | None = None
+) -> SpectralCube:
+    """The cube in the Zarr folder at *path*; above `samples.LAZY_BYTES` its `data` is a dask array.
+
+    Parameters
+    ----------
+    variable
+        Path of the array that is the cube, where a group that is no OME-Zarr has several of three axes.
+    band_axis
+        0 or -1: which of its axes holds the bands, where nothing else tells.
+    verify
+        Compare the numbers with the checksum that we saved; by default unless they are read lazily.
+
+    Raises
+    ------
+    CubeFileError
+        If the folder is damaged, incomplete, holds no cube or several, or zarr is not installed.
+    """
+    if commit.is_interrupted([path]):
+        commit.finish_folder(path)
+    if not path.is_dir():
+        raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
+    if not _is_installed():
+        raise mismatch(path.name, "zarr 3", "none", _PIP)
+    try:
+        return _read(path, variable, band_axis, verify)
+    except (NapariMstError, MemoryError):
+        raise
+    except Exception as error:  # zarr and its codecs let any type escape from a damaged file
+        raise mismatch(path.name, "a complete Zarr file", shown(error, 80), "Get the file again.") from error
+
+
+def _is_installed() -> bool:
+    try:
+        return int(version("zarr").partition(".")[0]) >= 3 and find_spec("dask") is not None
+    except PackageNotFoundError:
+        return False
+
+
+def _attributes(cube: SpectralCube, name: str) -> dict[str, Any]:
+    """Of the group: the OME metadata and our record."""
+    steps = np.diff(cube.wavelengths)
+    step = float(steps[0]) if steps.size else 1.0
+    is_even = cube.has_wavelengths and step > 0 and bool(np.allclose(steps, step, rtol=1e-6))
+    scale, start = (step, float(cube.wavelengths[0])) if is_even else (1.0, 0.0)
+    transformations = [
+        {"type": "scale", "scale": [scale, 1.0, 1.0]},
+        {"type": "translation", "translation": [start, 0.0, 0.0]},
+    ]
+    bands = {"name": "wavelength", "type": "channel"} | ({"unit": "nanometer"} if is_even else {})
+    axes = [bands, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    datasets = [{"path": "0", "coordinateTransformations": transformations}]
+    channels = [{"label": label, "color": "FFFFFF"} for label in band_names(cube)]
+    ome = {"version": "0.5", "multiscales": [{"name": name, "axes": axes, "datasets": datasets}]}
+    return {"ome": {**ome, "omero": {"channels": channels}}, OWN: json.dumps(record.record(cube))}
+
+
+def _write_bands(array: Any, cube: SpectralCube, dtype: np.dtype[Any], progress: Progress | None) -> str:
+    """Write the numbers in rows of chunks and return their checksum in (B, H, W) order."""
+    bands, height, _ = cube.shape
+    crc = 0
+    for band in range(bands):
+        for start in range(0, height, _CHUNK):
+            block = np.ascontiguousarray(cube.data[band, start : start + _CHUNK], dtype)
+            crc = crc32(block, crc)
+            array[band, start : start + _CHUNK] = block
+        if progress is not None:
+            progress((band + 1) / bands)
+    return f"{crc:08x}"
+
+
+def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
+    import zarr
+
+    root: Any = zarr.open(str(path), mode="r")
+    attributes: dict[str, Any] = dict(root.attrs)
+    ome = attributes.get("ome", attributes)
+    array: Any = root if isinstance(root, zarr.Array) else root[_array_name(path, root, ome, variable)]
+    _check_chunks(path, array)
+    if _SEAL in array.attrs:
+        description = described(path.name, array.attrs[_SEAL], [attributes[OWN]])
+        return _ours(path, array, description, verify)
+    return _foreign(path, array, ome, band_axis)
+
+
+def _array_name(path: Path, group: Any, ome: Mapping[str, Any], variable: str | None) -> str:
+    """The full resolution of the first image of an OME-Zarr, else the one array of three axes."""
+    if variable is None and "multiscales" in ome:
+        return str(ome["multiscales"][0]["datasets"][0]["path"])
+    return cube_name(path.name, {name: array.shape for name, array in group.arrays()}, variable)
+
+
+def _check_chunks(path: Path, array: Any) -> None:
+    """Refuse chunks that no reading of a single pixel should have to hold, and a sealed array that lost some."""
+    if array.dtype.kind not in "biufc":
+        raise mismatch(path.name, "numbers", f"{array.dtype}", "Open another file.")
+    nbytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
+    if nbytes > _CHUNK_BYTES:
+        raise mismatch(path.name, f"chunks of at most {_CHUNK_BYTES} bytes", str(nbytes), "Rechunk it.")
+    if _SEAL in array.attrs and array.nchunks_initialized != array.nchunks:
+        raise mismatch(path.name, f"{array.nchunks} chunks", f"{array.nchunks_initialized}", "Get the file again.")
+
+
+def _ours(path: Path, array: Any, description: Description, verify: bool | None) -> SpectralCube:
+    if array.shape != description.shape:
+        raise mismatch(path.name, f"shape {description.shape}", f"{array.shape}", "Get the file again.")
+    data = _loaded(array)
+    if verify or (verify is None and isinstance(data, np.ndarray)):
+        record.verify(path.name, data, description)
+    return described_cube(data, description)
+
+
+def _foreign(path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | None) -> SpectralCube:
+    """Axes of length one beside bands, rows and columns fall away."""
+    multiscales = ome.get("multiscales", [{}])[0]
+    axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
+    images = range(array.ndim - 2, array.ndim)
+    kept = [at for at, n in enumerate(array.shape) if n > 1 or axes[at] == "channel" or at in images or array.ndim == 3]
+    if len(kept) != 3:
+        raise mismatch(path.name, "bands, rows and columns", f"shape {array.shape}", "Save one stack as a file.")
+    shape = tuple(array.shape[at] for at in kept)
+    has_channels = axes[kept[0]] == "channel" and band_axis is None
+    axis = 0 if has_channels else band_axis_of(shape, 0, band_axis)
+    description = Description(names=_labels(ome))
+    if array.nbytes > LAZY_BYTES and array.dtype.kind == "c":
+        raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")
+    data = np.moveaxis(_loaded(array).reshape(shape), axis, 0)
+    return described_cube(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data, description)
+
+
+def _loaded(array: Any) -> Any:
+    """The numbers of a Zarr array, in memory; where they are large, as a dask array that reads what is asked for."""
+    if array.nbytes <= LAZY_BYTES:
+        return array[...]
+    import dask.array
+
+    return dask.array.from_array(array, chunks=array.shards or array.chunks, name=False)
+
+
+def _labels(ome: Mapping[str, Any]) -> list[str]:
+    return [str(channel.get("label", "")) for channel in ome.get("omero", {}).get("channels", ())]

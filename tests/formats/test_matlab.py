@@ -1,0 +1,247 @@
+"""MAT-files against scipy and h5py, laid out as the NTIRE, ARAD and ICVL cubes are."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+from scipy.io import loadmat, savemat
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.formats import find_format, matlab, matlab_reader, read_cube, write_cube
+
+DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
+WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
+CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"})
+
+
+def write_hdf5(path: Path, **variables: NDArray[np.generic]) -> Path:
+    """As MATLAB 7.3 and hdf5storage do: column-major, behind a block for the header."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, values in variables.items():
+            stored = file.create_dataset(name, data=values.T, chunks=True, compression="gzip")
+            stored.attrs["MATLAB_class"] = np.bytes_("double")
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM")
+    return path
+
+
+def test_the_file_lies_as_the_published_toolbox_writes_it(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.mat", CUBE)
+    with h5py.File(path) as judge:
+        assert judge.userblock_size == 512
+        # The published loader: np.transpose(np.array(mat["cube"]), [0, 2, 1]).
+        assert np.array_equal(np.transpose(judge["cube"], [0, 2, 1]), DATA)
+        assert judge["cube"].attrs["MATLAB_class"] == b"single"
+        assert judge["bands"][:, 0].tolist() == WAVELENGTHS.tolist()
+    head = path.read_bytes()[:128]
+    assert head.startswith(b"MATLAB 7.3 MAT-file")
+    assert head[124:] == b"\0\2IM"
+
+
+@pytest.mark.parametrize("lazy", [2**30, 1000])
+def test_a_saved_cube_comes_back_in_memory_or_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lazy: int
+) -> None:
+    monkeypatch.setattr(matlab, "LAZY_BYTES", lazy)
+    cube = read_cube(write_cube(tmp_path / "a.mat", CUBE))
+    assert isinstance(cube.data, np.memmap) == (lazy == 1000)
+    assert np.array_equal(cube.data, DATA)
+    assert cube.data.dtype == np.float32
+    assert np.array_equal(cube.wavelengths, WAVELENGTHS)
+    assert (cube.provenance, cube.quantity, cube.metadata) == (CUBE.provenance, "reflectance", CUBE.metadata)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    data=arrays.arrays(
+        st.sampled_from(["?", "i1", ">u2", "i8", "f2", ">f4", "f8"]),
+        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
+    ),
+    order=st.permutations(range(3)),
+    text=st.text(max_size=8),
+)
+def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], order: list[int], text: str) -> None:
+    cube = SpectralCube(
+        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata={"description": text, text: text}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        again = read_cube(write_cube(Path(folder, "a.mat"), cube))
+    assert np.array_equal(again.data, cube.data, equal_nan=data.dtype.kind == "f")
+    assert again.metadata == cube.metadata
+
+
+def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
+    with h5py.File(write_cube(tmp_path / "a.mat", CUBE)) as saved:
+        text = saved["napari_mst"][()].T
+    changed = write_hdf5(
+        tmp_path / "b.mat", cube=DATA.transpose(1, 2, 0) * 2, bands=WAVELENGTHS[np.newaxis], napari_mst=text
+    )
+    cube = read_cube(changed)
+    assert np.array_equal(cube.data, DATA * 2)
+    assert cube.provenance == Provenance()
+
+
+def test_damaged_numbers_are_found_by_their_checksum(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.mat", CUBE)
+    with h5py.File(path) as file:
+        offset = file["cube"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    raw[offset] ^= 1
+    path.write_bytes(raw)
+    refuse(path, "checksum")
+    assert read_cube(path, verify=False).shape == DATA.shape
+
+
+def refuse(path: Path, match: str, **options: object) -> None:
+    with pytest.raises(CubeFileError, match=match) as caught:
+        read_cube(path, **options)
+    assert len(str(caught.value)) < 300
+
+
+def read_published_cubes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    nominal = np.arange(400.0, 701, 10)[np.newaxis]
+    as_matlab = DATA.transpose(1, 2, 0).astype(np.float64)
+    arad = write_hdf5(folder / "ARAD_1K_0001.mat", cube=as_matlab, bands=nominal, norm_factor=np.ones((1, 1)))
+    icvl = write_hdf5(folder / "icvl.mat", rad=as_matlab, bands=nominal, rgb=as_matlab[..., :3])
+    bare = write_hdf5(folder / "bare.mat", cube=as_matlab)
+    savemat(folder / "v5.mat", {"cube": as_matlab, "bands": nominal}, do_compression=True)
+    savemat(folder / "v4.mat", {"cube": as_matlab[..., 0]}, format="4")
+    for path, options in ((arad, {}), (icvl, {"variable": "rad"}), (bare, {}), (folder / "v5.mat", {})):
+        cube = read_cube(path, **options)
+        assert np.array_equal(cube.data, DATA)
+        assert cube.data.flags.c_contiguous
+        assert cube.wavelengths.tolist() == (nominal[0].tolist() if path != bare else list(range(31)))
+    refuse(folder / "v4.mat", "v4.mat")
+
+
+def read_every_class(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    for dtype in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"):
+        savemat(folder / "a.mat", {"x": DATA.astype(dtype), "wl": np.arange(31) / 100 + 0.4})
+        write_cube(folder / "b.mat", SpectralCube(DATA.astype(dtype), WAVELENGTHS), overwrite=True)
+        for name in ("a.mat", "b.mat"):
+            cube = read_cube(folder / name)
+            assert np.array_equal(cube.data, DATA.astype(dtype))
+            assert cube.data.dtype == (dtype if dtype != "?" else "u1")
+    assert read_cube(folder / "a.mat").unit == "Unknown"
+
+
+def survive_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "a.mat"
+    savemat(path, {"cube": DATA})
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name != "nt" else "raise SystemExit(5)"
+    child = folder / "crash.py"
+    child.write_text(code)
+    with monkeypatch.context() as patch:
+        popen = matlab.subprocess.Popen
+        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
+        refuse(path, "crashes its reader")
+    child.write_text('print(\'{"shape": [31, 12, 40], "dtype": "<f4"}\\nabc\', flush=True)\n' + code)
+    with monkeypatch.context() as patch:
+        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
+        refuse(path, "59520 bytes of numbers in a.mat, got 4 before the reader ended")
+    child.write_text("import time; time.sleep(100)")
+    with monkeypatch.context() as patch:
+        patch.setattr(matlab, "_SECONDS", 0.2)
+        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
+        refuse(path, "crashes its reader")
+
+
+def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    savemat(folder / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
+    write_cube(folder / "v7.mat", SpectralCube(DATA[:5, :6], WAVELENGTHS[:5]))
+    generator = np.random.default_rng(3)
+    path = folder / "cut.mat"
+    for name in ("v5.mat", "v7.mat"):
+        whole = np.frombuffer((folder / name).read_bytes(), "u1")
+        for part in (0.0, 0.1, 0.5, 0.9):
+            path.write_bytes(whole[: int(len(whole) * part)].tobytes())
+            refuse(path, "cut.mat")
+        for _ in range(8):
+            damaged = whole.copy()
+            damaged[generator.integers(len(whole), size=2)] = generator.integers(256, size=2)
+            path.write_bytes(damaged.tobytes())
+            with suppress(CubeFileError):
+                read_cube(path)
+
+
+def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = np.zeros((31, 700, 800))
+    savemat(folder / "v5.mat", {"cube": bomb}, do_compression=True)
+    write_hdf5(folder / "v7.mat", cube=bomb.T)
+    with h5py.File(folder / "holes.mat", "w") as file:
+        file.create_dataset("cube", (31, 2**20, 2**20), "f8", chunks=(1, 512, 512))
+    refuse(folder / "holes.mat", "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared")
+    monkeypatch.setattr(matlab, "DECODED_BYTES", 100 * 2**20)
+    for name in ("v5.mat", "v7.mat"):
+        refuse(folder / name, "at most 104857600 bytes of numbers .* got 138880000 declared")
+
+
+def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    savemat(folder / "v5.mat", {"left": DATA.transpose(1, 2, 0), "right": DATA, "name": "x"})
+    write_hdf5(folder / "v7.mat", left=DATA.transpose(1, 2, 0), right=DATA)
+    for name in ("v5.mat", "v7.mat"):
+        refuse(folder / name, "got left 12x40x31, right 31x12x40. Say which: variable='name'")
+        refuse(folder / name, "named 'middle'", variable="middle")
+        assert np.array_equal(read_cube(folder / name, variable="left", band_axis=-1).data, DATA)
+        assert np.array_equal(read_cube(folder / name, variable="right", band_axis=0).data, DATA)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(read_published_cubes, id="043-published"),
+        pytest.param(read_every_class, id="043-classes"),
+        pytest.param(survive_a_crash, id="044-crash"),
+        pytest.param(refuse_damage, id="044-damaged"),
+        pytest.param(refuse_bombs, id="045-bomb"),
+        pytest.param(choose_among_several, id="046-several"),
+    ],
+)
+def test_bad_input(
+    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(tmp_path, monkeypatch)
+
+
+def test_the_missing_library_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_cube(tmp_path / "a.mat", CUBE)
+    monkeypatch.setattr(matlab, "find_spec", lambda _: None)
+    refuse(path, r'Run: pip install "napari-mst\[matlab\]"')
+    with pytest.raises(SaveError, match="Run: pip install"):
+        write_cube(tmp_path / "b.mat", CUBE)
+
+
+def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
+    for content in (b"", b"MATLAB 5.0 MAT-file", b"<html>".ljust(200)):
+        (tmp_path / "a.mat").write_bytes(content)
+        assert find_format(tmp_path / "a.mat") is None
+        refuse(tmp_path / "a.mat", "a.mat")
+
+
+def test_the_reader_stays_within_its_memory() -> None:
+    pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
+    code = (
+        f"from {matlab_reader.__name__} import limit_memory; import numpy; limit_memory(2**28); numpy.ones(2**29, 'u1')"
+    )
+    done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MemoryError" in done.stderr
+
+
+def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError, match=r"v7\.3"):
+        loadmat(write_cube(tmp_path / "a.mat", CUBE))

@@ -1,0 +1,207 @@
+"""OME-Zarr against zarr itself: what we write it reads, what it writes we read."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import dask.array
+import numpy as np
+import pytest
+import zarr as judge
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.formats import commit, find_format, read_cube, write_cube, zarr
+
+DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
+WAVELENGTHS = np.linspace(400.0, 700.0, 31)
+CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"})
+SMALL = SpectralCube(DATA[:3, :5], WAVELENGTHS[:3])
+
+
+def test_zarr_reads_an_ome_image_with_a_wavelength_axis(tmp_path: Path) -> None:
+    group = judge.open_group(str(write_cube(tmp_path / "a.zarr", CUBE)), mode="r")
+    ome = group.attrs["ome"]
+    (image,) = ome["multiscales"]
+    assert ome["version"] == "0.5"
+    assert [axis["name"] for axis in image["axes"]] == ["wavelength", "y", "x"]
+    assert image["axes"][0] == {"name": "wavelength", "type": "channel", "unit": "nanometer"}
+    (dataset,) = image["datasets"]
+    scale, translation = dataset["coordinateTransformations"]
+    assert (scale["scale"], translation["translation"]) == ([10, 1, 1], [400, 0, 0])
+    assert ome["omero"]["channels"][30]["label"] == "700 nm"
+    array = group[dataset["path"]]
+    assert np.array_equal(array[...], DATA)
+    assert array.metadata.dimension_names == ("wavelength", "y", "x")
+    assert array.metadata.zarr_format == 3
+
+
+def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_cube(tmp_path / "a.zarr", CUBE)
+    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    cube = read_cube(path)
+    assert isinstance(cube.data, dask.array.Array)
+    assert np.array_equal(np.asarray(cube.data[7, 510:515]), DATA[7, 510:515])
+    assert np.array_equal(cube.spectrum(520, 4), DATA[:, 520, 4])
+    assert (cube.provenance, cube.metadata) == (CUBE.provenance, CUBE.metadata)
+    assert read_cube(path, verify=True).shape == DATA.shape
+    write_cube(path, cube, overwrite=True)
+    assert np.array_equal(np.asarray(cube.data), DATA)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    data=arrays.arrays(
+        st.sampled_from(["?", "i1", ">i2", "u4", "i8", "f2", "f4", ">f8"]),
+        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
+    ),
+    order=st.permutations(range(3)),
+    text=st.text(max_size=8),
+)
+def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], order: list[int], text: str) -> None:
+    cube = SpectralCube(
+        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata={"description": text, text: text}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        again = read_cube(write_cube(Path(folder, "a.zarr"), cube))
+    assert np.array_equal(again.data, cube.data, equal_nan=data.dtype.kind == "f")
+    assert again.metadata == cube.metadata
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_foreign_images_and_arrays_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> None:
+    judge.create_array(str(tmp_path / "array.zarr"), data=DATA[:, :40], zarr_format=zarr_format)
+    assert np.array_equal(read_cube(tmp_path / "array.zarr", band_axis=0).data, DATA[:, :40])
+    axes = [{"name": "t", "type": "time"}, {"name": "c", "type": "channel"}]
+    axes += [{"name": name, "type": "space"} for name in "zyx"]
+    ome = {"multiscales": [{"axes": axes, "datasets": [{"path": "s0"}]}]}
+    ome["omero"] = {"channels": [{"label": f"band {i} (4{i:02d} nm)"} for i in range(31)]}
+    group = judge.create_group(str(tmp_path / "ome.zarr"), zarr_format=zarr_format)
+    group.attrs.update(ome if zarr_format == 2 else {"ome": ome})
+    group.create_array("s0", data=DATA[np.newaxis, :, np.newaxis])
+    cube = read_cube(tmp_path / "ome.zarr")
+    assert np.array_equal(np.asarray(cube.data), DATA)
+    assert cube.wavelengths.tolist() == list(range(400, 431))
+    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    for name, axis in (("array.zarr", 0), ("ome.zarr", None)):
+        cube = read_cube(tmp_path / name, band_axis=axis)
+        assert isinstance(cube.data, dask.array.Array)
+        assert np.array_equal(cube.spectrum(20, 4), DATA[:, 20, 4])
+
+
+def test_no_folder_but_a_cube_is_ever_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    path.mkdir()
+    (path / "thesis.txt").touch()
+    with pytest.raises(SaveError, match="a cube to replace, got the folder"):
+        write_cube(path, SMALL, overwrite=True)
+    assert [entry.name for entry in path.iterdir()] == ["thesis.txt"]
+    (tmp_path / "b.zarr").touch()
+    with pytest.raises(SaveError, match="got the file"):
+        write_cube(tmp_path / "b.zarr", SMALL, overwrite=True)
+
+
+class Killed(BaseException):
+    """Nothing of the process runs after it."""
+
+
+def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = SpectralCube(SMALL.data + 1, SMALL.wavelengths)
+    seen, steps, is_over = set(), 0, False
+    while not is_over:
+        path = write_cube(folder / f"{steps}" / "a.zarr", SMALL) if (folder / f"{steps}").mkdir() is None else folder
+        left = [steps]
+
+        def guarded(call: Callable[..., object], left: list[int] = left) -> Callable[..., object]:
+            def step(*args: object, **kwargs: object) -> object:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+                return call(*args, **kwargs)
+
+            return step
+
+        with monkeypatch.context() as patch:
+            for owner, name in ((os, "replace"), (os, "rename"), (os, "fsync"), (commit.shutil, "rmtree")):
+                patch.setattr(owner, name, guarded(getattr(owner, name)))
+            try:
+                write_cube(path, new, overwrite=True)
+                is_over = True
+            except Killed:
+                pass
+        found = read_cube(path).data
+        is_new = bool(np.array_equal(found, new.data))
+        assert is_new or np.array_equal(found, SMALL.data), steps
+        seen.add(is_new)
+        write_cube(path, SMALL, overwrite=True)
+        assert [entry.name for entry in path.parent.iterdir()] == ["a.zarr"]
+        steps += 1
+    assert seen == {False, True}
+    assert steps > 5
+
+
+def refuse(path: Path, match: str) -> None:
+    with pytest.raises(CubeFileError, match=match) as caught:
+        read_cube(path)
+    assert len(str(caught.value)) < 300
+
+
+def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "a.zarr"
+    for damage, match in (
+        (lambda: (path / "0" / "c" / "2" / "0" / "0").unlink(), "3 chunks in a.zarr, got 2"),
+        (lambda: (path / "0" / "c" / "2" / "0" / "0").write_bytes(b"(\xb5/\xfd"), "a complete Zarr file"),
+        (lambda: (path / "0" / "zarr.json").write_text("{}"), "a complete Zarr file"),
+        (lambda: (path / "zarr.json").write_text("{"), "a complete Zarr file"),
+        (lambda: (path / "0" / "zarr.json").unlink(), "a complete Zarr file"),
+    ):
+        write_cube(path, SMALL, overwrite=True)
+        damage()
+        refuse(path, match)
+        commit.shutil.rmtree(path)
+    refuse(path, "a folder a.zarr in .*, got none")
+    write_cube(path, SMALL)
+    monkeypatch.setattr(zarr, "version", lambda _: "2.18.0")
+    refuse(path, r'Run: pip install "napari-mst\[zarr\]"')
+    with pytest.raises(SaveError, match="Run: pip install"):
+        write_cube(folder / "b.zarr", SMALL)
+
+
+def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    path = write_cube(folder / "a.zarr", SMALL)
+    text = json.loads((path / "0" / "zarr.json").read_text())
+    text["shape"] = text["chunk_grid"]["configuration"]["chunk_shape"] = [2**20, 2**20, 2**20]
+    (path / "0" / "zarr.json").write_text(json.dumps(text))
+    refuse(path, "chunks of at most 1073741824 bytes")
+
+
+def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    group = judge.create_group(str(folder / "a.zarr"))
+    group.create_array("left", data=DATA)
+    group.create_array("right", data=DATA + 1)
+    assert find_format(folder / "a.zarr").name == "zarr"
+    refuse(folder / "a.zarr", "Say which: variable='name'")
+    assert np.array_equal(read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(refuse_damage, id="037-zarr"),
+        pytest.param(refuse_bombs, id="041-zarr"),
+        pytest.param(choose_among_several, id="046-zarr"),
+        pytest.param(crash_at_every_step, id="084-zarr"),
+    ],
+)
+def test_bad_input(
+    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(tmp_path, monkeypatch)
