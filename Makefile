@@ -24,11 +24,7 @@ test: checks
 	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest; else $(BIN)/python -m pytest; fi
 
 checks: .venv/ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(BIN)/npe2 validate src/napari_mst/napari.yaml
+	PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files
 
 .venv/ready: pyproject.toml constraints.txt | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Expected Python 3.11 or newer, got " + sys.version)'

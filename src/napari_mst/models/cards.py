@@ -73,7 +73,6 @@ PUBLISHED = ModelCard(
     domain="Dark linear camera RGB as in NTIRE 2022 (Basler response, no gamma, no white balance); not sRGB photos.",
     training_data="ARAD_1K, the data set of the NTIRE 2022 Spectral Recovery Challenge.",
     licence="MIT",
-    accuracy={"ARAD_1K validation, as its authors report": {"MRAE": 0.1645, "RMSE": 0.0248, "PSNR": 34.32}},
     reference="Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090",
     url="https://github.com/caiyuanhao1998/MST-plus-plus",
     git_blob="02ed90227552f80359531aff17dda696fa0df8ad",
