@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from napari_mst.cube import NANOMETRES
+from napari_mst.engine import run as streaming
 from napari_mst.errors import Cancelled, OutOfMemory, PhotoError
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -120,6 +121,23 @@ def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, e
             reconstructor.reconstruct(PHOTO)
     assert caught.value.__context__ is None
     assert reconstructor.reconstruct(PHOTO).shape == (31, 20, 13)
+
+
+def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(monkeypatch):
+    reconstructor, photo = Reconstructor(model(), "cpu"), np.tile(PHOTO, (25, 40, 1))
+    expected = reconstructor.reconstruct(photo).data
+    make, failures = streaming.Slab, [MemoryError()]
+
+    def fail_once(*arguments: object, **options: object) -> object:
+        if failures:
+            raise failures.pop()
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(streaming, "Slab", fail_once)
+    cube = reconstructor.reconstruct(photo)
+    np.testing.assert_array_equal(cube.data, expected)
+    assert cube.provenance.engine.endswith("through a file")
+    assert "out of memory and was started again" in cube.provenance.assumptions[-1]
 
 
 def test_other_errors_of_the_run_are_not_called_lack_of_memory(monkeypatch):

@@ -74,7 +74,7 @@ class Reconstructor:
             Soon after *is_cancelled* returned true; nothing of the run remains in memory.
         OutOfMemory
             If memory and disk are too small, before anything is computed; or if the device runs out of memory after
-            all: nothing of the run remains in it.
+            all, and again within half of it: nothing of the run remains in it.
         """
         source = as_photo(photo)
         channels = self._network.hyperparameters.in_bands
@@ -82,34 +82,44 @@ class Reconstructor:
             raise PhotoError(
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
             )
-        plan = self.plan(*source.shape)
+        plan, notes = self.plan(*source.shape), list[str]()
         data = self._run(source, plan, progress, is_cancelled)
-        if source.valid is not None:
-            data[:, ~source.valid] = np.nan
-        wavelengths = self.model.card.wavelengths
+        if data is None:
+            plan = make_plan(self._network.hyperparameters, *source.shape, self.device.device, plan.memory // 2)
+            notes.append(f"The run was out of memory and was started again: the second one {plan}.")
+            data = self._run(source, plan, progress, is_cancelled)
+        if data is None:
+            size = " x ".join(map(str, source.shape))
+            raise OutOfMemory(
+                f"Expected enough memory on {self.device.name} for {size} pixels, got too little. "
+                "Close other programs, take the CPU, or reconstruct a smaller image."
+            )
+        return self._cube(data, source, self._provenance(source, plan, notes))
+
+    def _cube(self, data: NDArray[np.float32], photo: Photo, provenance: Provenance) -> SpectralCube:
+        if photo.valid is not None:
+            data[:, ~photo.valid] = np.nan
+        card = self.model.card
         return SpectralCube(
             data,
-            np.asarray(wavelengths or range(len(data)), dtype=np.float64),
-            unit=NANOMETRES if wavelengths else BAND_INDEX,
-            quantity=self.model.card.quantity,
-            provenance=self._provenance(source, plan),
+            np.asarray(card.wavelengths or range(len(data)), dtype=np.float64),
+            unit=NANOMETRES if card.wavelengths else BAND_INDEX,
+            quantity=card.quantity,
+            provenance=provenance,
         )
 
     def _run(
         self, photo: Photo, plan: Plan, progress: Progress | None, is_cancelled: Callable[[], bool] | None
-    ) -> NDArray[np.float32]:
-        height, width = photo.shape
+    ) -> NDArray[np.float32] | None:
+        """The cube; None, and nothing of the run left, if it was out of memory."""
+        device, rows = self.device.device, self._rows(photo)
         try:
-            device = self.device.device
-            return run(self._network, self._rows(photo), height, width, device, plan, progress, is_cancelled)
+            return run(self._network, rows, *photo.shape, device, plan, progress, is_cancelled)
         except (RuntimeError, MemoryError) as error:
             if not _is_out_of_memory(error):
                 raise
         self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
-        raise OutOfMemory(
-            f"Expected enough memory on {self.device.name} for {height} x {width} pixels, got too little. "
-            "Close other programs, take the CPU, or reconstruct a smaller image."
-        )
+        return None
 
     def _rows(self, photo: Photo) -> Callable[[int, int], NDArray[np.float32]]:
         """Rows of the photo as the model's card says that the network expects them."""
@@ -125,7 +135,7 @@ class Reconstructor:
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _provenance(self, photo: Photo, plan: Plan) -> Provenance:
+    def _provenance(self, photo: Photo, plan: Plan, notes: list[str]) -> Provenance:
         card = self.model.card
         return Provenance(
             model=card.name,
@@ -137,7 +147,7 @@ class Reconstructor:
             source=photo.name,
             source_sha256=photo.sha256,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
-            assumptions=(*photo.assumptions, *self.model.assumptions),
+            assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )
 
 
