@@ -68,7 +68,7 @@ def test_every_kind_of_network_streams(parameters):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
-def test_tiles_do_not_change_a_single_bit_of_a_block():
+def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
     network = build(stages=1)
     photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)
     results = []
