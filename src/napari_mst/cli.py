@@ -138,7 +138,7 @@ def _reconstructor(model: str, device: str) -> "Reconstructor":
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
     source = Photo.read(photo, encoding="linear" if options.linear else None)
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
-    with tqdm(total=1.0, desc=photo.name, bar_format=layout) as bar:
+    with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
         cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")

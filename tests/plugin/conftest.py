@@ -45,9 +45,10 @@ class GatedJob:
         self.runs += 1
         rows, columns = request.source.read().shape
         reports.say("Running on cpu (no GPU was found).")
-        reports.progress(0.25)
+        reports.progress(0)
         self.begun.set()
         while not self.gate.wait(0.005):
+            reports.progress(0.25)
             if reports.is_cancelled():
                 raise Cancelled("Cancelled.")
         if self.error is not None:

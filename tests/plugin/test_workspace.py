@@ -89,13 +89,22 @@ def test_a_cancelled_job_delivers_nothing_and_blocks_until_it_has_ended(bench: B
     assert bench.workspace.state == JobState(text="Cancelled.")
 
 
-def test_time_left_is_what_the_done_part_took_scaled_to_the_rest(bench: Bench) -> None:
+def test_time_left_is_that_of_the_mean_pace_since_the_first_report(bench: Bench) -> None:
     generation = bench.run()
+    bench.now = 20.0  # reading the photo, loading the model
     bench.workspace.report(generation, 0.0)
+    bench.now = 23.0
+    bench.workspace.report(generation, 0.01)
     assert bench.states[-1].seconds_left is None
-    bench.now = 3.0
     bench.workspace.report(generation, 0.25)
     assert bench.states[-1].seconds_left == pytest.approx(9.0)
+
+
+def test_time_left_of_a_run_that_starts_again_is_that_of_the_second_run(bench: Bench) -> None:
+    generation = bench.run()
+    for bench.now, share in [(0.0, 0.0), (10.0, 0.5), (12.0, 0.1), (14.0, 0.2)]:
+        bench.workspace.report(generation, share)
+    assert bench.states[-1].seconds_left == pytest.approx(16.0)
 
 
 def test_after_an_error_the_next_run_starts(bench: Bench) -> None:

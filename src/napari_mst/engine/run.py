@@ -33,6 +33,9 @@ CPU_SIDE = 64
 GPU_PIXELS = 1 << 20
 """Pixels of the regions on a GPU: as many whole rows as make up this many."""
 
+FIRST, ENCODE, DECODE, BETWEEN, LAST = 0.4, (0.8, 0.67), (0.37, 0.62), 1.0, 1.0
+"""How long each kind of pass takes beside the others, at each level: measured on a CPU with the published widths."""
+
 RowSource = Callable[[int, int], NDArray[np.float32]]
 """Rows [start, stop) of the photo as the network expects them: (in_bands, stop - start, W) float32."""
 
@@ -58,8 +61,8 @@ def run(
     Cancelled
         As soon as *is_cancelled* says so.
     """
-    passes = 5 * len(network.stages) + 1
-    with torch.inference_mode(), Workers(device, passes, progress, is_cancelled) as workers:
+    cost = FIRST + len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN + LAST
+    with torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
@@ -108,7 +111,7 @@ class _Run:
             deep.write(region, near.crop(shallow))
             return _write(full, region, near.convolve(stage.embedding, shallow), block)
 
-        return self._pass(compute, deep, block)
+        return self._pass(compute, deep, block, FIRST)
 
     def _u_shape(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """The U-shape but for its last block, whose input is left in the first slab; returns its mixing matrix."""
@@ -139,7 +142,7 @@ class _Run:
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
 
-        return self._pass(compute, source, following)
+        return self._pass(compute, source, following, ENCODE[level])
 
     def _decode(
         self,
@@ -158,7 +161,7 @@ class _Run:
             doubled = region.scaled(2)
             return _write(target, doubled, fuse(window(lower, region), skip.read(doubled)), following)
 
-        return self._pass(compute, lower, following)
+        return self._pass(compute, lower, following, DECODE[level])
 
     def _between_stages(self, stage: SpectralTransformer, following: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block of a stage, its residual, and the embedding of the next; returns that one's mixing matrix."""
@@ -172,7 +175,7 @@ class _Run:
             deep.write(region, near.crop(features))
             return _write(full, region, near.convolve(following.embedding, features), block)
 
-        mixing = self._pass(compute, deep, block)
+        mixing = self._pass(compute, deep, block, BETWEEN)
         self._stage_slabs.reverse()
         self._shape_slabs.reverse()
         return mixing
@@ -194,7 +197,7 @@ class _Run:
             target = result[:, region.rows.whole, region.columns.whole]
             target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
 
-        for _ in self._workers.each(compute, self._tiles(*self._size)):
+        for _ in self._workers.each(compute, self._tiles(*self._size), LAST):
             pass
         return result
 
@@ -215,10 +218,10 @@ class _Run:
         return near.convolve(self._network.conv_in, self._photo.read(near))
 
     def _pass(
-        self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock
+        self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock, cost: float
     ) -> Tensor:
         """*compute* on every region of *source*; the sum of the Gram matrices it returns -> the next mixing matrix."""
-        grams = self._workers.each(compute, self._tiles(*source.size))
+        grams = self._workers.each(compute, self._tiles(*source.size), cost)
         total = next(grams)
         for gram in grams:
             total += gram

@@ -22,16 +22,17 @@ class Workers:
 
     On a CPU each region is computed by one thread, and there are as many as torch has. (Threads inside of each small
     operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the calling thread.
+    *cost* is that of all passes together, in the unit of `each`.
     """
 
     def __init__(
         self,
         device: torch.device,
-        passes: int,
+        cost: float,
         progress: Callable[[float], None] | None,
         is_cancelled: Callable[[], bool] | None,
     ) -> None:
-        self._passes, self._passes_done = passes, 0
+        self._cost, self._cost_done = cost, 0.0
         self._progress, self._is_cancelled = progress, is_cancelled
         self._threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _prepare_thread) if device.type == "cpu" else None
@@ -46,14 +47,17 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
 
-    def each(self, compute: Callable[[Region], T], regions: Iterable[Region]) -> Iterator[T]:
-        """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each."""
+    def each(self, compute: Callable[[Region], T], regions: Iterable[Region], cost: float) -> Iterator[T]:
+        """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each.
+
+        *cost* is the time that the pass takes, in any unit: progress moves as time does.
+        """
         todo = list(regions)
         for done, result in enumerate(self._results(compute, todo), start=1):
             if self._progress is not None:
-                self._progress((self._passes_done + done / len(todo)) / self._passes)
+                self._progress(min((self._cost_done + cost * done / len(todo)) / self._cost, 1.0))
             yield result
-        self._passes_done += 1
+        self._cost_done += cost
 
     def _results(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
         if self._pool is None:

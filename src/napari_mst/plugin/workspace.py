@@ -47,6 +47,9 @@ class JobState:
     text: str = ""
 
 
+SURE = 0.02
+"""Share of the work after which its pace tells how long the rest takes."""
+
 Start = Callable[["Request", "Workspace"], Callable[[], None]]
 """Starts the job of a request, which reports to the workspace on the main thread; returns what cancels it."""
 
@@ -68,6 +71,7 @@ class Workspace:
         self._cancel_job: Callable[[], None] | None = None
         self._generation = 0
         self._began = 0.0
+        self._first_report: tuple[float, float] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -79,7 +83,7 @@ class Workspace:
         if self.is_busy:
             return False
         self._generation += 1
-        self._began = self._clock()
+        self._began, self._first_report = self._clock(), None
         self._request = Request(self._generation, source, model, device)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
@@ -94,9 +98,7 @@ class Workspace:
     def report(self, generation: int, fraction: float) -> None:
         """The job has done *fraction* (0-1) of its work."""
         if self._listens_to(generation):
-            elapsed = self._clock() - self._began
-            left = elapsed * (1 - fraction) / fraction if fraction > 0 else None
-            self._show(JobState("running", fraction, left, self.state.text))
+            self._show(JobState("running", fraction, self._seconds_left(fraction), self.state.text))
 
     def say(self, generation: int, text: str) -> None:
         """The job has one sentence for the user."""
@@ -122,6 +124,15 @@ class Workspace:
         """The job's thread is through, whatever came of it."""
         if self._request is not None and generation == self._request.generation:
             self._close("Cancelled.")
+
+    def _seconds_left(self, fraction: float) -> float | None:
+        """By the mean pace since the first report: what came before it (reading, loading) tells nothing of the rest."""
+        now = self._clock()
+        if self._first_report is None or fraction < self.state.fraction:  # a run that starts again
+            self._first_report = (now, fraction)
+        start, done_at_start = self._first_report
+        done = fraction - done_at_start
+        return (now - start) * (1 - fraction) / done if done >= SURE else None
 
     def _listens_to(self, generation: int) -> bool:
         current = self._request is not None and generation == self._request.generation
