@@ -13,8 +13,12 @@ class CubeError(NapariMstError, ValueError):
     """The numbers, wavelengths or shape of a spectral cube do not fit together."""
 
 
+class SpectrumError(NapariMstError, ValueError):
+    """Spectra, a region or a reference do not fit together, or to the cube."""
+
+
 class CubeFileError(NapariMstError, ValueError):
-    """A cube file is damaged, incomplete, or of a kind that is not supported."""
+    """A cube file or a spectral library is damaged, incomplete, or of a kind that is not supported."""
 
 
 class SaveError(NapariMstError, OSError):
