@@ -9,7 +9,19 @@ import pytest
 import napari_mst
 
 GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
-TORCH_FREE = ("cli", "colour", "cube", "errors", "formats", "image_files", "metrics", "models", "photo", "spectra.library", "spectra.maps")
+TORCH_FREE = (
+    "cli",
+    "colour",
+    "cube",
+    "errors",
+    "formats",
+    "image_files",
+    "metrics",
+    "models",
+    "photo",
+    "spectra.library",
+    "spectra.maps",
+)
 
 CORE = sorted(
     module.name

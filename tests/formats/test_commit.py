@@ -245,14 +245,14 @@ def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
     rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
-    load = envi._load
+    load = envi.load
 
     def late(*arguments: Any) -> Any:
         if rivals:
             write_cube(path, rivals.pop(), overwrite=True)
         return load(*arguments)
 
-    monkeypatch.setattr(envi, "_load", late)
+    monkeypatch.setattr(envi, "load", late)
     monkeypatch.setattr(envi, "LAZY_BYTES", 0)
     cube = read_cube(path)
     assert not rivals

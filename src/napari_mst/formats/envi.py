@@ -128,7 +128,7 @@ def _head(path: Path) -> bytes:
 def _read_pair(raw: bytes, header_path: Path, data_path: Path | None, scale: bool, verify: bool | None) -> SpectralCube:
     header = Header.parse(raw, header_path.name)
     layout = header.layout()
-    stored, warnings = _load(header, data_path or _data_of(header, header_path, layout), layout, verify)
+    stored, warnings = load(header, data_path or data_of(header, header_path, layout), layout, verify)
     word = header.text("wavelength units") or header.text("wavelength unit")
     names = header.items("band names")
     wavelengths, unit, doubts = spectral_axis(header.numbers("wavelength"), word, names, layout.bands)
@@ -143,7 +143,7 @@ def _read_pair(raw: bytes, header_path: Path, data_path: Path | None, scale: boo
     return SpectralCube(stored, wavelengths, unit, quantity, provenance(header), fields)
 
 
-def _load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tuple[NDArray[Any], list[str]]:
+def load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tuple[NDArray[Any], list[str]]:
     """The (B, H, W) numbers as stored: in memory, contiguous, in native byte order; or a view of a memory map."""
     if layout.is_compressed:
         flat, extra = np.frombuffer(_inflated(path, layout), layout.dtype), 0
@@ -209,7 +209,7 @@ def _header_of(path: Path) -> Path | None:
     return min(headers, key=lambda entry: names.index(entry.name.casefold()), default=None)
 
 
-def _data_of(header: Header, path: Path, layout: Layout) -> Path:
+def data_of(header: Header, path: Path, layout: Layout) -> Path:
     """The one data file of the header at *path*. Raises `CubeFileError` if there is none, or several."""
     found = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     exact = [entry for entry in found if entry.stat().st_size == layout.offset + layout.data_bytes]

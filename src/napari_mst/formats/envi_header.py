@@ -115,12 +115,15 @@ class Header:
             self._decoded(k): self._decoded(" ".join(v.split("\n"))) for k, v in self.fields.items() if k not in own
         }
 
-    def layout(self) -> Layout:
-        """How the numbers lie. Raises `CubeFileError`, naming the field, on anything missing or unsupported."""
+    def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> Layout:
+        """How the numbers lie in a file of one of these *kinds*.
+
+        Raises `CubeFileError`, naming the field, on anything missing or unsupported.
+        """
         missing = [key for key in _REQUIRED if key not in self.fields]
         if missing:
             raise self.error("all required fields", f"none for {', '.join(missing)}", "Add them to the header.")
-        self._check_kind()
+        self._check_kind(kinds)
         bands, rows, columns = (self._size(key) for key in ("bands", "lines", "samples"))
         interleave = self.fields["interleave"].strip().lower()
         if interleave not in AXES:
@@ -131,10 +134,10 @@ class Header:
         is_compressed = self._flag("file compression")
         return Layout(bands, rows, columns, self._dtype(), interleave, offset, is_compressed)
 
-    def _check_kind(self) -> None:
+    def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
-        if kind.lower() not in ("", "envi", "envi standard"):
-            raise self.error("file type 'ENVI Standard'", repr(shown(kind, 40)), "Export it as an ENVI raster.")
+        if kind.lower() not in [known.lower() for known in kinds]:
+            raise self.error(f"file type '{kinds[-1]}'", repr(shown(kind, 40)), "Open or export another kind of file.")
         for key in ("major frame offsets", "minor frame offsets"):
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
@@ -242,6 +245,11 @@ def header_text(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> str:
         f"{OWN}data bytes": cube.data.size * dtype.itemsize,
         f"{OWN}data crc32": crc,
     }
+    return sealed(fields)
+
+
+def sealed(fields: Mapping[str, object]) -> str:
+    """The text of a header with these *fields*, as they are, and its seal."""
     text = "\n".join(["ENVI", *(f"{key} = {value}" for key, value in fields.items()), ""])
     return f"{text}{_SEAL}{zlib.crc32(text.encode()):08x}\n"
 
@@ -265,19 +273,19 @@ def _spectral_fields(cube: SpectralCube) -> dict[str, object]:
     elif cube.unit != BAND_INDEX:
         fields["wavelength units"] = percent_encode(cube.unit)
     if fields:
-        fields["wavelength"] = _list(repr(float(wavelength)) for wavelength in cube.wavelengths)
-    return fields | {"band names": _list(percent_encode(name, ",") for name in band_names(cube))}
+        fields["wavelength"] = braced(repr(float(wavelength)) for wavelength in cube.wavelengths)
+    return fields | {"band names": braced(percent_encode(name, ",") for name in band_names(cube))}
 
 
 def _value(value: object) -> str:
     if isinstance(value, str) and value.startswith("{") and value.endswith("}"):
         return "{" + percent_encode(value[1:-1]) + "}"
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
-        return _list(percent_encode(str(item), ",") for item in value)
+        return braced(percent_encode(str(item), ",") for item in value)
     return percent_encode(str(value))
 
 
-def _list(items: Iterable[str], width: int = 8) -> str:
+def braced(items: Iterable[str], width: int = 8) -> str:
     """*items* in braces, *width* on a line; a continued line starts with a space, so that none can be a comment."""
     texts = list(items)
     lines = [", ".join(texts[start : start + width]) for start in range(0, len(texts), width)]

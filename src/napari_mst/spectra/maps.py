@@ -5,7 +5,9 @@ The cube is worked on a few rows at a time; `progress` is told the share that is
 T. Boggs, Spectral Python, https://www.spectralpython.net. Letters: B bands, H rows, W columns; n pixels.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +125,8 @@ def cluster(
         has_changed = False
         for rows, good, values in pixels(cube, passing(watch, iteration + 1, passes)):
             if good.any():
-                found, means = kmeans(values[None], count, 1, start_clusters=centres)
+                with _quiet():
+                    found, means = kmeans(values[None], count, 1, start_clusters=centres)
                 members = np.bincount(found[0], minlength=count)
                 sums += means * members[:, None]
                 sizes += members
@@ -185,14 +188,21 @@ def anomalies(cube: SpectralCube, progress: Progress | None = None, is_cancelled
 
 def band_ratio(cube: SpectralCube, numerator: float, denominator: float) -> Map:
     """Ratio of the bands nearest to two wavelengths (in the unit of *cube*), (H, W); NaN where it divides by zero."""
-    first, second = (_band(cube, wavelength) for wavelength in (numerator, denominator))
-    return _quotient(first, second)
+    return _quotient(_band(cube, numerator), _band(cube, denominator))
 
 
 def normalised_difference(cube: SpectralCube, first: float, second: float) -> Map:
     """(a - b) / (a + b) of the bands a, b nearest to two wavelengths, (H, W); NaN where a + b is zero."""
     a, b = _band(cube, first), _band(cube, second)
     return _quotient(a - b, a + b)
+
+
+def band_near(cube: SpectralCube, wavelength: float) -> int:
+    """Index of the band nearest to *wavelength*. Raises `SpectrumError` outside the range of the cube."""
+    low, high = cube.wavelengths.min(), cube.wavelengths.max()
+    if not low <= wavelength <= high:
+        raise SpectrumError(f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}.")
+    return cube.nearest_band(wavelength)
 
 
 def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Map:
@@ -203,10 +213,7 @@ def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) 
 
 
 def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
-    low, high = cube.wavelengths.min(), cube.wavelengths.max()
-    if not low <= wavelength <= high:
-        raise SpectrumError(f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}.")
-    return np.asarray(cube.data[cube.nearest_band(wavelength)]).astype(np.float64)
+    return np.asarray(cube.data[band_near(cube, wavelength)]).astype(np.float64)
 
 
 def _members(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[NDArray[np.bool_], Values]:
@@ -267,6 +274,18 @@ def _statistics(cube: SpectralCube, watch: Progress) -> Any:
 
 def _no_numbers(count: int) -> SpectrumError:
     return SpectrumError(f"Expected two or more pixels that are numbers in all bands, got {count}.")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """`spectral.kmeans` writes two lines to standard error each time."""
+    logger = logging.getLogger("spectral")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _spectral() -> Any:

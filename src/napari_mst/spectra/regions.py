@@ -4,7 +4,7 @@ Only the bounding box of a region is read, a few rows at a time, so that a memor
 Letters: B bands, H rows, W columns; h, w of a bounding box; n pixels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,13 +149,14 @@ def region_spectrum(
     SpectrumError
         If the region is not within the image.
     """
-    _check_inside(cube, region)
-    mean, deviation = _mean_and_std(cube.data, region)
+    check_inside(cube, region)
+    mean, deviation = mean_and_std(pixel_blocks(cube.data, region), len(cube.data))
     counted = region
     if not np.isfinite(mean).all():
         counted, has_numbers = _numbers(cube.data, region)
         mean, deviation = (np.full(len(cube.data), np.nan) for _ in range(2))
-        mean[has_numbers], deviation[has_numbers] = _mean_and_std(cube.data[has_numbers], counted)
+        blocks = (block[has_numbers] for block in pixel_blocks(cube.data, counted))
+        mean[has_numbers], deviation[has_numbers] = mean_and_std(blocks, int(has_numbers.sum()))
     origin = replace(
         region.origin,
         cube=cube_name,
@@ -165,8 +166,59 @@ def region_spectrum(
         area_unit=area_unit,
     )
     bounds = _bounds(cube, counted, spread, mean, deviation)
-    name = changes.pop("name", "") or region.origin.region or _pixel_name(region)
+    name = changes.pop("name", "") or region_name(region)
     return Spectrum(cube.wavelengths, mean, cube.unit, name, origin=origin, **bounds, **changes)
+
+
+def check_inside(cube: SpectralCube, region: Region) -> None:
+    """Raises `SpectrumError` if *region* has no pixels, or pixels outside the image of *cube*."""
+    rows, columns = (start + side for start, side in zip((region.row, region.column), region.mask.shape, strict=True))
+    _, height, width = cube.shape
+    if min(region.row, region.column) < 0 or rows > height or columns > width or not region.mask.any():
+        raise SpectrumError(
+            f"Expected a region within {height} rows x {width} columns, got rows {region.row}-{rows - 1}, "
+            f"columns {region.column}-{columns - 1}. Draw it on the image of this cube."
+        )
+
+
+def region_name(region: Region) -> str:
+    """What to call *region*: as it is called, else where its pixel is."""
+    origin = region.origin
+    return origin.region if origin.row is None else f"row {origin.row}, column {origin.column}"
+
+
+def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
+    """The pixels of *region*, (B, n) at a time."""
+    step = max(1, BLOCK_PIXELS // region.mask.shape[1])
+    for rows, strip in _strips(data, region):
+        mask = region.mask[rows]
+        for start in range(0, len(mask), step):
+            part = mask[start : start + step]
+            block = strip[:, start : start + step].astype(np.float64).reshape(len(strip), -1)
+            yield block if part.all() else block[:, np.flatnonzero(part)]
+
+
+def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
+    """Mean and standard deviation of each of *bands* bands over the pixels of (B, n) *blocks*, which it overwrites.
+
+    NaN if there are none. Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
+    doi:10.2307/2683386.
+    """
+    count, mean, squares = 0, np.full(bands, np.nan), np.zeros(bands)
+    for block in blocks:
+        if not (new := block.shape[1]):
+            continue
+        block_mean = block.mean(axis=1)
+        block -= block_mean[:, None]
+        squares += np.einsum("bn,bn->b", block, block)
+        if count:
+            step = block_mean - mean
+            squares += step**2 * (count * new / (count + new))
+            mean += step * (new / (count + new))
+        else:
+            mean = block_mean
+        count += new
+    return mean, np.sqrt(squares / count) if count else mean.copy()
 
 
 def _extents(labels: NDArray[np.integer[Any]]) -> dict[int, slice]:
@@ -186,39 +238,6 @@ def _strips(data: NDArray[Any], region: Region) -> Iterator[tuple[slice, NDArray
         rows = slice(start, min(height, start + step))
         if region.mask[rows].any():
             yield rows, np.asarray(data[:, region.row + rows.start : region.row + rows.stop, columns])
-
-
-def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
-    """The pixels of *region*, (B, n) at a time."""
-    step = max(1, BLOCK_PIXELS // region.mask.shape[1])
-    for rows, strip in _strips(data, region):
-        mask = region.mask[rows]
-        for start in range(0, len(mask), step):
-            part = mask[start : start + step]
-            block = strip[:, start : start + step].astype(np.float64).reshape(len(strip), -1)
-            yield block if part.all() else block[:, np.flatnonzero(part)]
-
-
-def _mean_and_std(data: NDArray[Any], region: Region) -> tuple[Values, Values]:
-    """Mean and standard deviation of each band, (B,).
-
-    Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242, doi:10.2307/2683386.
-    """
-    count, mean, squares = 0, np.full(len(data), np.nan), np.zeros(len(data))
-    for block in pixel_blocks(data, region):
-        if not (new := block.shape[1]):
-            continue
-        block_mean = block.mean(axis=1)
-        block -= block_mean[:, None]
-        squares += np.einsum("bn,bn->b", block, block)
-        if count:
-            step = block_mean - mean
-            squares += step**2 * (count * new / (count + new))
-            mean += step * (new / (count + new))
-        else:
-            mean = block_mean
-        count += new
-    return mean, np.sqrt(squares / count) if count else mean.copy()
 
 
 def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.bool_]]:
@@ -266,21 +285,6 @@ def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
         crossed = (rows >= row) & (rows < last)
         crossings[rows[crossed], np.clip(np.ceil(at[crossed]), 0, width).astype(int)] ^= True
     return np.logical_xor.accumulate(crossings[:, :width], axis=1) | edge
-
-
-def _check_inside(cube: SpectralCube, region: Region) -> None:
-    rows, columns = (start + side for start, side in zip((region.row, region.column), region.mask.shape, strict=True))
-    _, height, width = cube.shape
-    if min(region.row, region.column) < 0 or rows > height or columns > width or not region.mask.any():
-        raise SpectrumError(
-            f"Expected a region within {height} rows x {width} columns, got rows {region.row}-{rows - 1}, "
-            f"columns {region.column}-{columns - 1}. Draw it on the image of this cube."
-        )
-
-
-def _pixel_name(region: Region) -> str:
-    origin = region.origin
-    return "" if origin.row is None else f"row {origin.row}, column {origin.column}"
 
 
 def _empty(name: str) -> SpectrumError:
