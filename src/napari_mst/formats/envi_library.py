@@ -67,7 +67,8 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
     SaveError
         As `commit.saving`.
     """
-    single = library.values.astype("<f4")
+    with np.errstate(over="ignore"):
+        single = library.values.astype("<f4")
     is_exact = np.array_equal(single, library.values, equal_nan=True)
     values = single if is_exact else library.values.astype("<f8")
     data_path, header_path = targets(path)

@@ -19,7 +19,7 @@ from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 Spread = str | tuple[float, float]
 READ_PIXELS = 2**18
 """Pixels that are read at a time, where reading copies (a chunked cube)."""
-BLOCK_PIXELS = 4096
+BLOCK_PIXELS = 2**13
 """Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
 ON_EDGE = 1e-9
 """Pixels from an edge at which a pixel centre lies on it."""
@@ -137,8 +137,7 @@ def region_spectrum(
     Parameters
     ----------
     spread
-        "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no
-        bounds.
+        "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no bounds.
     pixel_area, area_unit
         What one pixel covers.
     changes
@@ -193,22 +192,25 @@ def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
     for rows, strip in _strips(data, region):
         mask = region.mask[rows]
         for start in range(0, len(mask), step):
-            part = mask[start : start + step]
+            part = mask[start : start + step].reshape(-1)
             block = strip[:, start : start + step].astype(np.float64).reshape(len(strip), -1)
-            yield block if part.all() else block[:, np.flatnonzero(part)]
+            yield block if part.all() else np.compress(part, block, axis=1)
 
 
 def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
     """Mean and standard deviation of each of *bands* bands over the pixels of (B, n) *blocks*, which it overwrites.
 
-    NaN if there are none. Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
-    doi:10.2307/2683386.
+    NaN if there are none, or one of them is no number. Blocks are merged as in Chan, Golub & LeVeque, The American
+    Statistician 37 (1983) 242, doi:10.2307/2683386.
     """
     count, mean, squares = 0, np.full(bands, np.nan), np.zeros(bands)
     for block in blocks:
         if not (new := block.shape[1]):
             continue
-        block_mean = block.mean(axis=1)
+        with np.errstate(invalid="ignore"):
+            block_mean = block.mean(axis=1)
+        if not np.isfinite(block_mean).all():
+            return np.full(bands, np.nan), np.full(bands, np.nan)
         block -= block_mean[:, None]
         squares += np.einsum("bn,bn->b", block, block)
         if count:
@@ -247,7 +249,7 @@ def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.boo
         has_numbers |= np.isfinite(strip[:, region.mask[rows]]).any(axis=1)
     mask = region.mask.copy()
     for rows, strip in _strips(data, region):
-        mask[rows] &= np.isfinite(strip[has_numbers]).all(axis=0)
+        mask[rows] &= np.isfinite(strip[has_numbers]).all(axis=0) & has_numbers.any()
     return replace(region, mask=mask), has_numbers
 
 

@@ -1,6 +1,6 @@
 """Spectra as a table of text: wavelengths down, one column a spectrum, and what is known of each above, behind `#`.
 
-    # cube,scene,scene
+    # name,Pick 1,Region 1
     # row,12,
     wavelength (nm),Pick 1,Region 1
     400,0.0912,0.1104
@@ -27,7 +27,7 @@ from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 CURVES = ("values", "lower", "upper")
 """What a column holds of its spectrum."""
 _INTEGERS = ("row", "column", "window", "pixels", "excluded")
-_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s]+)$")
+_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 
 Record = dict[str, str]
 
@@ -64,9 +64,9 @@ def table_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
 
 
 def record_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
-    """A row for each thing that is known of any of the spectra."""
+    """A row for the names, and for each thing that is known of any of the spectra."""
     records = [record for record, _ in columns(spectra)]
-    keys = [key for key in records[0] if any(record[key] for record in records)]
+    keys = [key for key in records[0] if key == "name" or any(record[key] for record in records)]
     return [[f"# {key}", *(record[key] for record in records)] for key in keys]
 
 
@@ -110,7 +110,7 @@ def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
         record = {key: cells[index] for key, cells in records.items() if index < len(cells)}
         has = np.array([cells[index].strip() != "" for _, cells in body])
         if has.any():
-            label = record.get("name") or heading[index] or f"column {index}"
+            label = record.get("name", heading[index] or f"column {index}")
             curves.append((record | {"name": label}, Spectrum(wavelengths[has], numbers[index][has], unit)))
     return whole(curves, name)
 
@@ -178,8 +178,8 @@ def _text(value: object) -> str:
 
 def _split(text: str, name: str) -> tuple[dict[str, list[str]], list[str], list[tuple[int, list[str]]]]:
     """The `#` rows by their keys, the heading, and the numbered rows of numbers, all of one length."""
-    lines = [line for line in text.split("\n", 200) if line.strip() and not line.startswith("#")]
-    delimiter = next((mark for mark in "\t;," if lines and mark in lines[0]), ",")
+    last = text.rstrip("\n").rpartition("\n")[2]
+    delimiter = next((mark for mark in "\t;" if mark in last), ",")
     try:
         rows = [(n, row) for n, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1) if any(row)]
     except csv.Error as error:

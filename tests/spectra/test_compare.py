@@ -1,0 +1,154 @@
+"""Comparisons with a reference against `napari_mst.metrics` on the pixels themselves, and `spectral`."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import spectral
+
+from napari_mst import metrics
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.spectra import regions, strips
+from napari_mst.spectra.compare import compare_region, compare_spectra, error_map
+from napari_mst.spectra.regions import Region, point_spectrum
+from napari_mst.spectra.spectrum import Spectrum
+
+WAVELENGTHS = np.linspace(400, 700, 7)
+SHAPE = (20, 24)
+RNG = np.random.default_rng(5)
+REFERENCE = SpectralCube(RNG.uniform(0.0, 0.9, (7, *SHAPE)).astype(np.float32), WAVELENGTHS)
+CUBE = SpectralCube((REFERENCE.data + RNG.normal(0, 0.1, (7, *SHAPE))).astype(np.float32), WAVELENGTHS)
+DISC = np.hypot(*np.mgrid[-10:10, -12:12]) < 9
+E = CUBE.data.astype(float)
+R = REFERENCE.data.astype(float)
+
+
+@pytest.fixture(autouse=True, params=[30, 2**20])
+def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+    monkeypatch.setattr(regions, "BLOCK_PIXELS", request.param)
+
+
+def test_region_has_the_metrics_of_its_pixels() -> None:
+    found = compare_region(CUBE, REFERENCE, Region.of_mask(DISC, "disc"))
+    e, r = E[:, DISC], R[:, DISC]
+    assert found.mrae == pytest.approx(metrics.mrae(e, r))
+    assert found.rmse == pytest.approx(metrics.rmse(e, r))
+    assert found.angle == pytest.approx(metrics.spectral_angle(e, r))
+    assert found.pixels == found.error.origin.pixels == DISC.sum()
+    np.testing.assert_allclose(found.error.values, (e - r).mean(axis=1))
+    np.testing.assert_allclose(found.error.upper - found.error.values, (e - r).std(axis=1))
+    assert (found.error.name, found.error.spread) == ("disc", "std")
+
+
+def test_pixel_is_a_region_of_one() -> None:
+    region = Region.of_window(3, 4, SHAPE)
+    found = compare_region(CUBE, REFERENCE, region)
+    curves = compare_spectra(point_spectrum(CUBE, 3, 4), point_spectrum(REFERENCE, 3, 4))
+    np.testing.assert_allclose(found.error.values, E[:, 3, 4] - R[:, 3, 4])
+    np.testing.assert_allclose(found.error.values, curves.error.values)
+    expected = np.degrees(spectral.spectral_angles(E[None, None, :, 3, 4], R[None, :, 3, 4])[0, 0, 0])
+    for one in (found, curves):
+        assert one.angle == pytest.approx(expected)
+        assert one.rmse == pytest.approx(np.sqrt(np.mean((E[:, 3, 4] - R[:, 3, 4]) ** 2)))
+    assert found.mrae == pytest.approx(curves.mrae, nan_ok=True)
+
+
+def test_equal_cubes_do_not_differ() -> None:
+    found = compare_region(CUBE, CUBE, Region.of_mask(DISC))
+    assert (found.rmse, found.mrae) == (0, 0)
+    assert not found.error.values.any()
+
+
+def test_pixels_that_are_no_numbers_in_either_are_left_out() -> None:
+    data, other = CUBE.data.copy(), REFERENCE.data.copy()
+    data[2, 10, 12] = other[1, 11, 12] = np.nan
+    found = compare_region(
+        SpectralCube(data, WAVELENGTHS), SpectralCube(other, WAVELENGTHS), Region.of_mask(DISC, "disc")
+    )
+    good = DISC & np.isfinite(data).all(axis=0) & np.isfinite(other).all(axis=0)
+    assert (found.pixels, found.error.origin.excluded) == (DISC.sum() - 2, 2)
+    assert found.rmse == pytest.approx(metrics.rmse(E[:, good], R[:, good]))
+
+
+def test_dark_reference_has_no_relative_error() -> None:
+    black = SpectralCube(np.zeros_like(CUBE.data), WAVELENGTHS)
+    found = compare_region(CUBE, black, Region.of_mask(DISC))
+    assert np.isnan([found.mrae, found.angle]).all()
+    assert found.rmse > 0
+    for measure in ("mrae", "angle"):
+        assert np.isnan(error_map(CUBE, black, measure)).all()  # type: ignore[arg-type]
+
+
+def test_reference_of_other_bands_is_interpolated_where_they_overlap() -> None:
+    fine = np.linspace(430, 900, 300)
+    inside = WAVELENGTHS >= 430
+    data = np.stack([np.interp(fine, WAVELENGTHS, column) for column in R.reshape(7, -1).T], axis=1)
+    reference = SpectralCube(data.reshape(300, *SHAPE), fine)
+    found = compare_region(CUBE, reference, Region.of_mask(DISC))
+    np.testing.assert_array_equal(found.error.wavelengths, WAVELENGTHS[inside])
+    np.testing.assert_allclose(found.error.values, (E - R)[inside][:, DISC].mean(axis=1), atol=2e-3)
+    np.testing.assert_allclose(
+        error_map(CUBE, reference, "rmse"), np.sqrt(np.square((E - R)[inside]).mean(axis=0)), atol=0.01
+    )
+
+
+EXPECTED = {
+    "difference": (E - R).mean(axis=0),
+    "rmse": np.sqrt(np.square(E - R).mean(axis=0)),
+    "mrae": np.where((R > metrics.DARK).all(axis=0), (np.abs(E - R) / R).mean(axis=0), np.nan),
+    "angle": np.degrees(
+        [
+            [spectral.spectral_angles(E[None, None, :, i, j], R[None, :, i, j])[0, 0, 0] for j in range(24)]
+            for i in range(20)
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("measure", EXPECTED)
+def test_map_has_the_error_of_each_pixel(measure: Any) -> None:
+    np.testing.assert_allclose(error_map(CUBE, REFERENCE, measure), EXPECTED[measure], rtol=1e-5)
+
+
+@pytest.mark.parametrize("measure", EXPECTED)
+def test_no_number_in_either_is_none_in_the_map(measure: Any) -> None:
+    data, other = CUBE.data.copy(), REFERENCE.data.copy()
+    data[2, 10, 12], other[1, 11, 12], other[1, 11, 13] = np.nan, np.inf, np.nan
+    found = error_map(SpectralCube(data, WAVELENGTHS), SpectralCube(other, WAVELENGTHS), measure)
+    assert np.isnan(found[[10, 11, 11], [12, 12, 13]]).all()
+    np.testing.assert_array_equal(np.isnan(found[:10]), np.isnan(EXPECTED[measure][:10]))
+
+
+def test_progress_and_cancel() -> None:
+    shares: list[float] = []
+    error_map(CUBE, REFERENCE, progress=shares.append)
+    assert (shares[0], shares[-1]) == (0, 1)
+    with pytest.raises(Cancelled):
+        error_map(CUBE, REFERENCE, is_cancelled=lambda: True)
+
+
+def test_curves_with_gaps_are_compared_where_both_have_values() -> None:
+    values = np.where(np.arange(7) == 2, np.nan, 0.5)
+    found = compare_spectra(Spectrum(WAVELENGTHS, values), Spectrum(WAVELENGTHS, np.full(7, 0.4)))
+    assert found.rmse == pytest.approx(0.1)
+    assert found.mrae == pytest.approx(0.25)
+    assert np.isnan(found.error.values[2])
+    nothing = compare_spectra(Spectrum(WAVELENGTHS, np.full(7, np.nan)), Spectrum(WAVELENGTHS, values))
+    assert nothing.pixels == 0
+    assert np.isnan([nothing.mrae, nothing.rmse, nothing.angle]).all()
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    region = Region.of_mask(DISC)
+    small = SpectralCube(CUBE.data[:, 1:], WAVELENGTHS)
+    for run in (lambda cube: compare_region(CUBE, cube, region), lambda cube: error_map(CUBE, cube)):
+        with pytest.raises(SpectrumError, match="reference of 20 x 24 pixels, got 19 x 24"):
+            run(small)
+        with pytest.raises(SpectrumError, match="shares two or more bands with 400-700 nm, got 900-1200 nm"):
+            run(SpectralCube(CUBE.data, WAVELENGTHS + 500))
+        with pytest.raises(SpectrumError, match="got 0-6 band"):
+            run(SpectralCube(CUBE.data, np.arange(7.0), "band"))
+    with pytest.raises(SpectrumError, match="one of difference, rmse, mrae, angle, got 'psnr'"):
+        error_map(CUBE, REFERENCE, "psnr")  # type: ignore[arg-type]

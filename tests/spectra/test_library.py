@@ -1,0 +1,280 @@
+"""Libraries: what we write, others read and we read back whole; what others write, we read; damage is refused."""
+
+import csv
+import io
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import colour
+import numpy as np
+import pytest
+import spectral
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
+from napari_mst.spectra.matching import best_matches
+from napari_mst.spectra.spectrum import Origin, Spectrum
+
+WAVELENGTHS = np.array([400.0, 412.5, 1 / 3 + 500])
+PICK = Spectrum(
+    WAVELENGTHS, [0.1, np.nan, 1e-9], name="Pick 1", colour="#e6194b", origin=Origin(cube="scene.hdr", row=3, column=40)
+)
+REGION = Spectrum(
+    WAVELENGTHS,
+    np.float32([0.1, 0.2, 0.3]),
+    name='leaf, "1"',
+    colour="#00ff00",
+    lower=[0.0, 0.1, np.nan],
+    upper=[1.0, 1.1, 1.2],
+    spread="percentiles 5-95",
+    origin=Origin("scene, 2", None, None, 1, "leaf", ((1.5, 2), (1 / 3, 4), (5, 6)), 120, 3, 30.75, "m2"),
+)
+UNNAMED = Spectrum(WAVELENGTHS, [1.0, 2, 3])
+NUMBERED = Spectrum([0.0, 1, 2], [5, 6, 7], "band", "no wavelengths")
+
+
+def assert_same(found: list[Spectrum], expected: list[Spectrum]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        for key in ("wavelengths", "values", "lower", "upper"):
+            np.testing.assert_equal(getattr(one, key), getattr(other, key))
+        assert [one.unit, one.name, one.colour, one.spread] == [other.unit, other.name, other.colour, other.spread]
+        assert one.origin == other.origin
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".sli"])
+@pytest.mark.parametrize("spectra", [[PICK, REGION, PICK], [REGION], [NUMBERED], [UNNAMED]])
+def test_saved_spectra_open_as_they_were(suffix: str, spectra: list[Spectrum], tmp_path: Path) -> None:
+    path = write_spectra(tmp_path / f"saved{suffix}", spectra)
+    assert path == tmp_path / f"saved{suffix}"
+    assert_same(read_spectra(path), spectra)
+    assert write_spectra(path, spectra[:1], overwrite=True) == path
+    assert_same(read_spectra(path), spectra[:1])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".sli"])
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1),
+    st.lists(st.floats(allow_infinity=False), min_size=3, max_size=3),
+)
+@settings(deadline=None, max_examples=50)
+def test_any_name_and_number_round_trips(
+    suffix: str, tmp_path_factory: pytest.TempPathFactory, name: str, values: list[float]
+) -> None:
+    spectrum = Spectrum(WAVELENGTHS, values, name=name, origin=Origin(cube=name, region=name))
+    path = write_spectra(tmp_path_factory.mktemp("names") / f"a{suffix}", [spectrum, PICK])
+    assert_same(read_spectra(path), [spectrum, PICK])
+
+
+def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> None:
+    other = Spectrum([700.0, 412.5], [3.0, 4.0], name="other")
+    path = write_spectra(tmp_path / "a.csv", [PICK, other])
+    found = read_spectra(path)
+    assert_same(found[:1], [PICK])
+    np.testing.assert_array_equal(found[1].wavelengths, [412.5, 700])
+    np.testing.assert_array_equal(found[1].values, [4, 3])
+
+
+def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:
+    path = write_spectra(tmp_path / "a.csv", [PICK, REGION])
+    table = np.genfromtxt(path, delimiter=",", comments="#", skip_header=path.read_text().count("# ") + 1)
+    np.testing.assert_array_equal(table[:, 0], WAVELENGTHS)
+    np.testing.assert_array_equal(table[:, 1], PICK.values)
+    np.testing.assert_array_equal(table[:, 2:].T, [REGION.values, REGION.lower, REGION.upper])
+    assert 'wavelength (nm),Pick 1,"leaf, ""1"""' in path.read_text()
+
+
+def test_clipboard_has_a_heading_and_tabs() -> None:
+    rows = list(csv.reader(io.StringIO(spectra_text([PICK, REGION])), delimiter="\t"))
+    assert rows[0] == ["wavelength (nm)", "Pick 1", 'leaf, "1"', 'leaf, "1" (lower)', 'leaf, "1" (upper)']
+    assert rows[1] == ["400", "0.1", repr(float(np.float32(0.1))), "0", "1"]
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("values", [np.float32([0.1, 0.2, 0.3]), [0.1, 0.2, 0.3]])
+def test_spectral_reads_the_library_that_we_save(values: Any, tmp_path: Path) -> None:
+    path = write_spectra(tmp_path / "a.sli", [Spectrum(WAVELENGTHS, values, name="leaf 1"), PICK])
+    judge = spectral.envi.open(f"{path}.hdr", str(path))
+    np.testing.assert_array_equal(judge.spectra, [np.array(values, dtype=float), PICK.values])
+    assert judge.names == ["leaf 1", "Pick 1"]
+    np.testing.assert_array_equal(judge.bands.centers, WAVELENGTHS)
+    assert judge.bands.band_unit == "Nanometers"
+
+
+def spectrals(folder: Path, **fields: Any) -> Path:
+    """A library as `spectral` saves it."""
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    header = {"wavelength": [0.4, 0.5355, 0.7], "spectra names": ["oak", "elm"], "wavelength units": "Micrometers"}
+    spectral.envi.SpectralLibrary(values, header | fields).save(str(folder / "lib"))
+    return folder / "lib.sli"
+
+
+@pytest.mark.parametrize("suffix", [".sli", ".hdr"])
+def test_library_that_spectral_saves_opens(suffix: str, tmp_path: Path) -> None:
+    found = read_spectra(spectrals(tmp_path).with_suffix(suffix))
+    assert [spectrum.name for spectrum in found] == ["oak", "elm"]
+    np.testing.assert_array_equal([spectrum.values for spectrum in found], [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(found[0].wavelengths, [400, 535.5, 700])
+    assert found[0].unit == "nm"
+
+
+@pytest.mark.parametrize(("word", "unit"), [("Wavenumber", "Wavenumber"), ("Unknown", "Unknown")])
+def test_wavelengths_in_no_length_keep_their_word(word: str, unit: str, tmp_path: Path) -> None:
+    found = read_spectra(spectrals(tmp_path, **{"wavelength units": word}))
+    assert found[0].unit == unit
+    np.testing.assert_array_equal(found[0].wavelengths, [0.4, 0.5355, 0.7])
+
+
+def test_library_of_enmap_box_opens(shared_data: Path) -> None:
+    path = shared_data / "envi/enmap/library_berlin.sli"
+    found = read_spectra(path)
+    judge = spectral.envi.open(str(path.with_suffix(".hdr")), str(path))
+    np.testing.assert_array_equal([spectrum.values for spectrum in found], judge.spectra)
+    assert [spectrum.name for spectrum in found] == judge.names
+    assert found[0].wavelengths[0] == 460
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wavelength (um),a,b\n0.4,1,2\n0.5355,3,\n", [("nm", [400, 535.5], [1, 3]), ("nm", [400], [2])]),
+        ("Wavelength [nm];a\n400;0,25\n500;1e-3\n", [("nm", [400, 500], [0.25, 0.001])]),
+        ("wavelength_nm\ta\n400\t1\n\n500\tnan\n", [("nm", [400, 500], [1, np.nan])]),
+        ("\ufeffnm,a\r\n400,1\r\n500,2\r\n", [("nm", [400, 500], [1, 2])]),
+        ("400,1\n500,2\n", [("Unknown", [400, 500], [1, 2])]),
+        ("# a comment\nwavelength,a,\n400,1,\n500,2\n", [("Unknown", [400, 500], [1, 2])]),
+    ],
+)
+def test_tables_of_others_open(text: str, expected: list[tuple[str, list[float], list[float]]], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+    found = read_spectra(tmp_path / "a.csv")
+    for spectrum, (unit, wavelengths, values) in zip(found, expected, strict=True):
+        assert spectrum.unit == unit
+        np.testing.assert_array_equal(spectrum.wavelengths, wavelengths)
+        np.testing.assert_array_equal(spectrum.values, values)
+
+
+def test_unit_is_taken_from_the_caller_where_the_table_gives_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("wavelength,a\n0.4,1\n0.5,2\n")
+    np.testing.assert_array_equal(read_spectra(tmp_path / "a.csv", unit="um")[0].wavelengths, [400, 500])
+    (tmp_path / "b.csv").write_text("wavelength (nm),a\n400,1\n500,2\n")
+    np.testing.assert_array_equal(read_spectra(tmp_path / "b.csv", unit="um")[0].wavelengths, [400, 500])
+
+
+def test_name_in_latin_1_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("nm,Gr\xfcn\n400,1\n500,2\n".encode("latin-1"))
+    assert read_spectra(tmp_path / "a.csv")[0].name == "Gr\xfcn"
+
+
+def written(content: str | bytes, suffix: str = ".csv") -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        path = folder / f"a{suffix}"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def damaged(change: Callable[[Path, Path], object], folder: Path) -> Path:
+    path = write_spectra(folder / "a.sli", [PICK, REGION])
+    change(path, path.with_name("a.sli.hdr"))
+    return path
+
+
+def edit(old: str, new: str, _: Path, header: Path) -> None:
+    text = header.read_text()
+    assert old in text
+    header.write_text(text.replace(old, new))
+
+
+REFUSED = {
+    "missing": (lambda folder: folder / "none.csv", "none.csv to be readable, got: No such file"),
+    "folder": (lambda folder: folder, "to be readable, got"),
+    "empty": (written(""), "a table of wavelengths and values in a.csv, got none"),
+    "binary": (written(b"\x89PNG\0\0"), "UTF-16 or binary data"),
+    "one column": (written("nm\n400\n500\n"), "a table of wavelengths and values"),
+    "words": (written("nm,a\n400,1\n500,red\n"), "numbers in row 3 in a.csv, got 'red'"),
+    "rows": (written("name,400,500\noak,1,2\n"), "numbers in row 2 in a.csv, got 'oak'"),
+    "blank": (written("nm,a\n400,1\n,2\n"), "a wavelength in every row"),
+    "bounds": (written("# curve,lower\nnm,a\n400,1\n"), "spectra in a.csv, got none"),
+    "role": (written("# curve,values,middle,upper\nnm,a,b,c\n400,1,2,3\n"), "got a change: 'lower'"),
+    "row": (written("# row,top\nnm,a\n400,1\n"), "got a change: invalid literal"),
+    "colour": (written("# colour,red\nnm,a\n400,1\n"), "got a change: Expected a colour"),
+    "long cell": (written('nm,"' + "a" * 200_000 + '"\n400,1\n'), "a table of text"),
+    "no header": (written(b"\0\0\0\0", ".sli"), "an ENVI header beside a.sli, got none"),
+    "cube": (
+        partial(damaged, partial(edit, "Spectral Library", "Standard")),
+        "file type 'ENVI Spectral Library' in a.sli.hdr, got 'ENVI Standard'",
+    ),
+    "bands": (partial(damaged, partial(edit, "bands = 1", "bands = 2")), "'bands' 1, as spectra are lines"),
+    "cut": (partial(damaged, lambda data, _: data.write_bytes(data.read_bytes()[:-1])), "The data file is incomplete"),
+    "changed": (partial(damaged, lambda data, _: data.write_bytes(bytes(96))), "data with checksum"),
+    "complex": (partial(damaged, partial(edit, "data type = 5", "data type = 6")), "real numbers in a.sli.hdr"),
+    "origin": (partial(damaged, partial(edit, '"row": "3"', '"row": "x"')), "got a change: invalid literal"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_damage_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    make, message = REFUSED[name]
+    path = make(tmp_path)
+    with pytest.raises(CubeFileError) as caught:
+        read_spectra(path)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_notes_that_no_longer_fit_the_spectra_are_left(tmp_path: Path) -> None:
+    path = damaged(partial(edit, "napari mst spectra = {", "napari mst spectra = {5"), tmp_path)
+    assert [spectrum.name for spectrum in read_spectra(path)][:2] == ["Pick 1", 'leaf, "1"']
+
+
+@pytest.mark.parametrize(
+    ("name", "spectra", "message"),
+    [
+        ("a.csv", [], "wavelengths have one unit, got no spectra"),
+        ("a.sli", [PICK, NUMBERED], "wavelengths have one unit, got band, nm"),
+        ("a.sli", [PICK, Spectrum([1.0], [2.0])], "same wavelengths for an ENVI library"),
+        ("a.csv", [PICK, Spectrum([1.0, 1], [2.0, 3])], "each wavelength once"),
+        ("a.txt", [PICK], "ending in .csv, .sli, got 'a.txt'"),
+        ("none/a.csv", [PICK], "an existing folder"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(name: str, spectra: list[Spectrum], message: str, tmp_path: Path) -> None:
+    with pytest.raises(SaveError, match=message):
+        write_spectra(tmp_path / name, spectra)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".sli"])
+def test_existing_file_is_kept_unless_told(suffix: str, tmp_path: Path) -> None:
+    path = write_spectra(tmp_path / f"a{suffix}", [PICK])
+    with pytest.raises(SaveError, match="which exists"):
+        write_spectra(path, [REGION])
+    assert_same(read_spectra(path), [PICK])
+
+
+def test_library_never_takes_the_header_of_a_cube(tmp_path: Path) -> None:
+    (tmp_path / "scene.hdr").write_text("ENVI\n")
+    write_spectra(tmp_path / "scene.sli", [PICK], overwrite=True)
+    assert (tmp_path / "scene.hdr").read_text() == "ENVI\n"
+    assert_same(read_spectra(tmp_path / "scene.sli"), [PICK])
+
+
+def test_colour_checker_is_that_of_colour_science() -> None:
+    """The chart of the standard, measured on other copies of it: each patch is the nearest, or as grey as it."""
+    standard = colour.SDS_COLOURCHECKERS["ISO 17321-1"]
+    names = {name.split(" (")[0]: sd for name, sd in standard.items()} | {
+        "white": standard["white 9.5 (.05 D)"],
+        "black": standard["black 2 (1.5 D)"],
+    }
+    chart = colour_checker()
+    assert len(chart) == len({patch.name for patch in chart}) == 24
+    for patch in chart:
+        judge = Spectrum(names[patch.name].wavelengths, names[patch.name].values)
+        assert best_matches(patch, [judge])[0].angle < 7.5
+        assert patch.values.mean() == pytest.approx(judge.values.mean(), rel=0.35)

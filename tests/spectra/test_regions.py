@@ -1,0 +1,222 @@
+"""Region spectra against numpy on whole masks, and scikit-image."""
+
+from pathlib import Path
+
+import dask.array
+import numpy as np
+import pytest
+from skimage.draw import polygon2mask
+from skimage.measure import regionprops
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra import regions
+from napari_mst.spectra.regions import Region, labelled_regions, point_spectrum, region_spectrum
+
+SHAPE = (37, 53)
+RNG = np.random.default_rng(7)
+CUBE = SpectralCube(RNG.random((5, *SHAPE), dtype=np.float32), np.array([400.0, 450, 520, 600, 700]))
+MASKS = {
+    "everything": np.ones(SHAPE, dtype=bool),
+    "one pixel": np.arange(37 * 53).reshape(SHAPE) == 999,
+    "a disc": np.hypot(*np.mgrid[-18:19, -26:27]) < 15,
+    "scattered": RNG.random(SHAPE) < 0.1,
+}
+
+
+def whole(region: Region) -> np.ndarray:
+    mask = np.zeros(SHAPE, dtype=bool)
+    height, width = region.mask.shape
+    mask[region.row : region.row + height, region.column : region.column + width] = region.mask
+    return mask
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("block", [1, 64, 2**20])
+def test_mean_and_std_are_numpys(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions, "BLOCK_PIXELS", block)
+    monkeypatch.setattr(regions, "READ_PIXELS", 7 * block)
+    mask = MASKS[name]
+    spectrum = region_spectrum(CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=0.25, area_unit="m2")
+    values = CUBE.data[:, mask].astype(float)
+    np.testing.assert_allclose(spectrum.values, values.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(spectrum.upper - spectrum.values, values.std(axis=1), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(spectrum.values - spectrum.lower, values.std(axis=1), rtol=1e-9, atol=1e-15)
+    assert (spectrum.name, spectrum.spread, spectrum.unit) == (name, "std", "nm")
+    origin = spectrum.origin
+    assert (origin.cube, origin.region, origin.pixels, origin.excluded) == ("cube", name, mask.sum(), 0)
+    assert (origin.area, origin.area_unit) == (mask.sum() / 4, "m2")
+
+
+def test_percentiles_are_numpys() -> None:
+    mask = MASKS["a disc"]
+    spectrum = region_spectrum(CUBE, Region.of_mask(mask), (10, 90.5))
+    expected = np.percentile(CUBE.data[:, mask].astype(float), (10, 90.5), axis=1)
+    np.testing.assert_allclose([spectrum.lower, spectrum.upper], expected, rtol=1e-12)
+    assert spectrum.spread == "percentiles 10-90.5"
+
+
+def test_no_spread_gives_no_bounds() -> None:
+    spectrum = region_spectrum(CUBE, Region.of_mask(MASKS["a disc"]), "")
+    assert spectrum.lower is spectrum.upper is None
+
+
+def test_labels_are_those_of_regionprops() -> None:
+    labels = RNG.integers(0, 4, SHAPE) * (np.arange(53) // 10)
+    found = labelled_regions(labels)
+    expected = regionprops(labels, np.moveaxis(CUBE.data, 0, -1).astype(float))
+    assert [*found] == [judge.label for judge in expected]
+    for judge in expected:
+        region = found[judge.label]
+        height, width = region.mask.shape
+        assert (region.row, region.column, region.row + height, region.column + width) == judge.bbox
+        np.testing.assert_array_equal(region.mask, judge.image)
+        spectrum = region_spectrum(CUBE, region)
+        np.testing.assert_allclose(spectrum.values, judge.intensity_mean, rtol=1e-12)
+        np.testing.assert_allclose(spectrum.upper - spectrum.values, judge.intensity_std, rtol=1e-9)
+        assert spectrum.origin.pixels == judge.area
+        assert spectrum.name == f"label {judge.label}"
+        np.testing.assert_array_equal(whole(Region.of_label(labels, judge.label)), labels == judge.label)
+
+
+def test_polygon_is_scikit_images() -> None:
+    """Polygons around a point, and triangles with corners on pixels and edges through them."""
+    rng = np.random.default_rng(3)
+    for corners in range(3, 60):
+        angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+        radii = rng.uniform(1, 30, corners)
+        outline = rng.uniform(-5, 50, 2) + np.stack([radii * np.sin(angles), radii * np.cos(angles)], axis=1)
+        assert_is_scikit_images(outline)
+        assert_is_scikit_images(rng.integers(-9, 50, (3, 2)))
+
+
+def assert_is_scikit_images(corners: np.ndarray) -> None:
+    expected = polygon2mask(SHAPE, corners)
+    if expected.any():
+        np.testing.assert_array_equal(whole(Region.of_polygon(corners, SHAPE)), expected)
+    else:
+        with pytest.raises(SpectrumError, match="got none"):
+            Region.of_polygon(corners, SHAPE)
+
+
+@pytest.mark.parametrize(
+    "corners",
+    [
+        [(2, 3), (2, 10), (9, 10), (9, 3)],
+        [(0, 0), (0, 52), (36, 52), (36, 0)],
+        [(5, 5), (20, 30), (11, 2)],
+        [(-4, -4), (50, 10), (10, 70)],
+    ],
+)
+def test_polygon_with_corners_on_pixels_holds_its_edge(corners: list[tuple[int, int]]) -> None:
+    np.testing.assert_array_equal(whole(Region.of_polygon(corners, SHAPE)), polygon2mask(SHAPE, corners))
+
+
+def test_polygon_is_kept_in_the_origin() -> None:
+    corners = ((2.0, 3.5), (2.0, 10.0), (9.0, 10.0))
+    assert region_spectrum(CUBE, Region.of_polygon(corners, SHAPE, "leaf")).origin.vertices == corners
+
+
+@pytest.mark.parametrize("window", [1, 3, 5, 9])
+@pytest.mark.parametrize("pixel", [(0, 0), (36, 52), (1, 30), (20, 20)])
+def test_window_is_cut_at_the_borders(window: int, pixel: tuple[int, int]) -> None:
+    (row, column), half = pixel, window // 2
+    rows, columns = slice(max(0, row - half), row + half + 1), slice(max(0, column - half), column + half + 1)
+    spectrum = point_spectrum(CUBE, row, column, window, name="a", colour="#102030")
+    values = CUBE.data[:, rows, columns].reshape(5, -1)
+    np.testing.assert_allclose(spectrum.values, values.mean(axis=1, dtype=float), rtol=1e-12)
+    assert (spectrum.name, spectrum.colour) == ("a", "#102030")
+    origin = spectrum.origin
+    assert (origin.row, origin.column, origin.window, origin.pixels) == (row, column, window, values.shape[1])
+    assert (spectrum.lower is None) == (window == 1)
+
+
+def test_pixels_that_are_no_numbers_are_left_out_and_counted() -> None:
+    data = CUBE.data.copy()
+    data[2, 4, 5] = np.nan
+    data[0, 4, 6] = np.inf
+    data[3] = np.nan  # a bad band, which costs no pixels
+    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"]))
+    good = np.isfinite(data[[0, 1, 2, 4]]).all(axis=0)
+    assert (spectrum.origin.pixels, spectrum.origin.excluded) == (good.sum(), 2)
+    assert spectrum.origin.area == good.size
+    for bound, expected in ((spectrum.values, 0), (spectrum.upper, 1), (spectrum.lower, -1)):
+        values = data[:, good].astype(float)
+        np.testing.assert_allclose(bound, values.mean(axis=1) + expected * values.std(axis=1), rtol=1e-9)
+    assert np.isnan(spectrum.values[3])
+
+
+def test_region_without_numbers_is_nan_and_counts_no_pixels() -> None:
+    cube = SpectralCube(np.full((2, 4, 4), np.nan), np.array([400.0, 500]))
+    for spread in ("std", (5, 95)):
+        spectrum = region_spectrum(cube, Region.of_mask(np.ones((4, 4))), spread)
+        assert np.isnan([spectrum.values, spectrum.lower, spectrum.upper]).all()
+        assert (spectrum.origin.pixels, spectrum.origin.excluded) == (0, 16)
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">i2", "u4", "f2", ">f4", "f8"])
+def test_any_type_of_number_is_averaged_in_double_precision(dtype: str) -> None:
+    data = (CUBE.data * 100).astype(dtype)
+    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["a disc"]))
+    np.testing.assert_allclose(spectrum.values, data[:, MASKS["a disc"]].astype(float).mean(axis=1), rtol=1e-12)
+
+
+def test_large_offsets_do_not_spoil_the_deviation() -> None:
+    data = CUBE.data.astype(float) + 1e8
+    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"]))
+    np.testing.assert_allclose(spectrum.upper - spectrum.values, data.reshape(5, -1).std(axis=1), rtol=1e-6)
+
+
+class Spy(np.ndarray):
+    """Remembers which rows and columns of it are read."""
+
+    read: list[tuple[slice, ...]]
+
+    def __getitem__(self, key: object) -> np.ndarray:
+        self.read.append(key)  # type: ignore[arg-type]
+        return np.asarray(self)[key]  # type: ignore[index]
+
+
+def test_only_the_bounding_box_is_read() -> None:
+    data = CUBE.data.view(Spy)
+    data.read = []
+    region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["a disc"]))
+    rows, columns = np.nonzero(MASKS["a disc"])
+    for _, read_rows, read_columns in data.read:
+        assert rows.min() <= read_rows.start < read_rows.stop <= rows.max() + 1
+        assert (read_columns.start, read_columns.stop) == (columns.min(), columns.max() + 1)
+    assert data.read
+
+
+def test_mapped_and_chunked_cubes_give_the_same_numbers(tmp_path: Path) -> None:
+    CUBE.data.tofile(tmp_path / "cube.img")
+    mapped = np.memmap(tmp_path / "cube.img", np.float32, "r", shape=CUBE.shape)
+    chunked = dask.array.from_array(CUBE.data, chunks=(2, 10, 10))
+    expected = region_spectrum(CUBE, Region.of_mask(MASKS["scattered"]), (5, 95))
+    for data in (mapped, chunked):
+        found = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["scattered"]), (5, 95))
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.upper, expected.upper)
+
+
+def test_what_is_no_region_is_refused() -> None:
+    with pytest.raises(SpectrumError, match="pixels of the image in the region 'a', got none"):
+        Region.of_mask(np.zeros(SHAPE), "a")
+    with pytest.raises(SpectrumError, match="shape \\(rows, columns\\), got \\(3,\\)"):
+        Region.of_mask([1, 1, 1])
+    with pytest.raises(SpectrumError, match="in the region 'label 9', got none"):
+        Region.of_label(np.zeros(SHAPE, dtype=int), 9)
+    with pytest.raises(SpectrumError, match="3 or more"):
+        Region.of_polygon([(1, 1), (2, 2)], SHAPE)
+    with pytest.raises(SpectrumError, match="got none"):
+        Region.of_polygon([(-9, -9), (-5, -9), (-5, -2)], SHAPE)
+    with pytest.raises(SpectrumError, match="within 37 rows x 53 columns, got row 37"):
+        point_spectrum(CUBE, 37, 0)
+    with pytest.raises(SpectrumError, match="window of 1, 3, 5"):
+        point_spectrum(CUBE, 3, 0, 4)
+    with pytest.raises(SpectrumError, match="region within 37 rows x 53 columns, got rows 30-39"):
+        region_spectrum(CUBE, Region(30, 0, np.ones((10, 2), dtype=bool)))
+    with pytest.raises(SpectrumError, match="two rising percentiles"):
+        region_spectrum(CUBE, Region.of_mask(MASKS["a disc"]), (95, 5))
+    with pytest.raises(SpectrumError, match="Expected spread"):
+        region_spectrum(CUBE, Region.of_mask(MASKS["a disc"]), "variance")
