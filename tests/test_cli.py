@@ -11,10 +11,13 @@ from PIL import Image
 
 import napari_mst
 from napari_mst import cli
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import OutOfMemory
+from napari_mst.formats import write_cube
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.spectra.library import read_spectra
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -234,3 +237,24 @@ def assert_is_one_error(err: str, message: str) -> None:
     assert message.lower() in err.lower()
     assert err.strip().count("\n") == 0
     assert len(err) < 320
+
+
+def test_spectra_of_pixels_are_written_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cube = SpectralCube(np.arange(48, dtype=np.float32).reshape(3, 4, 4), np.array([400.0, 500, 600]))
+    path = str(write_cube(tmp_path / "cube.hdr", cube))
+    assert cli.main(["spectra", path, "--at", "1,2", "--at", "3,0", "-o", str(tmp_path / "a.csv")]) == cli.DONE
+    assert capsys.readouterr().out == f"{tmp_path / 'a.csv'}\n"
+    for spectrum, pixel in zip(read_spectra(tmp_path / "a.csv"), [(1, 2), (3, 0)], strict=True):
+        np.testing.assert_array_equal(spectrum.values, cube.spectrum(*pixel))
+        assert (spectrum.origin.cube, spectrum.origin.row, spectrum.origin.column) == ("cube.hdr", *pixel)
+    assert cli.main(["spectra", path, "--at", "1,1", "--window", "3"]) == cli.DONE
+    means = cube.data[:, :3, :3].mean(axis=(1, 2))
+    assert [float(row.split("\t")[1]) for row in capsys.readouterr().out.splitlines()[1:]] == list(means)
+
+
+def test_spectrum_outside_the_cube_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write_cube(tmp_path / "cube.hdr", SpectralCube(np.ones((2, 3, 4)), np.array([400.0, 500]))))
+    assert cli.main(["spectra", path, "--at", "3,0"]) == cli.REFUSED
+    assert "within 3 rows x 4 columns, got row 3, column 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["spectra", path, "--at", "middle"])

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo import Photo
     from napari_mst.reconstruction import Reconstructor
+    from napari_mst.spectra.compare import compare_region
+    from napari_mst.spectra.library import read_spectra, write_spectra
+    from napari_mst.spectra.matching import best_matches
+    from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
+    from napari_mst.spectra.spectrum import Spectrum
 
 __version__ = "0.1.0"
 
@@ -24,10 +29,18 @@ _HOMES = {
     "Photo": "photo",
     "Provenance": "cube",
     "Reconstructor": "reconstruction",
+    "Region": "spectra.regions",
     "SpectralCube": "cube",
+    "Spectrum": "spectra.spectrum",
+    "best_matches": "spectra.matching",
+    "compare_region": "spectra.compare",
     "load_model": "models",
+    "point_spectrum": "spectra.regions",
     "read_cube": "formats",
+    "read_spectra": "spectra.library",
+    "region_spectrum": "spectra.regions",
     "write_cube": "formats",
+    "write_spectra": "spectra.library",
 }
 
 __all__ = [
@@ -38,11 +51,19 @@ __all__ = [
     "Photo",
     "Provenance",
     "Reconstructor",
+    "Region",
     "SpectralCube",
+    "Spectrum",
     "__version__",
+    "best_matches",
+    "compare_region",
     "load_model",
+    "point_spectrum",
     "read_cube",
+    "read_spectra",
+    "region_spectrum",
     "write_cube",
+    "write_spectra",
 ]
 
 

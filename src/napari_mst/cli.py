@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info`.
+"""The command line: `napari-mst reconstruct | models | info | spectra`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -21,6 +21,8 @@ from napari_mst.formats import FORMATS, check_target, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.photo import Photo
+from napari_mst.spectra.library import spectra_text, write_spectra
+from napari_mst.spectra.regions import point_spectrum
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
@@ -74,6 +76,18 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--variable", metavar="NAME", help="of the array, in a file that has several")
     info.set_defaults(command=_info)
+
+    spectra = commands.add_parser("spectra", help="spectra of pixels of a cube, as a table")
+    spectra.add_argument("file", type=Path, metavar="CUBE")
+    spectra.add_argument(
+        "--at", type=_pixel, action="append", required=True, metavar="ROW,COLUMN", help="a pixel; may be repeated"
+    )
+    spectra.add_argument(
+        "--window", type=int, default=1, metavar="SIDE", help="mean of SIDE x SIDE pixels (default: 1)"
+    )
+    spectra.add_argument("-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)")
+    spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+    spectra.set_defaults(command=_spectra)
     return parser
 
 
@@ -175,6 +189,21 @@ def _info(options: argparse.Namespace) -> int:
         print(f"{'assumed':<14}  {shown(assumption, 300)}")
     for warning in cube.metadata.get("warnings", ()):
         _tell(f"note: {shown(warning, 300)}")
+    return DONE
+
+
+def _pixel(text: str) -> tuple[int, int]:
+    row, column = text.split(",")
+    return int(row), int(column)
+
+
+def _spectra(options: argparse.Namespace) -> int:
+    cube, name = read_cube(options.file), options.file.name
+    found = [point_spectrum(cube, row, column, options.window, cube_name=name) for row, column in options.at]
+    if options.output is None:
+        print(spectra_text(found), end="")
+    else:
+        print(write_spectra(options.output, found, overwrite=options.overwrite))
     return DONE
 
 
