@@ -66,6 +66,11 @@ def test_module_does_not_import_torch(module: str) -> None:
     assert not loaded_by(f"import napari_mst.{module}", ("torch", *GUI))
 
 
+def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
+    statement = "import napari_mst.cli, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
+    assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
+
+
 def test_every_public_name_can_be_imported() -> None:
     for name in napari_mst.__all__:
         assert getattr(napari_mst, name) is not None

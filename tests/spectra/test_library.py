@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.spectra import library
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.spectrum import Origin, Spectrum
@@ -256,6 +257,21 @@ def test_existing_file_is_kept_unless_told(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(SaveError, match="which exists"):
         write_spectra(path, [REGION])
     assert_same(read_spectra(path), [PICK])
+
+
+def test_interrupted_save_is_finished_by_the_next_read(tmp_path: Path) -> None:
+    """As a save that was killed after its first rename leaves it."""
+    path = write_spectra(tmp_path / "a.sli", [PICK])
+    path.with_name("a.sli.hdr").rename(tmp_path / ".a.sli.hdr.old")
+    assert_same(read_spectra(path), [PICK])
+    assert {file.name for file in tmp_path.iterdir()} == {"a.sli", "a.sli.hdr"}
+
+
+def test_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_spectra(tmp_path / "a.csv", [PICK])
+    monkeypatch.setattr(library, "MAX_BYTES", 10)
+    with pytest.raises(CubeFileError, match=r"at most 10 bytes in a\.csv, got more"):
+        read_spectra(path)
 
 
 def test_library_never_takes_the_header_of_a_cube(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
                 if _head(header_path) == raw:
                     return cube
         elif commit.is_interrupted(targets(path)):
-            _finish(path)
+            finish(path, targets(path))
         else:
             raise CubeFileError(f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there.")
     raise CubeFileError(f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again.")
@@ -106,9 +106,10 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
     return header_path
 
 
-def _finish(path: Path) -> None:
+def finish(path: Path, files: tuple[Path, Path]) -> None:
+    """Complete an interrupted save of *path* to *files*. Raises `CubeFileError`."""
     try:
-        commit.finish(targets(path))
+        commit.finish(files)
     except SaveError as error:
         raise CubeFileError(
             f"Expected {shown(path.name)} complete, got a save that was interrupted. Save there again, or make the "

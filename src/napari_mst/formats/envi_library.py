@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from napari_mst.cube import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import commit
-from napari_mst.formats.envi import data_of, load
+from napari_mst.formats.envi import data_of, finish, load
 from napari_mst.formats.envi_header import MAX_BYTES, OWN, Header, braced, sealed
 from napari_mst.formats.samples import crc32
 from napari_mst.formats.text import percent_encode, shown
@@ -105,7 +105,7 @@ def _header_of(path: Path) -> Path:
     if path.suffix.lower() == ".hdr":
         return path
     if commit.is_interrupted(targets(path)):
-        commit.finish(targets(path))
+        finish(path, targets(path))
     names = [f"{path.name}.hdr".casefold(), f"{path.stem}.hdr".casefold()]
     headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names]
     if not headers:

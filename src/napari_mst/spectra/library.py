@@ -21,7 +21,8 @@ from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SUFFIXES = (".csv", ".sli")
 """What can be saved; tab-separated text (`.tsv`, `.txt`) and the header of a library (`.hdr`) open as well."""
-MAX_BYTES = 256 * 2**20
+MAX_BYTES = 64 * 2**20
+"""The most that a table may have; as text it takes many times as much memory."""
 PATCHES = (
     *("dark skin", "orange", "blue", "white", "light skin", "purplish blue", "green", "neutral 8"),
     *("blue sky", "moderate red", "red", "neutral 6.5", "foliage", "purple", "yellow", "neutral 5"),
