@@ -43,12 +43,6 @@ def best_matches(spectrum: Spectrum, library: Sequence[Spectrum], count: int | N
     return sorted(matches, key=lambda match: match.angle)[:count]
 
 
-def spectral_angle_between(first: Spectrum, second: Spectrum) -> float:
-    """The angle between two spectra in degrees, at the bands of *first* within the range of *second*; or NaN."""
-    match = _match(first, second)
-    return float("nan") if match is None else match.angle
-
-
 def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
     if entry.unit != spectrum.unit:
         return None
