@@ -126,8 +126,7 @@ def read_npz(
 
 
 def _ours(path: Path, data: NDArray[Any], description: Description, verify: bool | None) -> SpectralCube:
-    if data.shape != description.shape:
-        raise mismatch(path.name, f"shape {description.shape}", str(data.shape), "Get the file again.")
+    record.check(path.name, data, description)
     if verify or (verify is None and not isinstance(data, np.memmap)):
         record.verify(path.name, data, description)
     return described_cube(_in_order(data), description)

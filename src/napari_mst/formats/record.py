@@ -31,6 +31,7 @@ class Description:
     names: Sequence[str] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
     shape: tuple[int, ...] = ()
+    dtype: str = ""
     crc32: str = ""
     quantity: str = ""
     provenance: Provenance = field(default_factory=Provenance)
@@ -48,9 +49,9 @@ def record(cube: SpectralCube) -> dict[str, Any]:
 
 
 def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> bytes:
-    """Shape, size and checksum of the numbers as stored, as JSON."""
+    """Shape, type, size and checksum of the numbers as stored, as JSON."""
     size = cube.data.size * dtype.itemsize
-    return json.dumps({"shape": cube.shape, "bytes": size, "crc32": crc}).encode()
+    return json.dumps({"shape": cube.shape, "dtype": dtype.name, "bytes": size, "crc32": crc}).encode()
 
 
 def described(name: str, sealed: str | bytes, texts: Iterable[str]) -> Description:
@@ -59,6 +60,13 @@ def described(name: str, sealed: str | bytes, texts: Iterable[str]) -> Descripti
         return _described(json.loads(sealed), json.loads(next(text for text in texts if OWN in text)))
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         raise mismatch(name, "the record of its save", "damaged text", "Get the file again.") from None
+
+
+def check(name: str, data: Any, description: Description) -> None:
+    """Compare shape and type of the numbers of the file *name* with their seal, if any. Raises `CubeFileError`."""
+    expected, found = (description.shape, description.dtype), (data.shape, data.dtype.name)
+    if description.shape and expected != found:
+        raise mismatch(name, "numbers of {1} {0}".format(*expected), "{1} {0}".format(*found), "Get the file again.")
 
 
 def verify(name: str, data: NDArray[Any], description: Description) -> None:
@@ -92,6 +100,7 @@ def _described(sealed: Mapping[str, Any], stored: Mapping[str, Any]) -> Descript
         names=fields.get("band names", ()),
         fields=fields,
         shape=tuple(sealed["shape"]),
+        dtype=str(sealed["dtype"]),
         crc32=str(sealed["crc32"]),
         quantity=str(own["quantity"]),
         provenance=Provenance.from_json(json.dumps(own["provenance"])),

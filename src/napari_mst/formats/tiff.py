@@ -123,6 +123,7 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
         stored = _mapped(path, series, tif.byteorder) if is_mapped else series.asarray()
         warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (len(tif.series) > 1)
         data = _bands_first(stored, series.axes, description, band_axis, path)
+    record.check(path.name, data, description)
     if verify or (verify is None and not is_mapped):
         record.verify(path.name, data, description)
     return described_cube(data, description, warnings)

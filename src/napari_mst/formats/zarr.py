@@ -174,8 +174,7 @@ def _check_chunks(path: Path, array: Any) -> None:
 
 
 def _ours(path: Path, array: Any, description: Description, verify: bool | None) -> SpectralCube:
-    if array.shape != description.shape:
-        raise mismatch(path.name, f"shape {description.shape}", f"{array.shape}", "Get the file again.")
+    record.check(path.name, array, description)
     data = _loaded(array)
     if verify or (verify is None and isinstance(data, np.ndarray)):
         record.verify(path.name, data, description)
