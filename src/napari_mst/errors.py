@@ -1,5 +1,7 @@
 """The errors that a caller may catch: one base class, one child for each kind of trouble."""
 
+from collections.abc import Mapping
+
 
 class NapariMstError(Exception):
     """Base of every error that napari-mst raises on purpose; its text fits in one notification."""
@@ -19,6 +21,14 @@ class SpectrumError(NapariMstError, ValueError):
 
 class CubeFileError(NapariMstError, ValueError):
     """A cube file or a spectral library is damaged, incomplete, or of a kind that is not supported."""
+
+
+class ChoiceNeeded(CubeFileError):
+    """A cube file can be read in several ways: the *option* of `read_cube` takes one of the *choices* (value: text)."""
+
+    def __init__(self, message: str, option: str = "", choices: Mapping[str | int, str] | None = None) -> None:
+        super().__init__(message)
+        self.option, self.choices = option, dict(choices or {})
 
 
 class SaveError(NapariMstError, OSError):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import CubeFileError
+from napari_mst.errors import ChoiceNeeded
 from napari_mst.formats.text import mismatch, shown
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
@@ -27,7 +27,9 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | No
     Raises
     ------
     CubeFileError
-        If there is none, or several, listing them.
+        If there is none.
+    ChoiceNeeded
+        If there are several, listing them.
     """
     cubes = {key: shape for key, shape in shapes.items() if len(shape) == 3 and 0 not in shape}
     if wanted is not None:
@@ -39,7 +41,10 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | No
     if not cubes:
         raise mismatch(name, "an array of numbers with three axes", _listed(shapes), "Save the cube as one array.")
     if len(cubes) > 1:
-        raise mismatch(name, "one array of three axes", _listed(cubes), "Say which: variable='name' (--variable NAME).")
+        message = str(
+            mismatch(name, "one array of three axes", _listed(cubes), "Say which: variable='name' (--variable NAME).")
+        )
+        raise ChoiceNeeded(message, "variable", {key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()})
     return next(iter(cubes))
 
 
@@ -64,7 +69,7 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
 
     Raises
     ------
-    CubeFileError
+    ChoiceNeeded
         If nothing tells.
     """
     if wanted in (0, -1):
@@ -74,13 +79,22 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     for is_first, is_last in (by_count, by_size):
         if is_first != is_last:
             return 0 if is_first else -1
-    raise CubeFileError(f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or band_axis=-1.")
+    first, *_, last = shape
+    raise ChoiceNeeded(
+        f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or band_axis=-1.",
+        "band_axis",
+        {-1: f"last: {last} bands of {_size(shape[:2])}", 0: f"first: {first} bands of {_size(shape[1:])}"},
+    )
 
 
 def _length(shape: tuple[int, ...]) -> int:
     """Of a vector, of whichever orientation; 0 if it is none."""
     sizes = [size for size in shape if size != 1]
     return (sizes or [1])[0] if len(sizes) < 2 else 0
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
 from napari_mst.formats import commit, matlab_reader, record
 from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
 from napari_mst.formats.record import OWN, Description, described, described_cube
@@ -103,8 +103,7 @@ def read_matlab(
         description = Description(told.get("wavelengths", ()), told.get("unit", ""))
         return described_cube(data, description, told.get("warnings", ()))
     description = described(path.name, told[SEAL], [told[OWN]])
-    if data.shape != description.shape:
-        raise mismatch(path.name, f"shape {description.shape}", str(data.shape), "Get the file again.")
+    record.check(path.name, data, description)
     if verify or (verify is None and not isinstance(data, np.memmap)):
         record.verify(path.name, data, description)
     return described_cube(data, description)
@@ -160,6 +159,8 @@ def _told(path: Path, line: bytes) -> Mapping[str, Any]:
     if not line.endswith(b"\n"):
         raise mismatch(path.name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again.")
     told: Mapping[str, Any] = json.loads(line)
+    if "option" in told:
+        raise ChoiceNeeded(told["error"], told["option"], dict(told["choices"]))
     if "error" in told:
         raise CubeFileError(told["error"])
     return told

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import CubeFileError
+from napari_mst.errors import ChoiceNeeded, CubeFileError
 from napari_mst.formats.arrays import band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import OWN
 from napari_mst.formats.text import mismatch, shown
@@ -60,6 +60,8 @@ def main(path: Path, variable: str | None, band_axis: int | None, limit: int, la
             head = file.read(520)
         arrays, texts = _hdf5(path, head) if HDF5_MARK in (head[:8], head[512:]) else (_version_5(path), {})
         told, send = _answer(path, arrays, texts, variable, band_axis, limit, lazy)
+    except ChoiceNeeded as error:
+        told, send = {"error": str(error), "option": error.option, "choices": list(error.choices.items())}, iter(())
     except CubeFileError as error:
         told, send = {"error": str(error)}, iter(())
     except MemoryError:

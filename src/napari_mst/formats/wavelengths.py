@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
+from napari_mst.errors import CubeError
 
 _WORDS = {
     0: "nm nanometer nanometers nanometre nanometres",
@@ -75,6 +76,24 @@ def spectral_axis(
     if power is None:
         warnings.append(f"The unit of the wavelengths is {unit or 'not given'}; they are kept as they are.")
     return values, NANOMETRES if power is not None else unit.strip() or "Unknown", warnings
+
+
+def typed_wavelengths(texts: Sequence[str], unit: str, bands: int) -> NDArray[np.float64]:
+    """*texts*, numbers in *unit* that a person gave for *bands* bands, in nm. Raises `CubeError` that tells them."""
+    values = np.array([scaled(text, power_of(unit) or 0) for text in texts])
+    if len(values) != bands:
+        raise CubeError(f"Expected {bands} wavelengths, got {len(values)}.")
+    if not (values > 0).all():
+        raise CubeError("Expected numbers above 0, got others.")
+    return values
+
+
+def column(text: str, count: int) -> list[str]:
+    """The numbers in a table: the first of each line if *count* lines have some, else all of them."""
+    tables = (re.split(r"[,;\s]+", line) for line in text.splitlines())
+    lines = ([word for word in words if number(word) == number(word)] for words in tables)
+    rows = [row for row in lines if row]
+    return [row[0] for row in rows] if len(rows) == count else [word for row in rows for word in row]
 
 
 def band_names(cube: SpectralCube) -> list[str]:
