@@ -19,6 +19,7 @@ from napari_mst.models.cards import card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.spectra.library import read_spectra
 
+RECONSTRUCT = napari_mst.Reconstructor.reconstruct
 Run = Callable[..., tuple[int, str, str]]
 
 CARD = ModelCard("tiny", "Untrained", (450.0, 500.0, 550.0, 600.0), True, "none", "reflectance", domain="Nothing.")
@@ -219,6 +220,69 @@ class TestBatch:
         assert_is_one_error("\n".join(line for line in err.splitlines() if "error" in line), "1.png: Expected an")
         assert err.endswith("3 of 4 cubes written, 1 failed\n")
         assert not (folder / "1.hdr").exists()
+
+    @pytest.mark.parametrize("options", ["", "--overwrite"], ids=["086-rerun", "086-rerun-overwrite"])
+    def test_bad_input_interrupted(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, options: str) -> None:
+        """The second run keeps what the first has finished, and makes the rest; so does a run after a loss."""
+        photos, out = several(photo, 4), photo.with_name("out")
+        out.mkdir()
+        made = counted(monkeypatch, limit=2)
+        arguments = [*photos, "-o", out, *options.split()]
+        assert run("reconstruct", *arguments)[0] == 130
+        assert made == ["0.png", "1.png"]
+        first = contents(out)
+        counted(monkeypatch, made)
+        code, printed, err = run("reconstruct", *arguments)
+        assert (code, made) == (0, ["0.png", "1.png", "2.png", "3.png"])
+        assert "2 of 4 cubes are there already, verified" in err
+        assert printed.splitlines() == [str(out / f"{number}.hdr") for number in range(4)]
+        assert first.items() <= contents(out).items()
+        assert all(
+            napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png" for number in (0, 3)
+        )
+
+    @pytest.mark.parametrize("change", ["photo", "--linear", "damage"], ids=["086-photo", "086-options", "086-damage"])
+    def test_bad_input_changed(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+        """What is not verified, or is of another photo or other options, is refused; and replaced if that is asked."""
+        photos, out = several(photo, 3), photo.with_name("out")
+        out.mkdir()
+        options = [*photos, "-o", out]
+        assert run("reconstruct", *options)[0] == 0
+        if change == "photo":
+            Image.fromarray(np.zeros((6, 9, 3), np.uint8)).save(photos[1])
+        elif change == "damage":
+            (out / "1.img").write_bytes(bytes((out / "1.img").stat().st_size))
+        else:
+            options.append(change)
+        made, before = counted(monkeypatch), contents(out)
+        code, _, err = run("reconstruct", *options)
+        assert (code, made, contents(out)) == (2, [], before)
+        assert "which exists" in err
+        assert run("reconstruct", *options, "--overwrite")[0] == 0
+        assert made == (["0.png", "1.png", "2.png"] if change == "--linear" else ["1.png"])
+
+
+def several(photo: Path, count: int) -> list[Path]:
+    """*count* photos, no two alike."""
+    pixels = np.asarray(Image.open(photo))
+    files = [photo.with_name(f"{number}.png") for number in range(count)]
+    for number, file in enumerate(files):
+        Image.fromarray(pixels ^ np.uint8(number)).save(file)
+    return files
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, made: list[str] | None = None, limit: int = 99) -> list[str]:
+    """The names of the photos that are reconstructed from now on; Ctrl-C comes after *limit* of them."""
+    names = [] if made is None else made
+
+    def counting(self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object) -> object:
+        if len(names) == limit:
+            raise KeyboardInterrupt
+        names.append(photo.name)
+        return RECONSTRUCT(self, photo, **kwargs)
+
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", counting)
+    return names
 
 
 def raising(error: BaseException | type[BaseException]) -> Callable[..., None]:

@@ -5,9 +5,10 @@ failed, the others were written; 2 the command or its input was refused, in one 
 """
 
 import argparse
+import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,10 @@ from tqdm import tqdm
 from napari_mst import __version__
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, SaveError
-from napari_mst.formats import FORMATS, check_target, read_cube, write_cube
+from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.photo import Photo
+from napari_mst.photo import Encoding, Photo
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 
@@ -66,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
-    reconstruct.add_argument("--overwrite", action="store_true", help="replace cubes that exist")
+    reconstruct.add_argument(
+        "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
+    )
     reconstruct.set_defaults(command=_reconstruct)
 
     models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
@@ -94,10 +97,18 @@ def _parser() -> argparse.ArgumentParser:
 def _reconstruct(options: argparse.Namespace) -> int:
     photos: list[Path] = options.photos
     targets = _targets(photos, options.output, options.format)
-    _check_targets(photos, targets, options.overwrite)
+    there = [target for target in targets if len(photos) > 1 and find_format(target)]
+    _check_targets(photos, targets, options.overwrite, there)
     reconstructor = _reconstructor(options.model, options.device)
+    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
+    _check_targets(photos, targets, options.overwrite, done)
+    if done:
+        _tell(f"note: {len(done)} of {len(photos)} cubes are there already, verified")
     failed = 0
     for photo, target in zip(photos, targets, strict=True):
+        if target in done:
+            print(target)
+            continue
         try:
             _reconstruct_one(reconstructor, photo, target, options)
         except NapariMstError as error:
@@ -120,17 +131,32 @@ def _targets(photos: Sequence[Path], output: Path, form: str | None) -> list[Pat
     return [output]
 
 
-def _check_targets(photos: Sequence[Path], targets: Sequence[Path], overwrite: bool) -> None:
-    """Refuse before computing what would fail after it, or cost a cube or a photo."""
+def _check_targets(photos: Sequence[Path], targets: Sequence[Path], overwrite: bool, present: Collection[Path]) -> None:
+    """Refuse before computing what would fail after it, or cost a cube or a photo; those *present* may exist."""
     first: dict[str, Path] = {}
     for photo, target in zip(photos, targets, strict=True):
         other = first.setdefault(target.name.casefold(), photo)
         if other is not photo:
             names = f"{shown(other.name)} and {shown(photo.name)}"
             raise SaveError(f"Expected photos of different names, got {names} for {shown(target.name)}. Rename one.")
-        check_target(target, overwrite=overwrite)
+        check_target(target, overwrite=overwrite or target in present)
         if _is_same_file(photo, target):
             raise SaveError(f"Expected a new name for the cube, got the photo {shown(photo.name)}. Choose another.")
+
+
+def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> bool:
+    """Whether *target* holds, undamaged, the cube of *photo* that a run with these options gives."""
+    try:
+        with photo.open("rb") as file:
+            wanted = reconstructor.origin(hashlib.file_digest(file, "sha256").hexdigest(), _encoding(options) or "srgb")
+        cube = read_cube(target, verify=True)
+    except (NapariMstError, OSError):
+        return False
+    return "warnings" not in cube.metadata and cube.provenance.gives_the_cube_of(wanted)
+
+
+def _encoding(options: argparse.Namespace) -> Encoding | None:
+    return "linear" if options.linear else None
 
 
 def _is_same_file(photo: Path, target: Path) -> bool:
@@ -150,7 +176,7 @@ def _reconstructor(model: str, device: str) -> "Reconstructor":
 
 
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
-    source = Photo.read(photo, encoding="linear" if options.linear else None)
+    source = Photo.read(photo, encoding=_encoding(options))
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
     with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
         cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))

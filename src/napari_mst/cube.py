@@ -30,8 +30,14 @@ class Provenance:
     engine: str = ""
     source: str = ""
     source_sha256: str = ""
+    encoding: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+
+    def gives_the_cube_of(self, other: "Provenance") -> bool:
+        """Whether both are of one photo, model, and set of options and versions; device and memory may differ."""
+        names = {f.name for f in fields(self)} - {"device", "engine", "source", "assumptions"}
+        return bool(self.source_sha256) and all(getattr(self, name) == getattr(other, name) for name in names)
 
     def to_json(self) -> str:
         """One line of JSON, ASCII only, without the empty fields."""

@@ -6,6 +6,7 @@ Letters: B bands, H rows, W columns.
 import copy
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike
 
@@ -135,7 +136,8 @@ class Reconstructor:
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _provenance(self, photo: Photo, plan: Plan, notes: list[str]) -> Provenance:
+    def origin(self, sha256: str, encoding: str) -> Provenance:
+        """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
         card = self.model.card
         return Provenance(
             model=card.name,
@@ -143,10 +145,16 @@ class Reconstructor:
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
             precision="float32",
+            source_sha256=sha256,
+            encoding=encoding,
+            versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
+        )
+
+    def _provenance(self, photo: Photo, plan: Plan, notes: list[str]) -> Provenance:
+        return replace(
+            self.origin(photo.sha256, photo.encoding),
             engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
             source=photo.name,
-            source_sha256=photo.sha256,
-            versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )
 
