@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import check_target, commit, envi, read_cube, write_cube
 
-SUFFIXES = (".hdr", ".tif")
+SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 
 
 def cube_of(value: float, columns: int = 7) -> SpectralCube:
@@ -34,6 +35,10 @@ def names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir()}
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 class Killed(BaseException):
     """Nothing of the process runs after it."""
 
@@ -43,7 +48,7 @@ class Switch:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int, fault: BaseException, *, is_dead: bool) -> None:
         self.left, self.fault, self.is_dead = steps, fault, is_dead
-        for owner, name in ((os, "replace"), (os, "fsync"), (Path, "unlink"), (Path, "write_bytes")):
+        for owner, name in ((os, "replace"), (os, "fsync"), (os, "unlink"), (os, "rmdir"), (Path, "write_bytes")):
             monkeypatch.setattr(owner, name, self.guarded(getattr(owner, name)))
 
     def guarded(self, call: Callable[..., object]) -> Callable[..., object]:
@@ -134,14 +139,14 @@ while True:
 """
 
 
-def kill_while_saving(path: Path, times: int) -> None:
+def kill_while_saving(path: Path, times: int, longest: float = 0.05) -> None:
     generator = random.Random(2)
     write_cube(path, cube_of(1))
     for _ in range(times):
         with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(generator.uniform(0.01, 0.05))
+            time.sleep(generator.uniform(0.01, longest))
             child.kill()
         assert values(path) in ({1.0}, {2.0})
 
@@ -149,21 +154,22 @@ def kill_while_saving(path: Path, times: int) -> None:
 def save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for suffix in SUFFIXES:
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
-        before = {entry: entry.read_bytes() for entry in tmp_path.iterdir()}
+        before = contents(tmp_path)
         with monkeypatch.context() as patch:
             patch.setattr(commit, "_free", lambda _: 12)
             with pytest.raises(SaveError, match=r"Expected \d+ bytes of free space .* got 12 free"):
                 write_cube(path, cube_of(2), overwrite=True)
-        assert {entry: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+        assert contents(tmp_path) == before
 
 
 def save_beyond_the_file_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource", reason="limits of file sizes are a thing of POSIX")
     del monkeypatch
-    big = SpectralCube(np.zeros((3, 400, 400), np.float32), np.array([400.0, 500.0, 600.0]))
+    noise = np.random.default_rng(0).random((3, 512, 512), dtype=np.float32)
+    big = SpectralCube(noise, np.array([400.0, 500.0, 600.0]))
     for suffix in SUFFIXES:
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
-        before = {entry: entry.read_bytes() for entry in tmp_path.iterdir()}
+        before = contents(tmp_path)
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, hard))
         try:
@@ -171,7 +177,46 @@ def save_beyond_the_file_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 write_cube(path, big, overwrite=True)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert {entry: entry.read_bytes() for entry in tmp_path.iterdir()} == before
+        assert contents(tmp_path) == before
+
+
+SMALL_DISK = """
+import sys
+from pathlib import Path
+import numpy as np
+from napari_mst.errors import SaveError
+from napari_mst.formats import commit, read_cube, write_cube
+from napari_mst.cube import SpectralCube
+commit._check_space = lambda *_: None
+wavelengths = np.array([400.0, 500.0, 600.0])
+small = SpectralCube(np.ones((3, 8, 8), np.float32), wavelengths)
+large = SpectralCube(np.random.default_rng(0).random((3, 512, 512), dtype=np.float32), wavelengths)
+for suffix in sys.argv[2:]:
+    folder = Path(sys.argv[1])
+    path = write_cube(folder / f"cube{suffix}", small)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    try:
+        write_cube(path, large, overwrite=True)
+    except SaveError:
+        assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before, suffix
+        assert (read_cube(path).data == 1).all()
+        print(suffix)
+"""
+
+
+def save_to_a_disk_of_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    mount = f"mount -t tmpfs -o size=2m none {tmp_path}"
+    has_unshare = shutil.which("unshare") is not None
+    if (
+        not has_unshare
+        or subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no tmpfs may be mounted here")
+    script = [sys.executable, "-c", SMALL_DISK, str(tmp_path), *SUFFIXES]
+    command = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", *script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.returncode) == (list(SUFFIXES), 0), done.stderr[-2000:]
 
 
 def refuse_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,12 +316,14 @@ def wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         pytest.param(save_to_full_disk, id="080-no-room"),
         pytest.param(save_beyond_the_file_size_limit, id="080-fails-while-writing"),
+        pytest.param(save_to_a_disk_of_two_megabytes, id="080-tmpfs"),
         pytest.param(refuse_names, id="081-names"),
         pytest.param(refuse_a_folder_without_permission, id="081-permission"),
         pytest.param(refuse_an_existing_target, id="082-exists"),
         pytest.param(save_behind_an_open_layer, id="083-mapped"),
         pytest.param(lambda folder, _: kill_while_saving(folder / "cube.hdr", 12), id="084-kill-pair"),
         pytest.param(lambda folder, _: kill_while_saving(folder / "cube.tif", 6), id="084-kill-file"),
+        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.zarr", 3, 0.3), id="084-kill-folder"),
         pytest.param(save_twice_at_once, id="085-rivals"),
         pytest.param(save_between_header_and_data, id="085-between"),
         pytest.param(wait_for_a_rival_only_so_long, id="085-lock"),
@@ -290,8 +337,8 @@ def test_bad_input(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_hundred_kills_never_mix(tmp_path: Path, suffix: str) -> None:
-    kill_while_saving(tmp_path / f"cube{suffix}", 100)
+def test_two_hundred_kills_never_mix(tmp_path: Path, suffix: str) -> None:
+    kill_while_saving(tmp_path / f"cube{suffix}", 200 // len(SUFFIXES), 0.3)
 
 
 def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, pro
     dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
     needed = cube.data.size * dtype.itemsize + 2**20
     with commit.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
-        with h5py.File(temporary, "w", userblock_size=_USERBLOCK) as file:
+        with _full_disk_as_os_error(), h5py.File(temporary, "w", userblock_size=_USERBLOCK) as file:
             crc = _write_planes(file, cube.data, dtype, progress)
-            file["cube"].attrs[SEAL] = record.seal(cube, dtype, crc).decode()
+            file["cube"].attrs[SEAL] = np.bytes_(record.seal(cube, dtype, crc))
             if cube.has_wavelengths:
                 _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
             text = np.frombuffer(json.dumps(record.record(cube)).encode("utf-16-le"), "<u2")
@@ -107,6 +107,15 @@ def read_matlab(
     if verify or (verify is None and not isinstance(data, np.memmap)):
         record.verify(path.name, data, description)
     return described_cube(data, description)
+
+
+@contextmanager
+def _full_disk_as_os_error() -> Iterator[None]:
+    """HDF5 finds out when it closes a file, and then raises a `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
 
 
 def _write_planes(file: Any, data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None) -> str:
