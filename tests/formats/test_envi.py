@@ -18,6 +18,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import envi, find_format, read_cube, write_cube
 from napari_mst.formats.envi_header import TYPES
+from napari_mst.formats.record import CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 NANOMETRES = np.array([400.0, 455.5, 512.123456789, 700.0])
@@ -221,3 +222,42 @@ def test_real_headers_end_as_the_catalogue_says(shared_data: Path, name: str) ->
         assert np.array_equal(cube.data, judge.read())
     if "specim" in name and cube.unit == "nm":
         assert np.allclose(read_cube(path).data * 65535, np.where(cube.data == 0, np.nan, cube.data), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("data type = 4", "data type = 3"),
+        ("byte order = 0", "byte order = 1"),
+        ("interleave = bsq", "interleave = bip"),
+        ("samples = 3", "samples = 2"),
+    ],
+)
+def test_a_header_of_ours_that_no_longer_fits_the_data_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(CubeFileError, match="The header was damaged since it was saved"):
+        read_cube(path)
+
+
+def test_a_header_of_ours_that_was_edited_is_read_with_a_warning(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    assert "warnings" not in read_cube(path).metadata
+    path.write_text(path.read_text().replace("700.0}", "710.0}"))
+    cube = read_cube(path)
+    np.testing.assert_array_equal(cube.data, numbers("f4"))
+    assert cube.wavelengths[-1] == 710
+    assert cube.metadata["warnings"] == (CHANGED,)
+
+
+def test_what_spectral_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    image = oracle.open(path)
+    oracle.save_image(tmp_path / "b.hdr", image, interleave="bip", byteorder=1, metadata=image.metadata)
+    oracle.save_image(tmp_path / "c.hdr", image[:, :2], dtype="float32", byteorder=0, metadata=image.metadata)
+    for name, expected in (("b.hdr", numbers("f4")), ("c.hdr", numbers("f4")[:, :, :2])):
+        cube = read_cube(tmp_path / name)
+        np.testing.assert_array_equal(cube.data, expected)
+        assert CHANGED in cube.metadata["warnings"]

@@ -43,7 +43,7 @@ for number in range(count):
         damaged = damaged or bytearray(b"?")
     (folder / part).write_bytes(damaged)
     print(f"{number} {bytes(damaged).hex()}" if len(damaged) < 2**16 else number, file=sys.stderr)
-    signal.alarm(45)
+    signal.alarm(20)
     try:
         found = read_cube(folder / target).data
         tally["exact" if np.array_equal(found, expected) else "other"] += 1
@@ -70,13 +70,13 @@ def write(folder: Path, kind: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("kind", "count", "may_differ"),
     [
-        ("hdr", 5000, True),  # a comma less in another field breaks the seal, and then the header stands for itself
-        ("tif:gdal", 2000, True),
-        ("tif:imagej", 750, True),
-        ("tif:ome", 750, True),
+        ("hdr", 5000, False),
+        ("tif:gdal", 2000, False),
+        ("tif:imagej", 750, False),
+        ("tif:ome", 750, False),
         ("npz", 1000, False),
-        ("mat", 250, True),
-        ("v5", 250, True),
+        ("mat", 250, False),
+        ("v5", 250, True),  # scipy does not check the checksum of the numbers
     ],
 )
 def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: int, may_differ: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import rasterio.shutil
 import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import find_format, read_cube, tiff, write_cube
+from napari_mst.formats.record import CHANGED
 from napari_mst.formats.tiff_metadata import SEAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
@@ -269,3 +271,12 @@ def test_bits_flipped_anywhere_never_read_as_other_numbers(tmp_path: Path) -> No
                 with tifffile.TiffFile(path) as file:
                     is_sealed = SEAL in file.pages.first.tags
                 assert np.array_equal(cube.data, small.data) or not is_sealed
+
+
+def test_what_gdal_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.tif", CUBE)
+    assert "warnings" not in read_cube(path).metadata
+    rasterio.shutil.copy(path, tmp_path / "b.tif", driver="GTiff")
+    cube = read_cube(tmp_path / "b.tif")
+    np.testing.assert_array_equal(cube.wavelengths, CUBE.wavelengths)
+    assert (cube.provenance, CHANGED in cube.metadata["warnings"]) == (Provenance(), True)

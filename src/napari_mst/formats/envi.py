@@ -18,6 +18,7 @@ from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import commit
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
+from napari_mst.formats.record import CHANGED
 from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
@@ -152,12 +153,15 @@ def load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tup
         extra = _excess(path, layout)
         flat = _numbers(path, layout)
     is_mapped = isinstance(flat, np.memmap)
-    if verify or (verify is None and not is_mapped):
+    warnings = [f"The data file is {extra} bytes longer than its header says; they are ignored."] * (extra > 0)
+    if not header.is_sealed:
+        warnings += _doubts(header, path, layout, extra)
+    elif verify or (verify is None and not is_mapped):
         _verify(header, path, flat)
     cube = flat.reshape(layout.stored_shape).transpose(AXES[layout.interleave])
     if not is_mapped:
         cube = np.ascontiguousarray(cube, dtype=layout.dtype.newbyteorder("="))
-    return cube, [f"The data file is {extra} bytes longer than its header says; they are ignored."] * (extra > 0)
+    return cube, warnings
 
 
 def _excess(path: Path, layout: Layout) -> int:
@@ -194,9 +198,22 @@ def _inflated(path: Path, layout: Layout) -> bytes:
 
 def _verify(header: Header, path: Path, flat: NDArray[Any]) -> None:
     expected = header.text(f"{OWN}data crc32")
-    if header.is_sealed and expected != (found := f"{crc32(flat):08x}"):
+    if expected != (found := f"{crc32(flat):08x}"):
         advice = "The data were damaged or changed since they were saved."
         raise mismatch(path.name, f"data with checksum {shown(expected, 8)}", found, advice)
+
+
+def _doubts(header: Header, path: Path, layout: Layout, extra: int) -> list[str]:
+    """What to say of a header of ours that was changed. Raises `CubeFileError` if it is damaged."""
+    if not header.is_ours:
+        return []
+    saved, size, crc = (header.text(f"{OWN}data {key}") for key in ("layout", "bytes", "crc32"))
+    if saved != str(layout):
+        is_told = size.isdecimal() and len(crc) == 8 and not extra
+        is_same = size == str(path.stat().st_size) and crc == f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"
+        if is_same or not is_told:
+            raise header.error(f"the layout {shown(saved)}", str(layout), "The header was damaged since it was saved.")
+    return [CHANGED]
 
 
 def _header_of(path: Path) -> Path | None:

@@ -2,8 +2,9 @@
 
 Specification: NV5 Geospatial, "ENVI Header Files". Braced lists may span lines; a line whose first character is `;` is
 a comment. Our own headers say `napari mst encoding = percent`: their text values are percent-encoded ASCII. They
-end in a seal, a checksum of the text before it: where another program copied or edited the text, the seal is broken and
-the checksum of the data no longer counts.
+end in a seal, a checksum of the text before it: where another program copied or edited the text, the seal is broken,
+the checksum of the data no longer counts, and the reader is warned; where the data are still those that we saved, but
+not as the header says, it is damaged.
 """
 
 import re
@@ -56,6 +57,10 @@ class Layout:
         """Bytes of the numbers alone."""
         return self.count * self.dtype.itemsize
 
+    def __str__(self) -> str:
+        sizes = f"{self.bands} x {self.rows} x {self.columns}"
+        return f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}" + ", compressed" * self.is_compressed
+
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape in the order of the file."""
@@ -83,6 +88,11 @@ class Header:
         if lines[0].strip().upper() != "ENVI":
             raise mismatch(name, "ENVI on the first line", repr(shown(lines[0], 30)), "Open another kind of file.")
         return cls(name, _fields(lines, name), _is_sealed(raw))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we wrote it, or the one that it was made from."""
+        return any(key.startswith(OWN) for key in self.fields)
 
     def error(self, expected: str, got: str, advice: str = "Correct the header.") -> CubeFileError:
         """What to raise about this header."""
@@ -242,6 +252,7 @@ def header_text(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> str:
         f"{OWN}encoding": "percent",
         f"{OWN}quantity": percent_encode(cube.quantity),
         f"{OWN}provenance": "{" + percent_encode(cube.provenance.to_json()[1:-1]) + "}",
+        f"{OWN}data layout": Layout(bands, rows, columns, dtype, "bsq", 0, is_compressed=False),
         f"{OWN}data bytes": cube.data.size * dtype.itemsize,
         f"{OWN}data crc32": crc,
     }

@@ -24,7 +24,10 @@ from napari_mst.formats.text import mismatch, shown
 
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
 SEAL = "napari_mst_seal"
-"""The HDF5 attribute of `cube` that holds our seal; MATLAB does not copy attributes that it does not know."""
+"""The HDF5 attribute of `cube` that holds our seal; MATLAB does not copy attributes that it does not know.
+
+Its length is fixed: where one is not, the library looks for the text in a heap, and in a damaged one for ever.
+"""
 _PUBLISHED = ("cube", "rad")
 """How the NTIRE, ARAD and ICVL data sets name their cubes, and the published toolbox its results: bands come last."""
 _BYTES = {"double": 8, "single": 4, "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2}
@@ -173,7 +176,10 @@ def _hdf5(path: Path, head: bytes) -> tuple[dict[str, _Array], dict[str, str]]:
         if file[OWN].nbytes > _TEXT_BYTES:
             raise _too_large(path, _TEXT_BYTES, str(file[OWN].nbytes))
         codes = np.ravel(file[OWN][()]).astype("<u2")
-        texts = {SEAL: str(file["cube"].attrs[SEAL]), OWN: codes.tobytes().decode("utf-16-le", "replace")}
+        texts = {
+            SEAL: bytes(file["cube"].attrs[SEAL]).decode("ascii", "replace"),
+            OWN: codes.tobytes().decode("utf-16-le", "replace"),
+        }
     return arrays, texts
 
 

@@ -21,6 +21,9 @@ from napari_mst.formats.wavelengths import number, spectral_axis
 OWN = "napari_mst"
 """The key of our part of the record, and its name in files that name their parts."""
 
+CHANGED = "The file was changed since it was saved; its numbers cannot be verified."
+"""What a reader says of a record without its seal."""
+
 
 @dataclass(frozen=True)
 class Description:

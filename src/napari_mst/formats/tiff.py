@@ -122,6 +122,7 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
         is_mapped = series.dataoffset is not None and series.nbytes > LAZY_BYTES
         stored = _mapped(path, series, tif.byteorder) if is_mapped else series.asarray()
         warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (len(tif.series) > 1)
+        warnings += [record.CHANGED] * tiff_metadata.has_lost_its_seal(tif)
         data = _bands_first(stored, series.axes, description, band_axis, path)
     record.check(path.name, data, description)
     if verify or (verify is None and not is_mapped):

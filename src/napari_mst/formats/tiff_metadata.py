@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from napari_mst.cube import SpectralCube
-from napari_mst.formats.record import Description, described
+from napari_mst.formats.record import OWN, Description, described
 from napari_mst.formats.wavelengths import band_names, number
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def describe(tif: "TiffFile") -> Description:
     first = tif.pages.first
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     ome = _xml(tif.ome_metadata or "")
-    texts = (str(imagej.get("Info", "")), _ome_text(ome), first.description)
+    texts = _texts(tif)
     if sealed := first.tags.valueof(SEAL):
         return described(tif.filename, sealed, texts)
     nodata = number(str(first.tags.valueof(GDAL_NODATA, "")).strip(" \0"))
@@ -69,6 +69,17 @@ def describe(tif: "TiffFile") -> Description:
     best = next((source for source in sources if source.wavelengths), None)
     best = best or next((source for source in sources if source.names), labels)
     return Description(best.wavelengths, best.unit, best.names, fields)
+
+
+def has_lost_its_seal(tif: "TiffFile") -> bool:
+    """Whether *tif* was made from a file of ours: our record is there, without what binds it."""
+    return SEAL not in tif.pages.first.tags and any(f'"{OWN}"' in text for text in _texts(tif))
+
+
+def _texts(tif: "TiffFile") -> tuple[str, ...]:
+    """Where our record may be."""
+    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
+    return str(imagej.get("Info", "")), _ome_text(_xml(tif.ome_metadata or "")), tif.pages.first.description
 
 
 def _from_json(text: str) -> Description:
