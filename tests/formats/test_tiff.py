@@ -48,11 +48,11 @@ def test_every_flavour_survives_and_tifffile_reads_it(tmp_path: Path, flavour: s
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_gdal_reads_31_bands_with_wavelengths(tmp_path: Path, compress: bool) -> None:
-    cube = SpectralCube(DATA, WAVELENGTHS, metadata={"data ignore value": 7.0})
+    cube = SpectralCube(DATA, WAVELENGTHS, metadata={"data ignore value": 7.0, "fwhm": (2.5,) * 31})
     with rasterio.open(write_cube(tmp_path / "a.tif", cube, compress=compress)) as judge:
         assert np.array_equal(judge.read(), DATA)
         assert [float(judge.tags(band)["wavelength"]) for band in judge.indexes] == WAVELENGTHS.tolist()
-        assert judge.tags(31, ns="IMAGERY") == {"CENTRAL_WAVELENGTH_UM": "0.700123457"}
+        assert judge.tags(31, ns="IMAGERY") == {"CENTRAL_WAVELENGTH_UM": "0.700123457", "FWHM_UM": "0.0025"}
         assert judge.descriptions[0] == "400 nm"
         assert judge.nodata == 7.0
 

@@ -45,7 +45,7 @@ _CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
 _COMPRESSION_RATIO = 1500
 _SMALL_BYTES = 64 * 2**20
-_DAMAGE = ("invalid page offset", "invalid value offset", "corrupted")
+_DAMAGE = ("invalid page offset", "invalid value offset", "corrupted", f"TiffTag {tiff_metadata.SEAL} ")
 
 
 def is_tiff(path: Path) -> bool:

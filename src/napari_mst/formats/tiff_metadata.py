@@ -31,8 +31,8 @@ def xml_names(cube: SpectralCube) -> list[str]:
 
 
 def gdal_xml(cube: SpectralCube) -> bytes:
-    """The text of tag 42112: a description and, in nm, a wavelength a band."""
-    items = []
+    """The text of tag 42112: a description and, in nm, a wavelength and a width a band."""
+    items, widths = [], cube.metadata.get("fwhm", ()) if cube.has_wavelengths else ()
     for band, (name, wavelength) in enumerate(zip(xml_names(cube), cube.wavelengths, strict=True)):
         items.append(f'<Item name="DESCRIPTION" sample="{band}" role="description">{escape(name)}</Item>')
         if cube.has_wavelengths:
@@ -41,6 +41,9 @@ def gdal_xml(cube: SpectralCube) -> bytes:
                 f'<Item name="wavelength_units" sample="{band}">Nanometers</Item>'
                 f'<Item name="CENTRAL_WAVELENGTH_UM" sample="{band}" domain="IMAGERY">{wavelength / 1000:.9g}</Item>'
             )
+        if len(widths) == len(cube.data):
+            width = float(widths[band]) / 1000
+            items.append(f'<Item name="FWHM_UM" sample="{band}" domain="IMAGERY">{width:.9g}</Item>')
     return f"<GDALMetadata>{''.join(items)}</GDALMetadata>".encode()
 
 
