@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import dask.array
@@ -192,12 +194,29 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1)
 
 
+def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer keeps its numbers or gives none; never those of the other cube, and never both."""
+    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    path = write_cube(folder / "a.zarr", CUBE)
+    layer = read_cube(path).data
+    write_cube(path, CUBE, overwrite=True)
+    assert np.array_equal(np.asarray(layer[3]), DATA[3])
+    write_cube(path, replace(CUBE, data=DATA + 1), overwrite=True)
+    with pytest.raises(CubeFileError, match="another one saved over it"):
+        np.asarray(layer[3])
+    assert np.array_equal(np.asarray(read_cube(path).data[3]), DATA[3] + 1)
+    shutil.rmtree(path)
+    with pytest.raises(CubeFileError, match="saved over it"):
+        np.asarray(layer[3])
+
+
 @pytest.mark.parametrize(
     "check",
     [
         pytest.param(refuse_damage, id="037-zarr"),
         pytest.param(refuse_bombs, id="041-zarr"),
         pytest.param(choose_among_several, id="046-zarr"),
+        pytest.param(save_another_over_an_open_layer, id="083-zarr"),
         pytest.param(crash_at_every_step, id="084-zarr"),
     ],
 )

@@ -175,7 +175,7 @@ def _check_chunks(path: Path, array: Any) -> None:
 
 def _ours(path: Path, array: Any, description: Description, verify: bool | None) -> SpectralCube:
     record.check(path.name, array, description)
-    data = _loaded(array)
+    data = _loaded(path, array)
     if verify or (verify is None and isinstance(data, np.ndarray)):
         record.verify(path.name, data, description)
     return described_cube(data, description)
@@ -195,17 +195,42 @@ def _foreign(path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | No
     description = Description(names=_labels(ome))
     if array.nbytes > LAZY_BYTES and array.dtype.kind == "c":
         raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")
-    data = np.moveaxis(_loaded(array).reshape(shape), axis, 0)
+    data = np.moveaxis(_loaded(path, array).reshape(shape), axis, 0)
     return described_cube(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data, description)
 
 
-def _loaded(array: Any) -> Any:
+def _loaded(path: Path, array: Any) -> Any:
     """The numbers of a Zarr array, in memory; where they are large, as a dask array that reads what is asked for."""
     if array.nbytes <= LAZY_BYTES:
         return array[...]
     import dask.array
 
-    return dask.array.from_array(array, chunks=array.shards or array.chunks, name=False)
+    return dask.array.from_array(_Steadfast(path, array), chunks=array.shards or array.chunks, name=False)
+
+
+class _Steadfast:
+    """The *array* of the Zarr folder *path*, which gives numbers only as long as it is the one that was opened.
+
+    Chunks are looked up by name, so a save to the same folder would mix those of another cube into an open layer. The
+    metadata of our arrays hold the checksum of their numbers: as long as these are the same, so are the numbers.
+    """
+
+    def __init__(self, path: Path, array: Any) -> None:
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+        self._name, self._array = path.name, array
+        self._file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
+        self._metadata = self._file.read_bytes()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Numbers. Raises `CubeFileError` if another cube was saved there."""
+        numbers = self._array[key]
+        try:
+            is_same = self._file.read_bytes() == self._metadata
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise mismatch(self._name, "the cube that was opened", "another one saved over it", "Open it again.")
+        return numbers
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
