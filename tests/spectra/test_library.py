@@ -192,6 +192,11 @@ def edit(old: str, new: str, _: Path, header: Path) -> None:
     header.write_text(text.replace(old, new))
 
 
+def of_another_with_complex_numbers(data: Path, header: Path) -> None:
+    edit("data type = 5", "data type = 6", data, header)
+    header.write_text(header.read_text().replace("napari mst", "another"))
+
+
 REFUSED = {
     "missing": (lambda folder: folder / "none.csv", "none.csv to be readable, got: No such file"),
     "folder": (lambda folder: folder, "to be readable, got"),
@@ -214,7 +219,8 @@ REFUSED = {
     "bands": (partial(damaged, partial(edit, "bands = 1", "bands = 2")), "'bands' 1, as spectra are lines"),
     "cut": (partial(damaged, lambda data, _: data.write_bytes(data.read_bytes()[:-1])), "The data file is incomplete"),
     "changed": (partial(damaged, lambda data, _: data.write_bytes(bytes(96))), "data with checksum"),
-    "complex": (partial(damaged, partial(edit, "data type = 5", "data type = 6")), "real numbers in a.sli.hdr"),
+    "type": (partial(damaged, partial(edit, "data type = 5", "data type = 6")), "The header was damaged since"),
+    "complex": (partial(damaged, of_another_with_complex_numbers), "real numbers in a.sli.hdr"),
     "origin": (partial(damaged, partial(edit, '"row": "3"', '"row": "x"')), "got a change: invalid literal"),
 }
 

@@ -252,16 +252,15 @@ def header_text(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> str:
         f"{OWN}encoding": "percent",
         f"{OWN}quantity": percent_encode(cube.quantity),
         f"{OWN}provenance": "{" + percent_encode(cube.provenance.to_json()[1:-1]) + "}",
-        f"{OWN}data layout": Layout(bands, rows, columns, dtype, "bsq", 0, is_compressed=False),
-        f"{OWN}data bytes": cube.data.size * dtype.itemsize,
-        f"{OWN}data crc32": crc,
     }
-    return sealed(fields)
+    return sealed(fields, Layout(bands, rows, columns, dtype, "bsq", 0, is_compressed=False), crc)
 
 
-def sealed(fields: Mapping[str, object]) -> str:
-    """The text of a header with these *fields*, as they are, and its seal."""
-    text = "\n".join(["ENVI", *(f"{key} = {value}" for key, value in fields.items()), ""])
+def sealed(fields: dict[str, object], layout: Layout, crc: str) -> str:
+    """The text of a header with these *fields*, as they are, what it says of the data, and its seal."""
+    data = {"layout": layout, "bytes": layout.data_bytes, "crc32": crc}
+    pairs = fields | {f"{OWN}data {key}": value for key, value in data.items()}
+    text = "\n".join(["ENVI", *(f"{key} = {value}" for key, value in pairs.items()), ""])
     return f"{text}{_SEAL}{zlib.crc32(text.encode()):08x}\n"
 
 

@@ -15,7 +15,7 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import commit
 from napari_mst.formats.envi import data_of, finish, load
-from napari_mst.formats.envi_header import MAX_BYTES, OWN, Header, braced, sealed
+from napari_mst.formats.envi_header import MAX_BYTES, OWN, Header, Layout, braced, sealed
 from napari_mst.formats.samples import crc32
 from napari_mst.formats.text import percent_encode, shown
 from napari_mst.formats.wavelengths import spectral_axis
@@ -72,9 +72,11 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
     is_exact = np.array_equal(single, library.values, equal_nan=True)
     values = single if is_exact else library.values.astype("<f8")
     data_path, header_path = targets(path)
-    fields = {
-        "samples": values.shape[1],
-        "lines": values.shape[0],
+    rows, columns = values.shape
+    layout = Layout(1, rows, columns, values.dtype, "bsq", 0, is_compressed=False)
+    fields: dict[str, object] = {
+        "samples": columns,
+        "lines": rows,
         "bands": 1,
         "header offset": 0,
         "file type": KIND,
@@ -85,9 +87,8 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
         "spectra names": braced((percent_encode(name, ",") for name in library.names), 1),
         f"{OWN}encoding": "percent",
         f"{OWN}spectra": "{" + percent_encode(library.notes) + "}",
-        f"{OWN}data crc32": f"{crc32(values):08x}",
     }
-    text = sealed(fields).encode("ascii")
+    text = sealed(fields, layout, f"{crc32(values):08x}").encode("ascii")
     with commit.saving(data_path, header_path, needed=values.nbytes + len(text), overwrite=overwrite) as (data, header):
         data.write_bytes(values.tobytes())
         header.write_bytes(text)
