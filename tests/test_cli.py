@@ -120,6 +120,12 @@ def test_info_takes_the_name_of_the_array(run: Run, tmp_path: Path) -> None:
     assert "4 bands x 5 rows" in run("info", tmp_path / "a.npz", "--variable", "right")[1]
 
 
+def test_info_takes_the_axis_of_the_bands(run: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.zeros((6, 5, 6)))
+    assert "--band-axis" in run("info", tmp_path / "a.npz")[2]
+    assert "6 bands x 6 rows x 5 columns" in run("info", tmp_path / "a.npz", "--band-axis", "-1")[1]
+
+
 @pytest.mark.parametrize("name", ["cube.hdr", "cube.tif"])
 def test_a_name_of_an_array_is_refused_where_there_are_none(run: Run, photo: Path, name: str) -> None:
     run("reconstruct", photo, "-o", photo.with_name(name))

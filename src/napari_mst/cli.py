@@ -78,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="what a cube file holds and where it came from")
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--variable", metavar="NAME", help="of the array, in a file that has several")
+    info.add_argument(
+        "--band-axis", type=int, choices=(0, -1), help="0 or -1, first or last, where the file is unclear"
+    )
     info.set_defaults(command=_info)
 
     spectra = commands.add_parser("spectra", help="spectra of pixels of a cube, as a table")
@@ -208,7 +211,8 @@ def _card_lines(card: ModelCard) -> str:
 
 
 def _info(options: argparse.Namespace) -> int:
-    cube = read_cube(options.file, **({"variable": options.variable} if options.variable else {}))
+    wanted = {"variable": options.variable, "band_axis": options.band_axis}
+    cube = read_cube(options.file, **{name: value for name, value in wanted.items() if value is not None})
     for name, value in _facts(cube).items():
         print(f"{name:<14}  {shown(value, 200)}")
     for assumption in cube.provenance.assumptions:

@@ -99,7 +99,7 @@ def refuse_several(folder: Path) -> None:
     np.savez(path, flat=DATA[0])
     refuse(path, "three axes in a.npz, got flat 12x9")
     np.savez(path, square=DATA[:9, :9])
-    refuse(path, "band_axis=0 or band_axis=-1")
+    refuse(path, "band_axis=0 or -1")
 
 
 def refuse_bombs(folder: Path) -> None:

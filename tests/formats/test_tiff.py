@@ -181,7 +181,7 @@ def find_the_band_axis(folder: Path) -> None:
         bands = DATA[:, :, :9] if data.shape[2] == 9 else DATA
         assert np.array_equal(read_cube(path).data, bands)
     tifffile.imwrite(path, DATA[:, :31, :31])
-    refuse(path, "Say which: band_axis=0 or band_axis=-1")
+    refuse(path, "Say which: band_axis=0 or -1")
     assert np.array_equal(read_cube(path, band_axis=-1).data, np.moveaxis(DATA[:, :31, :31], 2, 0))
     tifffile.imwrite(path, np.zeros((2, 3, 4, 5), "u1"), photometric="minisblack", metadata={"axes": "TZYX"})
     refuse(path, "one stack of bands")

@@ -81,7 +81,7 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
             return 0 if is_first else -1
     first, *_, last = shape
     raise ChoiceNeeded(
-        f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or band_axis=-1.",
+        f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or -1 (--band-axis).",
         "band_axis",
         {-1: f"last: {last} bands of {_size(shape[:2])}", 0: f"first: {first} bands of {_size(shape[1:])}"},
     )
