@@ -240,7 +240,7 @@ class TestBatch:
         counted(monkeypatch, made)
         code, printed, err = run("reconstruct", *arguments)
         assert (code, made) == (0, ["0.png", "1.png", "2.png", "3.png"])
-        assert "2 of 4 cubes are there already, verified" in err
+        assert "2 of 4 cubes are of this run, and stay" in err
         assert printed.splitlines() == [str(out / f"{number}.hdr") for number in range(4)]
         assert first.items() <= contents(out).items()
         assert all(

@@ -103,10 +103,12 @@ def _reconstruct(options: argparse.Namespace) -> int:
     there = [target for target in targets if len(photos) > 1 and find_format(target)]
     _check_targets(photos, targets, options.overwrite, there)
     reconstructor = _reconstructor(options.model, options.device)
+    if there:
+        _tell(f"note: checking {len(there)} cubes that are there already")
     done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
     _check_targets(photos, targets, options.overwrite, done)
     if done:
-        _tell(f"note: {len(done)} of {len(photos)} cubes are there already, verified")
+        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
     failed = 0
     for photo, target in zip(photos, targets, strict=True):
         if target in done:

@@ -107,9 +107,12 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
 
 def _completed(cube: SpectralCube, dialog: questions.WavelengthsDialog) -> SpectralCube:
     """*cube*, whose bands have but numbers, as the user says in *dialog*. Raises `Cancelled`."""
-    if not dialog.exec():
+    is_accepted = dialog.exec()
+    dialog.deleteLater()
+    if not is_accepted:
         raise Cancelled("Saving was cancelled; nothing was written.")
-    data, wavelengths = np.moveaxis(cube.data, dialog.band_axis, 0), dialog.wavelengths
+    data = np.moveaxis(cube.data, -1, 0) if dialog.band_axis else cube.data
+    wavelengths = dialog.wavelengths
     if wavelengths is None:
         return replace(cube, data=data, wavelengths=np.arange(len(data), dtype=np.float64))
     return replace(cube, data=data, wavelengths=wavelengths, unit=NANOMETRES)

@@ -53,7 +53,9 @@ def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:
     """The value that the user chooses for the option of *question* about the file *name*; None if they cancel."""
     what = {"variable": "Which array is the cube?", "band_axis": "Which axis holds the bands?"}[question.option]
     dialog = ChoiceDialog(f"{shown(name, 50)} can be read in several ways.\n{what}", question.choices, parent)
-    return dialog.value if dialog.exec() else None
+    is_accepted = dialog.exec()
+    dialog.deleteLater()
+    return dialog.value if is_accepted else None
 
 
 class ChoiceDialog(QDialog):
