@@ -245,3 +245,9 @@ def test_the_reader_stays_within_its_memory() -> None:
 def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Path) -> None:
     with pytest.raises(NotImplementedError, match=r"v7\.3"):
         loadmat(write_cube(tmp_path / "a.mat", CUBE))
+
+
+def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"few_lines": np.zeros((4, 5, 6))})
+    cube = read_cube(tmp_path / "a.mat")
+    assert cube.metadata["warnings"][0] == "The bands were taken to lie along the first axis, the shortest."

@@ -141,3 +141,12 @@ def refuse_damage(folder: Path) -> None:
 )
 def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
     check(tmp_path)
+
+
+def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.zeros((5, 6, 4)))
+    assert (
+        "The bands were taken to lie along the last axis, the shortest."
+        in read_cube(tmp_path / "a.npz").metadata["warnings"]
+    )
+    assert len(read_cube(tmp_path / "a.npz", band_axis=-1).metadata["warnings"]) == 1

@@ -93,6 +93,13 @@ def _length(shape: tuple[int, ...]) -> int:
     return (sizes or [1])[0] if len(sizes) < 2 else 0
 
 
+def axis_doubts(shape: tuple[int, ...], axis: int, wavelengths: int, wanted: int | None) -> list[str]:
+    """What to say of an *axis* from `band_axis_of` that was chosen by size alone."""
+    if wanted is not None or wavelengths == shape[axis]:
+        return []
+    return [f"The bands were taken to lie along the {'last' if axis else 'first'} axis, the shortest."]
+
+
 def _size(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import ChoiceNeeded, CubeFileError
-from napari_mst.formats.arrays import band_axis_of, cube_name, wavelengths_name, wavelengths_of
+from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import OWN
 from napari_mst.formats.text import mismatch, shown
 
@@ -112,6 +112,7 @@ def _answer(
     if name in _PUBLISHED and band_axis is None and len(wavelengths) in (0, array.shape[-1]):
         band_axis = -1
     axis = band_axis_of(array.shape, len(wavelengths), band_axis)
+    told["warnings"] = [*told.get("warnings", ()), *axis_doubts(array.shape, axis, len(wavelengths), band_axis)]
     if array.offset is not None and array.nbytes > lazy:
         return told | {"offset": array.offset, "shape": array.shape, "axis": axis, "dtype": array.dtype}, iter(())
     _check_size(path, array, limit)

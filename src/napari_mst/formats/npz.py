@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.formats import commit, record
-from napari_mst.formats.arrays import band_axis_of, cube_name, wavelengths_name, wavelengths_of
+from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
@@ -121,7 +121,9 @@ def read_npz(
         key = wavelengths_name({k: v for k, v in shapes.items() if k != name}, data.shape)
         values = _numbers(path, archive, members[key]) if key else np.empty(0)
     texts, unit, told = wavelengths_of(key or "", values)
-    data = np.moveaxis(data, band_axis_of(data.shape, len(texts), band_axis), 0)
+    axis = band_axis_of(data.shape, len(texts), band_axis)
+    told += axis_doubts(data.shape, axis, len(texts), band_axis)
+    data = np.moveaxis(data, axis, 0)
     return described_cube(_in_order(data), Description(texts, unit), told)
 
 
