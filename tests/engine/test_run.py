@@ -68,6 +68,13 @@ def test_every_kind_of_network_streams(parameters):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
+def test_devices_without_onednn_give_the_same(monkeypatch):
+    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda tensor: False)
+    network = build(stages=2)
+    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
+    assert_exact(stream(network, photo), whole(network, photo))
+
+
 def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
     network = build(stages=1)
     photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)

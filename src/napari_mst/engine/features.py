@@ -1,6 +1,7 @@
 """Where the feature maps of a streamed run live: a few slabs of memory, allocated once and used again and again."""
 
 import atexit
+import mmap
 import os
 import tempfile
 from pathlib import Path
@@ -37,7 +38,12 @@ class Slab:
     """Memory, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
 
     def __init__(self, size: int, device: torch.device, is_in_file: bool = False) -> None:
-        self._memory = _mapped_file(size) if is_in_file else torch.empty(size, device=device)
+        if is_in_file:
+            self._memory = _mapped_file(size)
+        elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
+            self._memory = _huge_pages(size)
+        else:
+            self._memory = torch.empty(size, device=device)
 
     def feature_map(self, height: int, width: int, channels: int, offset: int = 0) -> FeatureMap:
         """The part of the slab from *offset* (in values) on, as a feature map; what was there is overwritten."""
@@ -52,6 +58,13 @@ class Slab:
     def _take(self, offset: int, *shape: int) -> Tensor:
         size = torch.Size(shape).numel()
         return self._memory[offset : offset + size].view(shape)
+
+
+def _huge_pages(size: int) -> Tensor:
+    """*size* float32 values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
+    pages = mmap.mmap(-1, 4 * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=torch.float32)
 
 
 def _mapped_file(size: int) -> Tensor:

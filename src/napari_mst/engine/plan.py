@@ -1,8 +1,8 @@
 """How much memory a run needs, and where its feature maps go: stated before it starts.
 
-A run keeps four full-resolution feature maps (its result takes the place of one) and a working set for each thread.
-Where four maps do not fit into the memory budget of a CPU they live in a temporary file, of which the system keeps in
-memory what there is room for: slower, and the same numbers.
+A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter of their size, and
+a working set for each thread. Where the maps do not fit into the memory budget of a CPU they live in a temporary file,
+of which the system keeps in memory what there is room for: slower, and the same numbers.
 """
 
 import shutil
@@ -15,7 +15,7 @@ import torch
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
 
-MAPS = 4
+MAPS = 3.25
 """Full-resolution feature maps that a run keeps."""
 
 MARGIN = 0.8
@@ -55,7 +55,7 @@ def make_plan(
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = MAPS * padded * parameters.width * _FLOAT
+    maps = int(MAPS * padded * parameters.width * _FLOAT)
     working = _working_set(parameters, width, padded, device)
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)

@@ -3,7 +3,7 @@
 Only the Gram matrices couple distant pixels. So the network is a sequence of passes over the image, one for each
 spectral attention block: while a pass applies a block and the convolutions that follow it, it adds up the Gram
 matrix of what it writes, which is all that the next block has to know of the whole image. Every feature map is
-read once and written once, and what comes out is what one pass over the whole image would give.
+written once, and what comes out is what one pass over the whole image would give.
 
 On a CPU the regions are squares whose intermediate results fit its cache, one thread each; on a GPU they are
 large. Letters: B bands, C feature channels, H rows, W columns.
@@ -20,15 +20,15 @@ from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
-from napari_mst.engine.plan import MAPS, Plan
+from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
-from napari_mst.engine.windows import window_function
+from napari_mst.engine.windows import Read, window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 
 CPU_SIDE = 64
-"""Side of the squares on a CPU at full resolution; half of it below."""
+"""Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
 
 GPU_PIXELS = 1 << 20
 """Pixels of the regions on a GPU: as many whole rows as make up this many."""
@@ -67,11 +67,11 @@ def run(
 
 
 class _Run:
-    """One run: four slabs of memory and the passes between them.
+    """One run: slabs of memory, and the passes between them.
 
-    Two slabs hold the features around a stage (its input and its output), two those inside its U-shape at full
-    resolution. The half and quarter resolutions, and in the end the result, live where a slab is free for a while;
-    the first slab of each pair is the one in use.
+    One slab holds the features between two stages, another the skip of the stage at full resolution, which its decoder
+    replaces pixel by pixel. The third holds the half resolution, then the features after the stage and, in the end,
+    the result. The first features of a stage are computed twice, from those before it, rather than kept.
     """
 
     def __init__(
@@ -89,8 +89,9 @@ class _Run:
         self._photo = _PaddedPhoto(rows, height, width, device)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
-        slabs = [Slab(size, device, is_in_file=plan is not None and plan.is_in_file) for _ in range(MAPS)]
-        self._stage_slabs, self._shape_slabs = slabs[:2], slabs[2:]
+        is_in_file = plan is not None and plan.is_in_file
+        self._deep, self._skip, self._free = (Slab(size, device, is_in_file) for _ in range(3))
+        self._quarter = Slab(size // 4, device, is_in_file)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -101,34 +102,37 @@ class _Run:
         return self._last_pass(stages[-1], self._u_shape(stages[-1], mixing))
 
     def _first_pass(self, stage: SpectralTransformer) -> Tensor:
-        """Photo -> input of the first stage, and of its U-shape; returns the mixing matrix of the first block."""
-        deep, full = self._map(self._stage_slabs[0]), self._map(self._shape_slabs[0])
-        block = stage.encoder[0]
+        """Photo -> input of the first stage; returns the mixing matrix of its first block."""
+        deep, block = self._map(self._deep), stage.encoder[0]
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
             shallow = self._shallow(near)
             deep.write(region, near.crop(shallow))
-            return _write(full, region, near.convolve(stage.embedding, shallow), block)
+            return block.gram(near.convolve(stage.embedding, shallow))
 
-        return self._pass(compute, deep, block, FIRST)
+        return self._pass(compute, deep.size, block, FIRST)
 
     def _u_shape(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
-        """The U-shape but for its last block, whose input is left in the first slab; returns its mixing matrix."""
-        skip, full = self._map(self._shape_slabs[1]), self._map(self._shape_slabs[0])
-        half, half_skip = (self._map(self._stage_slabs[1], level=1, part=part) for part in (0, 1))
-        quarter = self._map(self._shape_slabs[0], level=2)
-        mixing = self._encode(stage, 0, mixing, full, skip, half)
-        mixing = self._encode(stage, 1, mixing, half, half_skip, quarter)
-        mixing = self._decode(stage, 0, mixing, quarter, half_skip, half)
-        return self._decode(stage, 1, mixing, half, skip, full)
+        """The U-shape but for its last block, whose input takes the place of the skip; returns its mixing matrix."""
+        deep, skip, quarter = self._map(self._deep), self._map(self._skip), self._map(self._quarter, level=2)
+        half, half_skip = (self._map(self._free, level=1, part=part) for part in (0, 1))
+
+        def embedded(region: Region) -> Tensor:
+            near = region.grown(1)
+            return near.convolve(stage.embedding, deep.read(near))
+
+        mixing = self._encode(stage, 0, mixing, embedded, skip, half)
+        mixing = self._encode(stage, 1, mixing, half.read, half_skip, quarter)
+        mixing = self._decode(stage, 0, mixing, quarter, half_skip)
+        return self._decode(stage, 1, mixing, half_skip, skip)
 
     def _encode(
         self,
         stage: SpectralTransformer,
         level: int,
         mixing: Tensor,
-        source: FeatureMap,
+        read: Read,
         skip: FeatureMap,
         lower: FeatureMap,
     ) -> Tensor:
@@ -138,53 +142,45 @@ class _Run:
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            encoded = window(source, near)
+            encoded = window(read, near)
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
 
-        return self._pass(compute, source, following, ENCODE[level])
+        return self._pass(compute, skip.size, following, ENCODE[level])
 
     def _decode(
-        self,
-        stage: SpectralTransformer,
-        level: int,
-        mixing: Tensor,
-        lower: FeatureMap,
-        skip: FeatureMap,
-        target: FeatureMap,
+        self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap
     ) -> Tensor:
-        """The block of the level below, doubled and fused with the skip; returns the next block's mixing matrix."""
+        """The block of the level below, doubled and fused with the skip, in place; returns the next mixing matrix."""
         window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
         fuse, following = UpFusion(stage.up[level], stage.fuse[level]), stage.decoder[level]
 
         def compute(region: Region) -> Tensor:
             doubled = region.scaled(2)
-            return _write(target, doubled, fuse(window(lower, region), skip.read(doubled)), following)
+            return _write(skip, doubled, fuse(window(lower.read, region), skip.read(doubled)), following)
 
-        return self._pass(compute, lower, following, DECODE[level])
+        return self._pass(compute, lower.size, following, DECODE[level])
 
     def _between_stages(self, stage: SpectralTransformer, following: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block of a stage, its residual, and the embedding of the next; returns that one's mixing matrix."""
         stage_output = self._stage_output(stage, mixing)
-        deep, full = self._map(self._stage_slabs[1]), self._map(self._shape_slabs[1])
-        block = following.encoder[0]
+        deep, block = self._map(self._free), following.encoder[0]
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
             features = stage_output(near)
             deep.write(region, near.crop(features))
-            return _write(full, region, near.convolve(following.embedding, features), block)
+            return block.gram(near.convolve(following.embedding, features))
 
-        mixing = self._pass(compute, deep, block, BETWEEN)
-        self._stage_slabs.reverse()
-        self._shape_slabs.reverse()
+        mixing = self._pass(compute, deep.size, block, BETWEEN)
+        self._deep, self._free = self._free, self._deep
         return mixing
 
     def _last_pass(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block, residual, last convolution and the residual around the network -> the result."""
         stage_output = self._stage_output(stage, mixing)
         bands, height, width = self._result_size
-        result = self._shape_slabs[1].planes(bands, height, width)
+        result = self._free.planes(bands, height, width)
         network = self._network
 
         def compute(region: Region) -> None:
@@ -204,11 +200,11 @@ class _Run:
     def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Callable[[Region], Tensor]:
         """The output of a stage on any region: last block, mapping, residual."""
         window = window_function(stage.decoder[-1], mixing)
-        source, deep = self._map(self._shape_slabs[0]), self._map(self._stage_slabs[0])
+        source, deep = self._map(self._skip), self._map(self._deep)
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            return near.convolve(stage.mapping, window(source, near)).add_(deep.read(region))
+            return near.convolve(stage.mapping, window(source.read, near)).add_(deep.read(region))
 
         return compute
 
@@ -218,10 +214,10 @@ class _Run:
         return near.convolve(self._network.conv_in, self._photo.read(near))
 
     def _pass(
-        self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock, cost: float
+        self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
     ) -> Tensor:
-        """*compute* on every region of *source*; the sum of the Gram matrices it returns -> the next mixing matrix."""
-        grams = self._workers.each(compute, self._tiles(*source.size), cost)
+        """*compute* on every region of a map of *size*; the sum of its Gram matrices -> the next mixing matrix."""
+        grams = self._workers.each(compute, self._tiles(*size), cost)
         total = next(grams)
         for gram in grams:
             total += gram
@@ -229,7 +225,7 @@ class _Run:
 
     def _tiles(self, height: int, width: int) -> Iterable[Region]:
         if self._device.type == "cpu":
-            side = CPU_SIDE if height == self._size[0] else CPU_SIDE // 2
+            side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
             return tiles(height, width, side, side)
         rows = max(GPU_PIXELS // width // 2 * 2, 2)
         return tiles(height, width, rows, width)
