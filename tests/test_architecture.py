@@ -10,6 +10,7 @@ import napari_mst
 
 GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
 TORCH_FREE = (
+    "attention_record",
     "cli",
     "colour",
     "cube",
@@ -18,6 +19,7 @@ TORCH_FREE = (
     "image_files",
     "metrics",
     "models",
+    "overlays",
     "photo",
     "spectra.library",
     "spectra.maps",

@@ -46,7 +46,7 @@ def photo(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], weights: Path) -> Run:
     def run_command(command: str, *arguments: object) -> tuple[int, str, str]:
-        defaults = ["--model", str(weights), "--device", "cpu"] if command == "reconstruct" else []
+        defaults = ["--model", str(weights), "--device", "cpu"] if command in ("reconstruct", "attention") else []
         code = cli.main([command, *defaults, *map(str, arguments)])
         return code, *capsys.readouterr()
 
@@ -328,3 +328,35 @@ def test_spectrum_outside_the_cube_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "within 3 rows x 4 columns, got row 3, column 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["spectra", path, "--at", "middle"])
+
+
+def test_attention_of_a_photo_is_saved_with_its_maps(run: Run, photo: Path, weights: Path) -> None:
+    target = photo.with_name("attention.npz")
+    code, out, err = run("attention", photo, "-o", target, "--map", "score", "--map", "share", "--key", 1, "--query", 2)
+    record = napari_mst.read_attention(target)
+    expected = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu").attention(photo)
+    assert (code, out) == (0, f"{target}\n")
+    assert len(record) == 5
+    assert record.provenance == expected.provenance
+    np.testing.assert_array_equal(record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits)
+    with np.load(target) as archive:
+        assert archive["maps/0"].shape == archive["maps/1"].shape == (6, 9)
+    assert "100%" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("-o", "attention.tif"), "Expected a name that ends in .npz"),
+        (("-o", "attention.npz", "--map", "score", "--block", "x"), "Expected a block as stages.0.encoder.0"),
+        (("-o", "attention.npz", "--map", "score", "--key", "4"), "Expected key 0 to 3"),
+    ],
+)
+def test_attention_that_cannot_be_had_is_refused(
+    run: Run, photo: Path, arguments: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photo.parent)
+    code, out, err = run("attention", photo, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert not list(photo.parent.glob("attention*"))

@@ -7,8 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from napari_mst.attention import record_attention
+    from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError
+    from napari_mst.figures import attention_figure
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo import Photo
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AttentionMap": "attention_record",
+    "AttentionRecord": "attention_record",
     "MODELS": "models",
     "Model": "models",
     "ModelCard": "models",
@@ -30,21 +35,28 @@ _HOMES = {
     "Provenance": "cube",
     "Reconstructor": "reconstruction",
     "Region": "spectra.regions",
+    "Selection": "attention_record",
     "SpectralCube": "cube",
     "Spectrum": "spectra.spectrum",
+    "attention_figure": "figures",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
+    "read_attention": "attention_record",
     "read_cube": "formats",
     "read_spectra": "spectra.library",
+    "record_attention": "attention",
     "region_spectrum": "spectra.regions",
+    "write_attention": "attention_record",
     "write_cube": "formats",
     "write_spectra": "spectra.library",
 }
 
 __all__ = [
     "MODELS",
+    "AttentionMap",
+    "AttentionRecord",
     "Model",
     "ModelCard",
     "NapariMstError",
@@ -52,16 +64,21 @@ __all__ = [
     "Provenance",
     "Reconstructor",
     "Region",
+    "Selection",
     "SpectralCube",
     "Spectrum",
     "__version__",
+    "attention_figure",
     "best_matches",
     "compare_region",
     "load_model",
     "point_spectrum",
+    "read_attention",
     "read_cube",
     "read_spectra",
+    "record_attention",
     "region_spectrum",
+    "write_attention",
     "write_cube",
     "write_spectra",
 ]

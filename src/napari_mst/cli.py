@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info | spectra`.
+"""The command line: `napari-mst reconstruct | models | info | spectra | attention`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -8,7 +8,8 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,14 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from napari_mst import __version__
+from napari_mst.attention_record import Selection, write_attention
+from napari_mst.attention_record import check_target as check_attention_target
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
+from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Encoding, Photo
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
@@ -71,6 +75,20 @@ def _parser() -> argparse.ArgumentParser:
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
     )
     reconstruct.set_defaults(command=_reconstruct)
+
+    attention = commands.add_parser("attention", help="the attention matrices of a photo, and a map over it")
+    attention.add_argument("photo", type=Path, metavar="PHOTO")
+    attention.add_argument("-o", "--output", required=True, type=Path, metavar="OUT.npz", help="file to write")
+    attention.add_argument("--model", default=DEFAULT_MODEL, metavar="NAME|FILE", help="as of reconstruct")
+    attention.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    attention.add_argument("--linear", action="store_true", help="the photo holds linear light, not sRGB")
+    attention.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+    attention.add_argument("--map", action="append", choices=OVERLAYS, default=[], help="add this map, of the block:")
+    attention.add_argument("--block", default="stages.0.encoder.0", metavar="NAME", help="(default: %(default)s)")
+    attention.add_argument("--head", type=int, default=0, metavar="N", help="of the block, from 0 (default: 0)")
+    attention.add_argument("--key", type=int, metavar="I", help="key channel i, from 0 (default: all)")
+    attention.add_argument("--query", type=int, metavar="J", help="query channel j, from 0 (default: all)")
+    attention.set_defaults(command=_attention)
 
     models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
     models.set_defaults(command=_models)
@@ -182,12 +200,38 @@ def _reconstructor(model: str, device: str) -> "Reconstructor":
 
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
     source = Photo.read(photo, encoding=_encoding(options))
-    layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
-    with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
-        cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))
+    with _bar(photo.name) as progress:
+        cube = reconstructor.reconstruct(source, progress=progress)
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))
+
+
+def _attention(options: argparse.Namespace) -> int:
+    if options.output.suffix.lower() != ".npz":
+        raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
+    check_attention_target(options.output, overwrite=options.overwrite)
+    reconstructor = _reconstructor(options.model, options.device)
+    photo = Photo.read(options.photo, encoding=_encoding(options))
+    selection = Selection(options.block, options.head, options.key, options.query)
+    maps = []
+    for overlay in options.map:
+        with _bar(f"{photo.name}: {overlay}") as progress:
+            maps.append(reconstructor.attention_map(photo, overlay, selection, progress))
+    with _bar(photo.name) as progress:
+        record = reconstructor.attention(photo, progress)
+    for assumption in record.provenance.assumptions:
+        _tell(f"note: {photo.name}: {assumption}")
+    print(write_attention(options.output, record, maps, overwrite=options.overwrite))
+    return DONE
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[float], None]]:
+    """A progress bar: what takes the share that is done, 0-1."""
+    layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
+    with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar:
+        yield lambda share: bar.update(share - bar.n)
 
 
 def _models(_: argparse.Namespace) -> int:

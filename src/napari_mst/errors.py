@@ -43,6 +43,10 @@ class ModelError(NapariMstError, ValueError):
     """A network or model was asked for with impossible parameters or an unknown name."""
 
 
+class AttentionError(NapariMstError, ValueError):
+    """A block, head or channel is not there, a record is empty, or a file holds no attention matrices."""
+
+
 class DeviceError(NapariMstError, RuntimeError):
     """The computing device that was asked for is not there, or was lost."""
 

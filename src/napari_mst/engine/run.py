@@ -11,7 +11,7 @@ large. Letters: B bands, C feature channels, H rows, W columns.
 
 import functools
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import Read, window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
-from napari_mst.models.spectral_attention import SpectralAttentionBlock
+from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 CPU_SIDE = 64
 """Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
@@ -66,6 +66,45 @@ def run(
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
+Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
+"""A block and the Gram matrix of its input -> a function of any piece (1, C, h, w) of that input: (planes, h, w)."""
+
+
+def tap(
+    network: MSTPlusPlus,
+    rows: RowSource,
+    height: int,
+    width: int,
+    device: torch.device,
+    plan: Plan | None = None,
+    progress: Callable[[float], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+    *,
+    name: str,
+    probe: Probe,
+    planes: int = 1,
+    stride: int = 1,
+) -> NDArray[np.float32]:
+    """Run *network* up to the block *name* and map its input with *probe*; everything else as in `run`.
+
+    Returns (planes, H, W) at the resolution of the block: the sides of the padded photo, halved or quartered; of these
+    each *stride*-th row and column. What the probe makes of a piece has to be right `HALO` pixels away from a cut.
+    """
+    blocks = dict(network.blocks())
+    before = islice(cycle([*ENCODE, *DECODE, BETWEEN]), list(blocks).index(name))
+    with torch.inference_mode(), Workers(device, 3 * FIRST + sum(before), progress, is_cancelled) as workers:
+        tapped = _Run(network, rows, height, width, device, workers, plan).tap(blocks[name], probe, planes, stride)
+        return tapped.cpu().numpy()
+
+
+class _Reached(Exception):
+    """The run has come to the block that is tapped; *read* reads its input, of *size*."""
+
+    def __init__(self, read: Read, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.read, self.size = read, size
+
+
 class _Run:
     """One run: slabs of memory, and the passes between them.
 
@@ -92,6 +131,7 @@ class _Run:
         is_in_file = plan is not None and plan.is_in_file
         self._deep, self._skip, self._free = (Slab(size, device, is_in_file) for _ in range(3))
         self._quarter = Slab(size // 4, device, is_in_file)
+        self._tapped: SpectralAttentionBlock | None = None
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -100,6 +140,40 @@ class _Run:
         for stage, following in pairwise(stages):
             mixing = self._between_stages(stage, following, self._u_shape(stage, mixing))
         return self._last_pass(stages[-1], self._u_shape(stages[-1], mixing))
+
+    def tap(self, block: SpectralAttentionBlock, probe: Probe, planes: int, stride: int) -> Tensor:
+        """The map that *probe* makes of the input of *block*, on the device."""
+        read, size = self._input_of(block)
+        grams = self._workers.each(lambda region: block.gram(read(region)), self._tiles(*size), FIRST)
+        measure = probe(block, functools.reduce(torch.add, grams))
+        result = torch.empty(planes, *(-(-side // stride) for side in size), device=self._device)
+
+        def compute(region: Region) -> None:
+            near = region.grown(HALO)
+            rows, columns = (slice(-(-s.start // stride), -(-s.stop // stride)) for s in (region.rows, region.columns))
+            values = near.crop(measure(read(near)))
+            skip = (-region.rows.start % stride, -region.columns.start % stride)
+            result[:, rows, columns] = values[..., skip[0] :: stride, skip[1] :: stride]
+
+        for _ in self._workers.each(compute, self._tiles(*size), FIRST):
+            pass
+        return result
+
+    def _input_of(self, block: SpectralAttentionBlock) -> tuple[Read, tuple[int, int]]:
+        self._tapped = block
+        try:
+            self.bands()
+        except _Reached as reached:
+            return reached.read, reached.size
+        raise ValueError("Expected a block of this network, got another.")
+
+    def _window(
+        self, block: SpectralAttentionBlock, mixing: Tensor, read: Read, size: tuple[int, int]
+    ) -> Callable[[Region], Tensor]:
+        """*block* on any region of its input, of *size*, which *read* reads; a run with a tap there ends here."""
+        if block is self._tapped:
+            raise _Reached(read, size)
+        return functools.partial(window_function(block, mixing), read)
 
     def _first_pass(self, stage: SpectralTransformer) -> Tensor:
         """Photo -> input of the first stage; returns the mixing matrix of its first block."""
@@ -137,12 +211,12 @@ class _Run:
         lower: FeatureMap,
     ) -> Tensor:
         """A block, kept as skip, and the convolution that halves it; returns the next block's mixing matrix."""
-        window = window_function(stage.encoder[level], mixing)
+        window = self._window(stage.encoder[level], mixing, read, skip.size)
         following = (*stage.encoder, stage.bottleneck)[level + 1]
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            encoded = window(read, near)
+            encoded = window(near)
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
 
@@ -152,12 +226,12 @@ class _Run:
         self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap
     ) -> Tensor:
         """The block of the level below, doubled and fused with the skip, in place; returns the next mixing matrix."""
-        window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
+        window = self._window((stage.bottleneck, *stage.decoder)[level], mixing, lower.read, lower.size)
         fuse, following = UpFusion(stage.up[level], stage.fuse[level]), stage.decoder[level]
 
         def compute(region: Region) -> Tensor:
             doubled = region.scaled(2)
-            return _write(skip, doubled, fuse(window(lower.read, region), skip.read(doubled)), following)
+            return _write(skip, doubled, fuse(window(region), skip.read(doubled)), following)
 
         return self._pass(compute, lower.size, following, DECODE[level])
 
@@ -199,12 +273,12 @@ class _Run:
 
     def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Callable[[Region], Tensor]:
         """The output of a stage on any region: last block, mapping, residual."""
-        window = window_function(stage.decoder[-1], mixing)
         source, deep = self._map(self._skip), self._map(self._deep)
+        window = self._window(stage.decoder[-1], mixing, source.read, source.size)
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            return near.convolve(stage.mapping, window(source.read, near)).add_(deep.read(region))
+            return near.convolve(stage.mapping, window(near)).add_(deep.read(region))
 
         return compute
 

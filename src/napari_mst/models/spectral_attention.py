@@ -70,8 +70,8 @@ class SpectralAttention(nn.Module):
         """Gram matrix (N, C, C) -> attention A (N, h, d, d), rows summing to 1, in the Gram's precision."""
         q, k = self.to_q.weight.to(gram), self.to_k.weight.to(gram)
         kq = k @ gram @ q.mT
-        q_norm = _norm_from_gram(q, gram)
-        k_norm = _norm_from_gram(k, gram)
+        q_norm = channel_norms(q, gram)
+        k_norm = channel_norms(k, gram)
         cosines = kq / (k_norm[:, :, None] * q_norm[:, None, :])
         per_head = torch.stack([_head(cosines, i, self.heads) for i in range(self.heads)], dim=1)
         return self.softmax(per_head * self.rescale.to(gram))
@@ -154,7 +154,7 @@ class SpectralAttentionBlock(nn.Module):
         return self.apply_mixing(x, self.mixing(self.gram(x)))
 
 
-def _norm_from_gram(weight: Tensor, gram: Tensor) -> Tensor:
+def channel_norms(weight: Tensor, gram: Tensor) -> Tensor:
     """|(weight X)_i| of every channel i, from the Gram matrix of X: (C, C), (N, C, C) -> (N, C)."""
     squares = ((weight @ gram) * weight).sum(-1)
     return squares.clamp_min(_NORM_EPS**2).sqrt()

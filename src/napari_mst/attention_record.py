@@ -1,0 +1,242 @@
+"""What the attention explorer keeps: the attention matrices of one run, and maps over its photo.
+
+Attention in MST++ is between feature channels, of which no one is a wavelength. In a block of h heads with d channels
+each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j / (|k_i| |q_j|), summed over all pixels of
+the padded photo, and A_ij = softmax_j(L_ij) is the share of value channel j in output channel i: rows are keys and sum
+to 1. Source: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090, and its published code, which puts k first.
+
+Letters: h heads, d channels of a head, i key channel (row), j query channel (column), H rows, W columns.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError
+from napari_mst.formats import commit
+from napari_mst.formats.text import shown
+
+CONVENTION = (
+    "A[head, i, j]: key channel i in rows, query channel j in columns; rows sum to 1; channels, not wavelengths"
+)
+_RECORD = "napari_mst"
+
+
+@dataclass(frozen=True, eq=False)
+class BlockAttention:
+    """The matrices of one block: logits L and attention A = softmax_j(L), both (h, d, d) float32."""
+
+    logits: NDArray[np.float32]
+    attention: NDArray[np.float32]
+
+    @property
+    def entropy(self) -> NDArray[np.float64]:
+        """(h, d): -sum_j A_ij log2 A_ij in bits; 0 if one channel has it all, log2(d) if all have the same."""
+        shares = self.attention.astype(np.float64)
+        bits: NDArray[np.float64] = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
+        return bits
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRecord:
+    """The attention of one run: block name (`stages.0.encoder.1`) -> matrices, in the order in which blocks run."""
+
+    blocks: dict[str, BlockAttention] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __getitem__(self, name: str) -> BlockAttention:
+        """The matrices of a block; raises `AttentionError` for a name that is not there."""
+        if name not in self.blocks:
+            known = f"one of {', '.join(self.blocks)}" if self.blocks else "a run while the record was open"
+            raise AttentionError(f"Expected {shown(known, 180)}, got the block {shown(name)!r}.")
+        return self.blocks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A head of a block, and a key channel i and query channel j of it; None means all of them. All count from 0.
+
+    Raises
+    ------
+    AttentionError
+        From `check`, if the block has no such head or channel.
+    """
+
+    block: str
+    head: int = 0
+    key: int | None = None
+    query: int | None = None
+
+    def check(self, heads: int, channels: int) -> None:
+        """Compare with what the block has."""
+        limits = {"head": heads, "key": channels, "query": channels}
+        for name, limit in limits.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < limit:
+                raise AttentionError(f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}.")
+
+    def __str__(self) -> str:
+        """As in a layer's name: `stage 1 encoder 62, head 1, i 3, j all`."""
+        key, query = ("all" if channel is None else channel for channel in (self.key, self.query))
+        return f"{self.block}, head {self.head}, i {key}, j {query}"
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """A map over the photo at the resolution of its block, its padding cropped.
+
+    Attributes
+    ----------
+    values
+        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones perhaps for fewer.
+    overlay, unit
+        What was mapped (a name of `OVERLAYS`, or "sensitivity") and its unit.
+    pitch, offset
+        Pixels of the photo from one value to the next, and the (row, column) of the photo at which the centre of the
+        first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
+    total
+        Sum over the whole padded photo, of which `values` lacks the padding.
+    """
+
+    values: NDArray[np.float32]
+    overlay: str
+    unit: str
+    selection: Selection
+    pitch: int
+    offset: tuple[float, float]
+    total: float
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def describe(self) -> dict[str, Any]:
+        """All but the numbers, for JSON."""
+        told = {name: getattr(self, name) for name in ("overlay", "unit", "pitch", "offset", "total")}
+        return {**told, **asdict(self.selection), "provenance": json.loads(self.provenance.to_json())}
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionSteps:
+    """One head step by step, over each *pitch*-th pixel of the photo: what `overlays` map, for all its channels.
+
+    Attributes
+    ----------
+    size
+        Feature channels, rows and columns of the block on the padded photo.
+    features
+        (H, W): |x(p)| of the input of the block.
+    keys, queries, values
+        (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, over all pixels, are the logits.
+    matrices
+        Logits and attention of the head, (1, d, d).
+    """
+
+    selection: Selection
+    size: tuple[int, int, int]
+    features: NDArray[np.float32]
+    keys: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    values: NDArray[np.float32]
+    matrices: BlockAttention
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def attended(self, key: int) -> NDArray[np.float32]:
+        """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
+        weighted: NDArray[np.float32] = np.tensordot(self.matrices.attention[0, key], self.values, axes=1)
+        return weighted
+
+
+def block_title(name: str, channels: int | None = None) -> str:
+    """`stages.0.encoder.1` -> "stage 1, encoder 62", for 62 *channels*; without them "stage 1, encoder 2"."""
+    match = re.fullmatch(r"stages\.(\d+)\.(encoder|bottleneck|decoder)(?:\.(\d+))?", name)
+    if match is None:
+        return name
+    last = channels if channels is not None else (int(match[3]) + 1 if match[3] else "")
+    return f"stage {int(match[1]) + 1}, {match[2]} {last}".rstrip()
+
+
+def check_target(path: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse, before any work is done, a file that could not be saved. Raises `SaveError`."""
+    commit.check_targets([Path(path)], overwrite=overwrite)
+
+
+def write_attention(
+    path: str | Path, record: AttentionRecord, maps: Sequence[AttentionMap] = (), *, overwrite: bool = False
+) -> Path:
+    """Save a record, and maps beside it, as `.npz`: `<block>/attention`, `<block>/logits`, `maps/<n>` and the history.
+
+    Raises
+    ------
+    SaveError
+        As `commit.saving`; what was there before is then intact.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, block in record.blocks.items():
+        arrays |= {f"{name}/attention": block.attention, f"{name}/logits": block.logits}
+    arrays |= {f"maps/{number}": one.values for number, one in enumerate(maps)}
+    told = {
+        "convention": CONVENTION,
+        "provenance": json.loads(record.provenance.to_json()),
+        "maps": [one.describe() for one in maps],
+    }
+    arrays[_RECORD] = np.array(json.dumps(told))
+    save: Callable[..., None] = np.savez
+    path, needed = Path(path), sum(array.nbytes for array in arrays.values()) + 2**20
+    with (
+        commit.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
+        temporary.open("wb") as file,
+    ):
+        save(file, **arrays)
+    return path
+
+
+def read_attention(path: str | Path) -> AttentionRecord:
+    """The record in a file of `write_attention`, without its maps.
+
+    Raises
+    ------
+    AttentionError
+        If the file is missing, damaged or another one.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            told = json.loads(str(archive[_RECORD]))
+            names = [key.removesuffix("/attention") for key in archive.files if key.endswith("/attention")]
+            blocks = {
+                name: BlockAttention(*(_matrices(archive[f"{name}/{part}"]) for part in ("logits", "attention")))
+                for name in names
+            }
+        return AttentionRecord(blocks, Provenance.from_json(json.dumps(told["provenance"])))
+    except Exception as error:  # numpy and zipfile let many types escape from a damaged file
+        raise AttentionError(
+            f"Expected a file of attention matrices, got {shown(path.name)} ({shown(error, 60)}). Record it again."
+        ) from error
+
+
+def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -> Path:
+    """Save one map as a float32 TIFF with all about it as JSON in its description. Raises `SaveError`."""
+    import tifffile
+
+    path = Path(path)
+    with commit.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (temporary,):
+        metadata = {"axes": "YX", _RECORD: one.describe()}
+        tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
+    return path
+
+
+def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
+    if stored.ndim != 3 or stored.shape[1] != stored.shape[2]:
+        raise AttentionError(f"Expected matrices of shape (heads, d, d), got {stored.shape}.")
+    return np.asarray(stored, dtype=np.float32)

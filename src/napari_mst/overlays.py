@@ -1,0 +1,141 @@
+"""The maps of the attention explorer: what each shows at a pixel p, its formula and unit, and how it is computed.
+
+To add one: a function of a head (see `attention.HeadProbe`) and (1, C, h, w) of the block's input, and a row of
+`OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et al., CVPRW 2022,
+doi:10.1109/CVPRW56347.2022.00090); none is taken from attention over positions, which this network has not.
+
+Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v values, W projection.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from napari_mst.attention import HeadProbe
+
+REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S-MSA"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a map shows, for people. `is_signed`: zero is the middle of its colours, and its limits are symmetrical."""
+
+    name: str
+    title: str
+    formula: str
+    unit: str
+    text: str
+    is_signed: bool
+    reference: str = REFERENCE
+
+    @property
+    def tooltip(self) -> str:
+        """All of it."""
+        return f"{self.text}\n\n{self.formula}\nUnit: {self.unit}.\nReference: {self.reference}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlay(Description):
+    """A map of one block; `uses` says which of the chosen channels it depends on."""
+
+    uses: Literal["i and j", "i", ""] = ""
+    compute: "Callable[[HeadProbe, Tensor], Tensor]"
+
+
+def _score(head: "HeadProbe", x: "Tensor") -> "Tensor":
+    return head.key(x) * head.query(x)
+
+
+def _attended(head: "HeadProbe", x: "Tensor") -> "Tensor":
+    attended = head.attended(x)
+    return attended[0] if len(attended) == 1 else attended.norm(dim=0)
+
+
+def _share(head: "HeadProbe", x: "Tensor") -> "Tensor":
+    output = head.output(x)
+    squares = (output * output).sum(0)
+    share = (head.contribution(x) * output).sum(0) / squares
+    return share.masked_fill_(squares == 0, 0.0)
+
+
+def _attention_effect(head: "HeadProbe", x: "Tensor") -> "Tensor":
+    return head.attention_branch(x).norm(dim=0)
+
+
+def _feed_forward_effect(head: "HeadProbe", x: "Tensor") -> "Tensor":
+    return head.feed_forward_branch(x).norm(dim=0)
+
+
+_OVERLAYS = (
+    Overlay(
+        name="score",
+        title="Score contribution",
+        formula="s(p) = sigma k_i(p) q_j(p) / (|k_i| |q_j|)",
+        unit="logit per pixel of the map",
+        text="Which pixels make key channel i attend to query channel j (> 0), and which speak against it (< 0). The "
+        "sum over the padded photo is the logit of A_ij; with all channels, the sum of the logits.",
+        is_signed=True,
+        uses="i and j",
+        compute=_score,
+    ),
+    Overlay(
+        name="attended",
+        title="Attended value",
+        formula="a(p) = (A v)_i(p) = sum_j A_ij v_j(p); all channels: (sum_i a_i(p)^2)^(1/2)",
+        unit="the block's features, without a physical unit",
+        text="What the head passes on in output channel i, before its projection W.",
+        is_signed=True,
+        uses="i",
+        compute=_attended,
+    ),
+    Overlay(
+        name="share",
+        title="Share of the block's output",
+        formula="s(p) = <W_i a_i(p), y(p)> / |y(p)|^2, with the output y(p) of the block; all channels: their sum",
+        unit="1; all that is added up in the block has the sum 1",
+        text="How much of the block's output comes from attended channel i; negative where it works against the rest.",
+        is_signed=True,
+        uses="i",
+        compute=_share,
+    ),
+    Overlay(
+        name="attention",
+        title="Effect of attention",
+        formula="e(p) = |S-MSA(x)(p)|, over all channels and heads, positional branch included",
+        unit="the block's features, without a physical unit",
+        text="How much the attention branch adds to the features at each pixel.",
+        is_signed=False,
+        compute=_attention_effect,
+    ),
+    Overlay(
+        name="feed-forward",
+        title="Effect of the feed-forward network",
+        formula="e(p) = |FFN(LN(x'))(p)|, over all channels, with x' = x + S-MSA(x)",
+        unit="the block's features, without a physical unit",
+        text="How much the feed-forward network adds to the features at each pixel.",
+        is_signed=False,
+        compute=_feed_forward_effect,
+    ),
+)
+
+OVERLAYS: Mapping[str, Overlay] = MappingProxyType({overlay.name: overlay for overlay in _OVERLAYS})
+"""All maps of a block by name."""
+
+SENSITIVITY = Description(
+    name="sensitivity",
+    title="Sensitivity of a spectrum",
+    formula="g(p) = |d cube[band, row, column] / d photo[:, p]|, over the channels of the photo",
+    unit="quantity of the cube per value of the network's input (linear light 0-1, or as the model normalises it)",
+    text="Which pixels of the photo one band of the picked spectrum depends on. By autograd, with the attention "
+    "matrices of the whole photo held fixed: exact and complete for all that is local; what every pixel adds through "
+    "the matrices themselves is left out.",
+    is_signed=False,
+    reference="Simonyan et al. 2014, arXiv:1312.6034 (gradient of an output to the input)",
+)
+"""The map of a picked pixel; it belongs to no block."""
+
+DESCRIPTIONS: Mapping[str, Description] = MappingProxyType({**OVERLAYS, SENSITIVITY.name: SENSITIVITY})

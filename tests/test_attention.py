@@ -1,0 +1,196 @@
+"""The recorder: every matrix of every run, from every engine mode, of its own thread, and nothing left behind."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import Reconstructor, load_model, record_attention
+from napari_mst.attention import attention_blocks
+from napari_mst.attention_record import AttentionRecord, BlockAttention, block_title
+from napari_mst.engine.run import run
+from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.models import Model
+from napari_mst.models.mst_plus_plus import MSTPlusPlus, rename_published_keys
+from napari_mst.reconstruction import _copied
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model("mstpp-srgb")
+
+
+@pytest.fixture(autouse=True)
+def no_hook_is_left(model: Model) -> Iterator[None]:
+    yield
+    assert hooks(model.network) == 0
+
+
+def hooks(network: torch.nn.Module) -> int:
+    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in network.modules())
+
+
+def photo(seed: int = 0, height: int = 21, width: int = 34) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def largest_difference(record: AttentionRecord, other: AttentionRecord) -> float:
+    """Of the attention."""
+    assert list(record) == list(other)
+    return max(float(np.abs(record[name].attention - other[name].attention).max()) for name in record)
+
+
+def largest_relative_difference(record: AttentionRecord, other: AttentionRecord) -> float:
+    """Of the logits, relative to the largest of their block."""
+    assert list(record) == list(other)
+    logits = [(record[name].logits, other[name].logits) for name in record]
+    return max(float(np.abs(one - two).max() / np.abs(two).max()) for one, two in logits)
+
+
+def test_recorded_attention_of_all_15_blocks_is_the_authors(shared_data: Path) -> None:
+    published = load_model(shared_data / "published_model" / "seeded_weights_published_layout.pth")
+    with np.load(shared_data / "published_model" / "golden.npz") as golden:
+        given = golden["in_48x61"]
+        expected = {key.partition("/")[2]: golden[key] for key in golden if key.startswith("attention_48x61/")}
+    with record_attention(published) as whole, torch.inference_mode():
+        published.network(torch.from_numpy(given)[None])
+    with record_attention(published) as streamed:
+        run(published.network, lambda start, stop: given[:, start:stop], 48, 61, torch.device("cpu"))
+    names = [key.removesuffix(".attention.x") for key in rename_published_keys({f"{key}.x": 0 for key in expected})]
+    assert list(whole) == list(streamed) == names
+    assert len(names) == 15
+    assert largest_difference(whole, streamed) <= 1e-6
+    assert largest_relative_difference(whole, streamed) <= 2e-6
+    for name, attention in zip(names, expected.values(), strict=True):
+        assert np.abs(whole[name].attention - attention).max() <= 1e-6
+        assert np.abs(streamed[name].attention - attention).max() <= 1e-6
+
+
+def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(model: Model) -> None:
+    pixels = photo(height=70, width=131)
+    reconstructor = Reconstructor(model, "cpu")
+    with record_attention(model) as streamed:
+        reconstructor.reconstruct(pixels)
+    rows = reconstructor._rows(reconstructor._source(pixels))(0, 70)
+    with record_attention(model.network) as whole, torch.inference_mode():
+        model.network(torch.from_numpy(np.ascontiguousarray(rows))[None])
+    assert largest_difference(streamed, whole) <= 1e-6
+    assert largest_relative_difference(streamed, whole) <= 2e-6
+
+
+def test_attention_is_the_softmax_of_the_logits_by_rows(model: Model) -> None:
+    record = Reconstructor(model, "cpu").attention(photo())
+    assert record.provenance.model == "mstpp-srgb"
+    for block in record.blocks.values():
+        np.testing.assert_allclose(block.attention.sum(-1), 1, atol=1e-6)
+        powers = np.exp(block.logits - block.logits.max(-1, keepdims=True))
+        np.testing.assert_allclose(block.attention, powers / powers.sum(-1, keepdims=True), atol=1e-6)
+        assert (block.entropy <= np.log2(block.attention.shape[-1]) + 1e-6).all()
+
+
+def test_all_matrices_are_kilobytes(model: Model) -> None:
+    record = Reconstructor(model, "cpu").attention(photo())
+    assert sum(block.attention.nbytes + block.logits.nbytes for block in record.blocks.values()) < 300_000
+
+
+def test_entropy_is_none_where_one_channel_has_all_and_largest_where_all_are_equal() -> None:
+    attention = np.stack([np.eye(4), np.full((4, 4), 0.25)]).astype(np.float32)
+    entropy = BlockAttention(np.zeros_like(attention), attention).entropy
+    np.testing.assert_allclose(entropy, [[0] * 4, [2] * 4], atol=1e-9)
+
+
+def test_the_last_run_counts(model: Model) -> None:
+    reconstructor = Reconstructor(model, "cpu")
+    alone = reconstructor.attention(photo(1))
+    with record_attention(model) as record:
+        reconstructor.reconstruct(photo(0))
+        reconstructor.reconstruct(photo(1))
+    assert largest_difference(record, alone) == 0
+
+
+def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> None:
+    early = _copied(model.network)
+    with record_attention(model) as record, torch.inference_mode():
+        late = _copied(model.network)
+        for copy in (early, late):
+            record.blocks.clear()
+            copy(torch.rand(1, 3, 16, 16))
+            assert len(record) == 15
+    assert hooks(early) == hooks(late) == 0
+    assert early.conv_in.weight is not model.network.conv_in.weight
+
+
+@pytest.mark.parametrize("ending", [Cancelled, ValueError])
+def test_hooks_are_gone_after_a_cancel_and_an_exception(model: Model, ending: type[Exception]) -> None:
+    def stop(_: float) -> None:
+        raise ending("stop")
+
+    reconstructor = Reconstructor(model, "cpu")
+    with pytest.raises(ending), record_attention(model):
+        reconstructor.reconstruct(photo(), progress=stop)
+    assert hooks(model.network) == 0
+
+
+def test_recorders_in_two_threads_on_one_model_do_not_mix(model: Model) -> None:
+    alone = [Reconstructor(model, "cpu").attention(photo(seed)) for seed in (0, 1)]
+    both: dict[int, AttentionRecord] = {}
+    barrier = threading.Barrier(2, timeout=60)
+
+    def job(seed: int) -> None:
+        with record_attention(model) as record:
+            barrier.wait()
+            reconstructor = Reconstructor(model, "cpu")
+            for _ in range(2):
+                reconstructor.reconstruct(photo(seed))
+            barrier.wait()
+        both[seed] = record
+
+    threads = [threading.Thread(target=job, args=(seed,)) for seed in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in (0, 1):
+        assert largest_difference(both[seed], alone[seed]) == 0
+    assert largest_difference(both[0], both[1]) > 1e-3
+
+
+def test_two_recorders_in_one_thread_both_hear(model: Model) -> None:
+    with record_attention(model) as outer, record_attention(model) as inner:
+        Reconstructor(model, "cpu").reconstruct(photo())
+    assert largest_difference(outer, inner) == 0
+
+
+def test_two_models_do_not_mix(model: Model) -> None:
+    other = MSTPlusPlus(stages=1, out_bands=4).eval()
+    with record_attention(other) as record:
+        Reconstructor(model, "cpu").reconstruct(photo())
+    assert len(record) == 0
+
+
+def test_a_batch_is_refused() -> None:
+    network = MSTPlusPlus(stages=1, out_bands=4).eval()
+    with pytest.raises(AttentionError, match="Expected one photo"), record_attention(network):
+        network(torch.rand(2, 3, 8, 8))
+
+
+def test_a_block_that_is_not_there_is_named(model: Model) -> None:
+    with record_attention(model) as record:
+        pass
+    with pytest.raises(AttentionError, match="Expected a run while the record was open, got the block 'x'"):
+        record["x"]
+
+
+def test_a_network_without_attention_leaves_the_record_empty() -> None:
+    with record_attention(torch.nn.Conv2d(3, 31, 1)) as record:
+        assert len(record) == 0
+
+
+def test_blocks_have_titles_for_people(model: Model) -> None:
+    blocks = attention_blocks(model.network)
+    titles = [block_title(name, block.attention.to_q.in_features) for name, block in blocks.items()]
+    parts = ("encoder 31", "encoder 62", "bottleneck 124", "decoder 62", "decoder 31")
+    assert titles == [f"stage {stage}, {part}" for stage in (1, 2, 3) for part in parts]

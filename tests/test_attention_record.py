@@ -1,0 +1,128 @@
+"""What is kept of attention: it comes back the same, says what it is, and damage is told in a sentence."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+from napari_mst import attention_figure
+from napari_mst.attention_record import (
+    AttentionMap,
+    AttentionRecord,
+    BlockAttention,
+    Selection,
+    read_attention,
+    write_attention,
+    write_map,
+)
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError, SaveError
+
+HISTORY = Provenance(model="mstpp-srgb", weights_sha256="ab12", source="photo.jpg", source_sha256="cd34")
+
+
+def make_record() -> AttentionRecord:
+    rng = np.random.default_rng(0)
+    blocks = {}
+    for name, heads in (("stages.0.encoder.0", 1), ("stages.0.encoder.1", 2)):
+        logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
+        powers = np.exp(logits)
+        blocks[name] = BlockAttention(logits, powers / powers.sum(-1, keepdims=True))
+    return AttentionRecord(blocks, HISTORY)
+
+
+def make_map() -> AttentionMap:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    selection = Selection("stages.0.encoder.1", 1, 2, None)
+    return AttentionMap(values, "score", "logit", selection, 2, (0.5, 0.5), float(values.sum()), HISTORY)
+
+
+def test_a_record_comes_back_the_same(tmp_path: Path) -> None:
+    record = make_record()
+    found = read_attention(write_attention(tmp_path / "a.npz", record, [make_map()]))
+    assert list(found) == list(record)
+    assert found.provenance == HISTORY
+    for name in record:
+        np.testing.assert_array_equal(found[name].logits, record[name].logits)
+        np.testing.assert_array_equal(found[name].attention, record[name].attention)
+
+
+def test_the_file_says_what_its_numbers_are_to_plain_numpy(tmp_path: Path) -> None:
+    write_attention(tmp_path / "a.npz", make_record(), [make_map()])
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        told = json.loads(str(archive["napari_mst"]))
+        np.testing.assert_array_equal(archive["maps/0"], make_map().values)
+        assert archive["stages.0.encoder.1/attention"].shape == (2, 5, 5)
+    assert "rows sum to 1" in told["convention"]
+    one = told["maps"][0]
+    assert (one["block"], one["head"], one["key"], one["query"]) == ("stages.0.encoder.1", 1, 2, None)
+    assert one["provenance"]["model"] == told["provenance"]["model"] == "mstpp-srgb"
+    assert one["provenance"]["source"] == "photo.jpg"
+
+
+def test_a_map_is_a_tiff_with_all_about_it(tmp_path: Path) -> None:
+    write_map(tmp_path / "a.tif", make_map())
+    with tifffile.TiffFile(tmp_path / "a.tif") as tif:
+        np.testing.assert_array_equal(tif.asarray(), make_map().values)
+        told = json.loads(tif.pages.first.description)["napari_mst"]
+    assert told == json.loads(json.dumps(make_map().describe()))
+    assert (told["block"], told["pitch"], told["offset"]) == ("stages.0.encoder.1", 2, [0.5, 0.5])
+
+
+def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
+    for name, write, what in (("a.npz", write_attention, make_record()), ("a.tif", write_map, make_map())):
+        path = tmp_path / name
+        path.write_bytes(b"old")
+        with pytest.raises(SaveError, match="which exists"):
+            write(path, what)
+        assert path.read_bytes() == b"old"
+        write(path, what, overwrite=True)
+        assert path.read_bytes() != b"old"
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def another(path: Path) -> None:
+    np.savez(path, cube=np.zeros((2, 3, 4)))
+
+
+def misshapen(path: Path) -> None:
+    np.savez(
+        path, **{"a/attention": np.zeros(3), "a/logits": np.zeros(3), "napari_mst": np.array('{"provenance": {}}')}
+    )
+
+
+def bomb(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("napari_mst.npy", b"\0" * 10_000_000)
+
+
+@pytest.mark.parametrize("harm", [damaged, another, misshapen, bomb, Path.unlink])
+def test_a_file_that_is_no_record_is_refused_in_a_sentence(tmp_path: Path, harm) -> None:
+    path = write_attention(tmp_path / "a.npz", make_record())
+    harm(path)
+    with pytest.raises(AttentionError, match=r"Expected a file of attention matrices, got a\.npz"):
+        read_attention(path)
+
+
+def test_a_figure_shows_every_head(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure = attention_figure(make_record())
+    titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
+    assert titles == ["stage 1, encoder 5, head 0", "stage 1, encoder 10, head 0", "stage 1, encoder 10, head 1"]
+    shown = [axis.images[0].get_array() for axis in figure.axes if axis.get_title()]
+    np.testing.assert_array_equal(shown[2], make_record()["stages.0.encoder.1"].attention[1])
+    figure.savefig(tmp_path / "a.png")
+
+
+def test_a_figure_of_nothing_or_without_matplotlib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AttentionError, match="Expected"):
+        attention_figure(AttentionRecord())
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(AttentionError, match=r"napari-mst\[figures\]"):
+        attention_figure(make_record())

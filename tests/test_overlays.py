@@ -1,0 +1,171 @@
+"""Maps over the image: each against its own formula on the whole features, at every kind of block and any size."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from napari_mst import Reconstructor, Selection, load_model, reconstruction
+from napari_mst.attention_record import AttentionMap
+from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.models.mst_plus_plus import pad
+from napari_mst.models.spectral_attention import SpectralAttentionBlock
+from napari_mst.overlays import DESCRIPTIONS, OVERLAYS
+
+BLOCKS = ("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck", "stages.1.decoder.0", "stages.2.decoder.1")
+SIZE = (18, 67)
+
+
+def photo() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+
+
+@cache
+def reconstructor() -> Reconstructor:
+    return Reconstructor(load_model("mstpp-srgb"), "cpu")
+
+
+@cache
+def record():
+    return reconstructor().attention(photo())
+
+
+@cache
+def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
+    """The block and the whole of its input, in float64, from the network's own forward."""
+    one = reconstructor()
+    exact = load_model("mstpp-srgb").network.double()
+    block = dict(exact.blocks())[name]
+    seen: list[torch.Tensor] = []
+    block.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    rows = np.ascontiguousarray(one._rows(one._source(photo()))(0, SIZE[0]))
+    with torch.inference_mode():
+        exact(pad(torch.from_numpy(rows).double()[None]))
+    return block, seen[0]
+
+
+def made(overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5) -> AttentionMap:
+    return reconstructor().attention_map(photo(), overlay, Selection(block, head, key, query))
+
+
+def formula(overlay: str, block: str, head: int, key: int | None, query: int | None) -> np.ndarray:
+    """The map as its formula says, pixel by pixel, without Gram matrices and folding."""
+    module, x = whole_input(block)
+    attention = module.attention
+    tokens = x[0].flatten(1)
+    q, k, v = (
+        (part.weight @ tokens).unflatten(0, (attention.heads, -1))
+        for part in (attention.to_q, attention.to_k, attention.to_v)
+    )
+    keys, queries = F.normalize(k, dim=-1)[head], F.normalize(q, dim=-1)[head]
+    matrices = (F.normalize(k, dim=-1) @ F.normalize(q, dim=-1).mT * attention.rescale).softmax(-1)
+    attended = (matrices @ v)[head]
+    chosen = slice(None) if key is None else slice(key, key + 1)
+    asked = slice(None) if query is None else slice(query, query + 1)
+    y, branch = module(x)[0].flatten(1), attention(x)[0].flatten(1)
+    depth = len(attended)
+    projected = attention.proj.weight[:, head * depth : (head + 1) * depth][:, chosen] @ attended[chosen]
+    values = {
+        "score": lambda: attention.rescale[head] * keys[chosen].sum(0) * queries[asked].sum(0),
+        "attended": lambda: attended[key] if key is not None else attended.norm(dim=0),
+        "share": lambda: (projected * y).sum(0) / (y * y).sum(0),
+        "attention": lambda: branch.norm(dim=0),
+        "feed-forward": lambda: (y - x[0].flatten(1) - branch).norm(dim=0),
+    }[overlay]()
+    return values.reshape(x.shape[-2:]).detach().numpy()
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_map_is_its_formula_and_lies_on_the_photo(overlay: str, block: str) -> None:
+    one = made(overlay, block)
+    expected = formula(overlay, block, 0, 3, 5)
+    pitch = {31: 1, 62: 2, 124: 4}[whole_input(block)[1].shape[1]]
+    assert one.pitch == pitch
+    assert one.offset == ((pitch - 1) / 2,) * 2
+    assert one.values.shape == tuple(-(-side // pitch) for side in SIZE)
+    assert one.values.dtype == np.float32
+    cropped = expected[: one.values.shape[0], : one.values.shape[1]]
+    np.testing.assert_allclose(one.values, cropped, rtol=0, atol=2e-5 * np.abs(expected).max())
+    assert one.total == pytest.approx(expected.sum(), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_map_of_all_channels_of_another_head_is_its_formula(overlay: str) -> None:
+    one = made(overlay, BLOCKS[2], head=3, key=None, query=None)
+    expected = formula(overlay, BLOCKS[2], 3, None, None)[: one.values.shape[0], : one.values.shape[1]]
+    np.testing.assert_allclose(one.values, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_score_contributions_sum_to_the_logit(block: str) -> None:
+    logits = record()[block].logits
+    for head in range(len(logits)):
+        assert made("score", block, head).total == pytest.approx(logits[head, 3, 5], abs=1e-5)
+
+
+def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
+    pixels = photo()[:16, :64]
+    one = reconstructor().attention_map(pixels, "score", Selection(BLOCKS[1], 1, 0, 30))
+    logit = reconstructor().attention(pixels)[BLOCKS[1]].logits[1, 0, 30]
+    assert one.values.sum(dtype=np.float64) == pytest.approx(logit, abs=1e-5)
+
+
+def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
+    module, x = whole_input(BLOCKS[1])
+    y = module(x)[0]
+    bias, value = module.attention.proj.bias[:, None, None], F.conv2d(x, module.attention.to_v.weight[..., None, None])
+    rest = x[0] + bias + module.attention.pos(value)[0] + module.feed_forward(x + module.attention(x))[0]
+    rest_share = ((rest * y).sum(0) / (y * y).sum(0)).detach().numpy()
+    heads = sum(made("share", BLOCKS[1], head, None).values for head in (0, 1))
+    rows, columns = heads.shape
+    np.testing.assert_allclose(heads + rest_share[:rows, :columns], 1, atol=1e-4)
+
+
+def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
+    shares: list[float] = []
+    selection = Selection(BLOCKS[0])
+    reconstructor().attention_map(photo(), "score", selection, progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        reconstructor().attention_map(photo(), "score", selection, is_cancelled=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "selection", "sentence"),
+    [
+        ("scores", Selection(BLOCKS[0]), "got the overlay 'scores'"),
+        ("score", Selection("stages.3.bottleneck"), "got 'stages.3.bottleneck'"),
+        ("score", Selection(BLOCKS[0], head=1), "Expected head 0 to 0"),
+        ("score", Selection(BLOCKS[0], key=31), "Expected key 0 to 30"),
+        ("score", Selection(BLOCKS[0], query=-1), "Expected query 0 to 30"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_a_sentence(overlay: str, selection: Selection, sentence: str) -> None:
+    with pytest.raises(AttentionError, match=sentence):
+        reconstructor().attention_map(photo(), overlay, selection)
+
+
+def test_every_map_says_what_it_is() -> None:
+    for one in DESCRIPTIONS.values():
+        assert one.text in one.tooltip
+        assert one.formula in one.tooltip
+        assert "doi" in one.tooltip or "arXiv" in one.tooltip
+
+
+@pytest.mark.parametrize("picture", [160, 16])
+def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconstruction, "PICTURE", picture)
+    _, x = whole_input(BLOCKS[1])
+    steps = reconstructor().attention_steps(photo(), BLOCKS[1], 1)
+    stride = -(-36 // picture)
+    assert steps.size == (62, 12, 36)
+    every = (slice(None, 9, stride), slice(None, 34, stride))
+    score, value = (formula(name, BLOCKS[1], 1, 3, 5)[every] for name in ("score", "attended"))
+    np.testing.assert_allclose(steps.keys[3] * steps.queries[5], score, atol=2e-5 * np.abs(score).max())
+    np.testing.assert_allclose(steps.attended(3), value, atol=2e-5 * np.abs(value).max())
+    np.testing.assert_allclose(steps.features, x[0].norm(dim=0)[every], rtol=1e-4)
+    np.testing.assert_allclose(steps.matrices.attention[0], record()[BLOCKS[1]].attention[1], atol=1e-6)

@@ -1,0 +1,87 @@
+"""Sensitivity: the gradient that it says it is, and a crop that holds all of it."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import Reconstructor, load_model
+from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.sensitivity import reach, with_fixed_attention
+
+BAND, ROW, COLUMN = 15, 20, 69
+
+
+@pytest.fixture(scope="module")
+def reconstructor() -> Reconstructor:
+    return Reconstructor(load_model("mstpp-srgb"), "cpu")
+
+
+@pytest.fixture(scope="module")
+def photo() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (45, 70, 3), dtype=np.uint8)
+
+
+def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
+    reconstructor: Reconstructor, photo: np.ndarray
+) -> None:
+    record = reconstructor.attention(photo)
+    one = reconstructor.sensitivity(photo, BAND, ROW, COLUMN, record)
+    rows = torch.tensor(reconstructor._rows(reconstructor._source(photo))(0, 45)).double()
+    fixed = with_fixed_attention(reconstructor._network, record).double()
+    for index, (_, block) in enumerate(fixed.blocks()):
+        block.forward = doubled(block, list(record.blocks.values())[index].attention)
+    with torch.no_grad():
+        row, column, slopes = 18, 66, []
+        for channel in range(3):
+            step = torch.zeros_like(rows)
+            step[channel, row, column] = 1e-4
+            above, below = (fixed((rows + sign * step)[None])[0, BAND, ROW, COLUMN] for sign in (1, -1))
+            slopes.append((above - below).item() / 2e-4)
+    top, left = one.offset
+    assert one.values[row - int(top), column - int(left)] == pytest.approx(np.linalg.norm(slopes), rel=1e-3)
+
+
+def doubled(block, attention):
+    mixing = block.attention.mixing(torch.from_numpy(attention)[None].double())
+    return lambda x: block.apply_mixing(x, mixing)
+
+
+def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
+    reconstructor: Reconstructor, photo: np.ndarray
+) -> None:
+    record = reconstructor.attention(photo)
+    rows = torch.tensor(reconstructor._rows(reconstructor._source(photo))(0, 45))
+    with torch.no_grad():
+        fixed = with_fixed_attention(reconstructor._network, record)(rows[None])[0].numpy()
+    np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
+
+
+@pytest.mark.parametrize(("stages", "index"), [(1, 100), (1, 103), (1, 0), (2, 201)])
+def test_the_crop_is_all_that_can_matter_and_little_more(stages: int, index: int) -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=stages, out_bands=4).double().requires_grad_(False)
+    for _, block in network.blocks():
+        size = block.attention.to_q.in_features
+        block.forward = lambda x, block=block, size=size: block.apply_mixing(x, torch.eye(size).double()[None])
+    length = 400
+    line = torch.rand(1, 3, length, 8, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(network(line)[0, 2, index].sum(), line)
+    felt = gradient.abs().sum((0, 1, 3)).nonzero()[:, 0]
+    start, stop = reach(index, length, stages)
+    assert start <= int(felt.min())
+    assert int(felt.max()) < stop
+    assert int(felt.min()) - start < 12
+    assert stop - int(felt.max()) < 13
+
+
+@pytest.mark.parametrize("at", [(31, 0, 0), (0, 45, 0), (0, 0, -1)])
+def test_a_pixel_that_is_not_there_is_refused(reconstructor: Reconstructor, photo: np.ndarray, at) -> None:
+    with pytest.raises(AttentionError, match=r"Expected (band|row|column) 0 to \d+"):
+        reconstructor.sensitivity(photo, *at)
+
+
+def test_it_can_be_cancelled(reconstructor: Reconstructor, photo: np.ndarray) -> None:
+    record = reconstructor.attention(photo)
+    with pytest.raises(Cancelled):
+        reconstructor.sensitivity(photo, BAND, ROW, COLUMN, record, is_cancelled=lambda: True)
