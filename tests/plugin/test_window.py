@@ -20,6 +20,7 @@ from napari_mst.plugin.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
+ATTENTION = "Attention (MST++)"
 
 
 @pytest.fixture
@@ -140,7 +141,9 @@ def test_bad_input(window: napari.Viewer, job: GatedJob, qtbot: QtBot, ending: s
     assert [layer.name for layer in window.layers] in ([], ["photo"])
 
 
-@pytest.mark.parametrize("name", [SPECTRA, RECONSTRUCT], ids=["078-spectra", "078-reconstruction"])
+@pytest.mark.parametrize(
+    "name", [SPECTRA, RECONSTRUCT, ATTENTION], ids=["078-spectra", "078-reconstruction", "078-attention"]
+)
 def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, qtbot: QtBot, name: str) -> None:
     emitters = (window.layers.events, window.layers.events.inserted, window.dims.events.ndisplay, window.events.theme)
 

@@ -10,6 +10,7 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
 from napari_mst import Reconstructor, load_model
+from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo import Photo
@@ -90,6 +91,9 @@ class Silence:
 
     def say(self, text: str) -> None: ...
 
+    def record(self, record: AttentionRecord) -> None:
+        self.recorded = record
+
     def is_cancelled(self) -> bool:
         return False
 
@@ -97,10 +101,12 @@ class Silence:
 def test_the_dock_gives_the_numbers_of_the_api() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0))
-    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), Silence())
+    reports = Silence()
+    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), reports)
     expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
+    assert (len(reports.recorded), reports.recorded.provenance) == (15, cube.provenance)
 
 
 def test_progress_is_told_no_more_often_than_a_person_sees(qapp):

@@ -19,6 +19,9 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra_dock import SpectraDock
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
+ATTENTION = "Attention (MST++)"
+HEAD, CHANNELS = ("stages.0.encoder.1", 1), (7, 12)
+"""What the pictures of the attention dock show: block and head, key and query channel."""
 WINDOW = (1500, 940)
 DOCK_WIDTH = 560
 PICKS = ((270, 130), (160, 270), (345, 530), (95, 184), (290, 270))
@@ -32,20 +35,50 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="napari_mst.plugin.demo", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the cube files and the picture")
     parser.add_argument("--theme", choices=("dark", "light"), default="dark", help="theme of napari")
+    parser.add_argument("--attention", action="store_true", help="show the attention dock instead: two pictures")
     parser.add_argument("--keep-open", action="store_true", help="leave napari open")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     viewer = napari.Viewer()
     viewer.theme = options.theme
-    show(viewer)
-    for name in ("cube.hdr", "cube.tif"):
-        viewer.layers.save(str(options.out / name), selected=True, plugin=PLUGIN)
-    viewer.screenshot(str(options.out / "napari.png"), canvas_only=False, flash=False)
-    print(f"The cube and the picture are in {options.out}.")
+    if options.attention:
+        explore(viewer, options.out)
+    else:
+        reconstruct(viewer, options.out)
     if options.keep_open:
         napari.run()
     else:
         viewer.close()
+
+
+def reconstruct(viewer: napari.Viewer, out: Path) -> None:
+    """Reconstruct the sample photo; leave the cube, as ENVI and as TIFF, and a picture in *out*."""
+    show(viewer)
+    for name in ("cube.hdr", "cube.tif"):
+        viewer.layers.save(str(out / name), selected=True, plugin=PLUGIN)
+    viewer.screenshot(str(out / "napari.png"), canvas_only=False, flash=False)
+    print(f"The cube and the picture are in {out}.")
+
+
+def explore(viewer: napari.Viewer, out: Path) -> None:
+    """Record the sample photo's attention, map a head over it and take it apart; leave two pictures in *out*."""
+    viewer.window.resize(*WINDOW)
+    viewer.open_sample(PLUGIN, "coffee")
+    container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, ATTENTION)
+    container.setMinimumWidth(DOCK_WIDTH)
+    workspace = workspace_of(viewer)
+    wait_until(dock.isVisible)
+    for action in (dock.record, lambda: dock.make_map("score"), dock.make_steps):
+        action()
+        wait_until(lambda: not workspace.is_busy)
+        dock.choose(*HEAD)
+        dock.choose_channels(*CHANNELS)
+    viewer.reset_view()
+    for tab, name in ((2, "attention-steps.png"), (0, "attention.png")):
+        dock.tabs.setCurrentIndex(tab)
+        wait_until(lambda: True)
+        viewer.screenshot(str(out / name), canvas_only=False, flash=False)
+    print(f"The pictures are in {out}.")
 
 
 def show(viewer: napari.Viewer) -> None:

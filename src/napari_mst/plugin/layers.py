@@ -14,6 +14,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
+from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.photo import Photo
 
@@ -95,6 +96,10 @@ class LayerPhoto:
         index = tuple(int(i) for i in np.clip(at, 0, np.array(pages, dtype=int) - 1))
         return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index)
 
+    def reference(self) -> "LayerReference":
+        """What finds the photo again, without keeping its pixels."""
+        return LayerReference(self.name, self.layer, self.index)
+
     def read(self) -> Photo:
         """The photo; raises `PhotoError` if the layer holds something else."""
         pixels = np.asarray(self.pixels[self.index])
@@ -102,6 +107,24 @@ class LayerPhoto:
         notes = [f"Only the current page ({', '.join(map(str, self.index))}) of the stack was used."] * bool(self.index)
         notes += ["The 3 planes were taken as red, green and blue."] * _is_planar(pixels.shape)
         return replace(photo, assumptions=(*photo.assumptions, *notes))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerReference:
+    """A photo that a layer showed, for as long as there is the layer."""
+
+    name: str
+    layer: "weakref.ref[Image]"
+    index: tuple[int, ...]
+
+    def photo(self) -> LayerPhoto | None:
+        """The photo as the layer has it now; None if the layer is gone, or no longer has that page."""
+        layer = self.layer()
+        if layer is None:
+            return None
+        pixels = layer.data[0] if layer.multiscale else layer.data
+        has_page = all(at < pages for at, pages in zip(self.index, pixels.shape, strict=False))
+        return LayerPhoto(layer.name, Placement.of(layer), self.layer, pixels, self.index) if has_page else None
 
 
 def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
@@ -173,7 +196,12 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
 
 def photo_layers(viewer: ViewerModel) -> list[Image]:
     """The Image layers that a photo can be read from, topmost first."""
-    return [layer for layer in reversed(viewer.layers) if isinstance(layer, Image) and cube_of(layer) is None]
+    return [layer for layer in reversed(viewer.layers) if isinstance(layer, Image) and not _is_made(layer)]
+
+
+def _is_made(layer: Image) -> bool:
+    """Whether *layer* shows a cube or a map of ours."""
+    return cube_of(layer) is not None or isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
 
 
 def active_cube_layer(viewer: ViewerModel) -> Image | None:

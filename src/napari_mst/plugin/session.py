@@ -6,11 +6,14 @@ from functools import partial
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error, show_warning
 
+from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
+from napari_mst.plugin.attention_jobs import MapJob
+from napari_mst.plugin.attention_layers import show_map
 from napari_mst.plugin.layers import SUFFIX, LayerPhoto, active_cube_layer, cube_layer, go_to, show_wavelength
 from napari_mst.plugin.worker import start_job
-from napari_mst.plugin.workspace import Start, Workspace
+from napari_mst.plugin.workspace import Request, Start, Workspace
 
 FIRST_BAND = 550.0
 """nm; the band that is shown first, where the eye is most sensitive."""
@@ -29,6 +32,7 @@ def workspace_of(viewer: ViewerModel, start: Start = start_job) -> Workspace:
     if viewer not in _workspaces:
         workspace = Workspace(start)
         workspace.cube_ready.connect(partial(_add_cube, weakref.ref(viewer)))
+        workspace.made.connect(partial(_add_map, weakref.ref(viewer)))
         workspace.failed.connect(_notify)
         _workspaces[viewer] = workspace
     return _workspaces[viewer]
@@ -36,6 +40,15 @@ def workspace_of(viewer: ViewerModel, start: Start = start_job) -> Workspace:
 
 def _notify(error: NapariMstError) -> None:
     show_error(str(error))
+
+
+def _add_map(viewer_ref: "weakref.ref[ViewerModel]", made: object, request: Request) -> None:
+    """Show a finished map where its photo was when the job began; a dock may be hidden by then."""
+    viewer, photo, job = viewer_ref(), request.source, request.job
+    if viewer is None or not isinstance(photo, LayerPhoto) or not isinstance(job, MapJob):
+        return
+    if isinstance(made, AttentionMap):
+        show_map(viewer, made, photo.name, photo.placement, is_new=job.is_new)
 
 
 def _add_cube(viewer_ref: "weakref.ref[ViewerModel]", cube: SpectralCube, photo: LayerPhoto) -> None:

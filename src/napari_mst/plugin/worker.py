@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from superqt.utils import FunctionWorker
 
+from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
 from napari_mst.plugin.workspace import Request, Workspace
@@ -36,6 +38,9 @@ class Reports(Protocol):
     def say(self, text: str) -> None:
         """One sentence for the user."""
 
+    def record(self, record: AttentionRecord) -> None:
+        """The attention of the run."""
+
     def is_cancelled(self) -> bool:
         """Whether to stop."""
 
@@ -45,6 +50,7 @@ Job = Callable[[Request, Reports], SpectralCube]
 
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """The job of the reconstruction dock: read the photo, load the model, run it; torch is imported here."""
+    from napari_mst.attention import record_attention
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
@@ -53,12 +59,17 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     device = reconstructor.device
     plan = reconstructor.plan(*photo.shape)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
-    return reconstructor.reconstruct(photo, progress=reports.progress, is_cancelled=reports.is_cancelled)
+    with record_attention(reconstructor.model) as record:
+        cube = reconstructor.reconstruct(photo, progress=reports.progress, is_cancelled=reports.is_cancelled)
+    if record:
+        reports.record(replace(record, provenance=cube.provenance))
+    return cube
 
 
 class _Signals(QObject):
     progressed = Signal(float)
     told = Signal(str)
+    recorded = Signal(object)
 
 
 class JobWorker(FunctionWorker[SpectralCube | None]):
@@ -87,6 +98,10 @@ class JobWorker(FunctionWorker[SpectralCube | None]):
     def say(self, text: str) -> None:
         """See `Reports`."""
         self.reports.told.emit(text)
+
+    def record(self, record: AttentionRecord) -> None:
+        """See `Reports`."""
+        self.reports.recorded.emit(record)
 
     def is_cancelled(self) -> bool:
         """See `Reports`."""
@@ -118,11 +133,15 @@ def _without_frames(error: Exception) -> NapariMstError:
 
 
 def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) -> Callable[[], None]:
-    """Run *job* on a thread of napari's pool, reporting to *workspace*; returns what cancels it."""
-    worker = create_worker(job, request, _worker_class=JobWorker, _ignore_errors=True)
+    """Run *job*, or that of the request, on a thread of napari's pool; returns what cancels it.
+
+    It reports to *workspace*.
+    """
+    worker = create_worker(request.job or job, request, _worker_class=JobWorker, _ignore_errors=True)
     generation = request.generation
     worker.reports.progressed.connect(partial(workspace.report, generation))
     worker.reports.told.connect(partial(workspace.say, generation))
+    worker.reports.recorded.connect(partial(workspace.record, generation))
     worker.returned.connect(partial(workspace.deliver, generation))
     worker.errored.connect(partial(workspace.fail, generation))
     worker.finished.connect(partial(workspace.end, generation))

@@ -7,10 +7,11 @@ thread, which drops what an older generation sends -> signals -> docks and layer
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from psygnal import Signal
 
+from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.photo import Photo
@@ -26,15 +27,33 @@ class Source(Protocol):
     def read(self) -> Photo:
         """The photo; raises `PhotoError` if it is not one."""
 
+    def reference(self) -> Any:
+        """What finds the photo again, without keeping its pixels."""
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: its generation, the photo's source, a model's name or file, and a device's name."""
+    """All that one job needs: its generation, the photo's source, a model's name or file, and a device's name.
+
+    *job* is what else than a cube is to be made, and its result has a `provenance`; None for a cube.
+    """
 
     generation: int
     source: Source
     model: str
     device: str
+    job: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The attention of one run, and where its photo, if it is still there, and its model are found."""
+
+    record: AttentionRecord
+    name: str
+    model: str = ""
+    device: str = "auto"
+    reference: Any = None
 
 
 @dataclass(frozen=True)
@@ -62,10 +81,14 @@ class Workspace:
 
     state_changed = Signal(JobState)
     cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
+    made = Signal(object, object)  # what another job than that of a cube has made, and its `Request`
+    recorded = Signal(Recording)  # the attention of a run, now the last of `recordings`
     failed = Signal(NapariMstError, object)  # the error and the `Request` that it ended
 
     def __init__(self, start: Start, clock: Callable[[], float] = time.monotonic) -> None:
         self.state = JobState()
+        self.recordings: list[Recording] = []
+        self.last_made: Any = None  # for a dock that was hidden when it was delivered
         self._start, self._clock = start, clock
         self._request: Request | None = None
         self._cancel_job: Callable[[], None] | None = None
@@ -78,13 +101,13 @@ class Workspace:
         """Whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
-    def run(self, source: Source, model: str, device: str = "auto") -> bool:
+    def run(self, source: Source, model: str, device: str = "auto", job: Callable[..., Any] | None = None) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
         if self.is_busy:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(self._generation, source, model, device)
+        self._request = Request(self._generation, source, model, device, job)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
@@ -105,13 +128,28 @@ class Workspace:
         if self._listens_to(generation):
             self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
 
-    def deliver(self, generation: int, cube: SpectralCube) -> None:
-        """The job has finished its cube; `end` follows."""
+    def record(self, generation: int, record: AttentionRecord) -> None:
+        """The job has recorded the attention of its run."""
         if self._request is not None and self._listens_to(generation):
-            source, seconds = self._request.source, self._clock() - self._began
-            where = cube.provenance.device or "this computer"
-            self._close(" ".join([f"Done in {seconds:.1f} s on {where}.", *cube.provenance.assumptions]))
-            self.cube_ready.emit(cube, source)
+            request = self._request
+            self.keep(Recording(record, request.source.name, request.model, request.device, request.source.reference()))
+
+    def keep(self, recording: Recording) -> None:
+        """Put *recording* beside the others."""
+        self.recordings.append(recording)
+        self.recorded.emit(recording)
+
+    def deliver(self, generation: int, result: Any) -> None:
+        """The job has finished its cube, or whatever it makes; `end` follows."""
+        if self._request is not None and self._listens_to(generation):
+            request, seconds = self._request, self._clock() - self._began
+            where = result.provenance.device or "this computer"
+            self._close(" ".join([f"Done in {seconds:.1f} s on {where}.", *result.provenance.assumptions]))
+            if request.job is None:
+                self.cube_ready.emit(result, request.source)
+            else:
+                self.last_made = result
+                self.made.emit(result, request)
 
     def fail(self, generation: int, error: NapariMstError) -> None:
         """The job has failed; `end` follows."""
