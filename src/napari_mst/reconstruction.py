@@ -64,8 +64,8 @@ class Reconstructor:
         """The cube of *photo* (a `Photo`, a file or an array): (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other pixel. Whatever had to
-        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times;
-        *is_cancelled* is asked as often.
+        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times by MST++, and for
+        every few rows by a pixelwise network; *is_cancelled* is asked as often.
 
         Raises
         ------

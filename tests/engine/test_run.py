@@ -10,6 +10,8 @@ from napari_mst.engine import run as streaming
 from napari_mst.engine.run import run
 from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining
 
 CPU = torch.device("cpu")
 
@@ -66,6 +68,27 @@ def test_every_kind_of_network_streams(parameters):
     network = build(stages=2, **parameters)
     photo = np.random.default_rng(0).random((network.hyperparameters.in_bands, 37, 70), dtype=np.float32)
     assert_exact(stream(network, photo), whole(network, photo))
+
+
+def test_pixelwise_estimate_is_refined_and_streams():
+    torch.manual_seed(0)
+    network = RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1).eval().requires_grad_(False)
+    photo = np.random.default_rng(0).random((3, 75, 70), dtype=np.float32)
+    exact = build_refining(network.state_dict()).double()
+    assert_exact(stream(network, photo), exact(torch.from_numpy(photo).double()[None])[0].numpy())
+
+
+def test_pixelwise_network_streams_with_progress_and_cancel():
+    torch.manual_seed(0)
+    network = PixelwiseNetwork(out_bands=6, width=8).eval().requires_grad_(False)
+    photo = np.random.default_rng(0).random((3, 33, 7), dtype=np.float32)
+    shares: list[float] = []
+    streamed = stream(network, photo, progress=shares.append)
+    assert_exact(streamed, network(torch.from_numpy(photo)[None])[0].numpy())
+    assert len(shares) > 10
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        stream(network, photo, is_cancelled=lambda: True)
 
 
 def test_the_size_of_the_regions_changes_nothing_beyond_rounding():

@@ -21,7 +21,16 @@ def test_photo_holds_8_bit_srgb_codes_and_cube_is_reflectance():
     codes = linear_to_srgb(photos.double().numpy()) * 255
     np.testing.assert_allclose(codes, np.rint(codes), atol=1e-3)
     assert cubes.min() >= 0
-    assert cubes.max() <= 1.2
+    assert cubes.max() <= 1.2001
+
+
+def test_pixels_are_clean_and_as_the_camera_shows_them():
+    simulator = SceneSimulator(0)
+    pixels, spectra = simulator.draw_pixels(500)
+    rendered = (spectra @ simulator.response).clamp(0, 1)
+    codes = [np.rint(linear_to_srgb(light.double().numpy()) * 255) for light in (pixels, rendered)]
+    np.testing.assert_array_equal(*codes)
+    assert torch.equal(pixels, SceneSimulator(0).draw_pixels(500)[0])
 
 
 def test_photo_shows_the_cube():

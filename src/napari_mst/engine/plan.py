@@ -14,6 +14,7 @@ import torch
 
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
+from napari_mst.models.pixelwise import PixelwiseHyperparameters
 
 MAPS = 4
 """Full-resolution feature maps that a run keeps."""
@@ -43,9 +44,10 @@ class Plan:
         return f"needs {_gigabytes(self.memory)} of memory"
 
 
-def make_plan(
-    parameters: Hyperparameters, height: int, width: int, device: torch.device, budget: int | None = None
-) -> Plan:
+Parameters = Hyperparameters | PixelwiseHyperparameters
+
+
+def make_plan(parameters: Parameters, height: int, width: int, device: torch.device, budget: int | None = None) -> Plan:
     """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
 
     Raises
@@ -55,7 +57,7 @@ def make_plan(
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = MAPS * padded * parameters.width * _FLOAT
+    maps = padded * _kept_channels(parameters) * _FLOAT
     working = _working_set(parameters, width, padded, device)
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
@@ -77,7 +79,12 @@ def free_memory(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _working_set(parameters: Hyperparameters, width: int, pixels: int, device: torch.device) -> int:
+def _kept_channels(parameters: Parameters) -> int:
+    """Values a pixel that a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
+    return parameters.out_bands if isinstance(parameters, PixelwiseHyperparameters) else MAPS * parameters.width
+
+
+def _working_set(parameters: Parameters, width: int, pixels: int, device: torch.device) -> int:
     if device.type != "cpu":
         return min(pixels, 1 << 20) * parameters.width * _GPU_BYTES_PER_PIXEL
     rows_of_photo = 4 * 80 * width * parameters.in_bands * _FLOAT

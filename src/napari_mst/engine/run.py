@@ -20,11 +20,14 @@ from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
+from napari_mst.engine.pixelwise import run_pixelwise
 from napari_mst.engine.plan import MAPS, Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 
 CPU_SIDE = 64
@@ -41,7 +44,7 @@ RowSource = Callable[[int, int], NDArray[np.float32]]
 
 
 def run(
-    network: MSTPlusPlus,
+    network: MSTPlusPlus | PixelwiseNetwork,
     rows: RowSource,
     height: int,
     width: int,
@@ -54,13 +57,15 @@ def run(
 
     The *plan* says where the feature maps live (in the device's memory, if there is none); it changes no number.
     *progress* is called with the share done (0-1) at least once for every block, from the calling thread;
-    *is_cancelled* is asked as often.
+    *is_cancelled* is asked as often. A pixelwise network has no blocks: it goes through the rows once.
 
     Raises
     ------
     Cancelled
         As soon as *is_cancelled* says so.
     """
+    if isinstance(network, PixelwiseNetwork):
+        return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     cost = FIRST + len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN + LAST
     with torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
@@ -213,9 +218,12 @@ class _Run:
         return compute
 
     def _shallow(self, region: Region) -> Tensor:
-        """The first convolution of the photo on *region*, halo included."""
+        """The first features of the photo on *region*, halo included."""
         near = region.grown(1)
-        return near.convolve(self._network.conv_in, self._photo.read(near))
+        features = near.convolve(self._network.conv_in, self._photo.read(near))
+        if isinstance(self._network, RefiningMSTPlusPlus):
+            features += self._network.pixelwise(self._photo.read(region))
+        return features
 
     def _pass(
         self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock, cost: float

@@ -115,10 +115,14 @@ class MSTPlusPlus(nn.Module):
             if isinstance(module, SpectralAttentionBlock):
                 yield name, module
 
+    def shallow(self, photo: Tensor) -> Tensor:
+        """The features that the stages refine: (N, in_bands, H, W) -> (N, width, H, W)."""
+        return self.conv_in(photo)
+
     def forward(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
         height, width = photo.shape[-2:]
-        shallow = self.conv_in(pad(photo))
+        shallow = self.shallow(pad(photo))
         deep = shallow
         for stage in self.stages:
             deep = stage(deep)

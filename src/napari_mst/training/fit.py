@@ -1,8 +1,8 @@
 """Fit MST++ to simulated photos: `python -m napari_mst.training.fit -o weights.safetensors`.
 
-The network starts as the best linear estimate: the centre tap of its first convolution is the least-squares
-matrix from RGB to spectra, and its last convolution is small. Deterministic for a seed, a step count and a number of
-threads; a run that was stopped continues from its last checkpoint to the same weights.
+The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the surroundings of a pixel
+add to it. Deterministic for a seed, a step count and a number of threads; a run that was stopped continues from its
+last checkpoint to the same weights.
 """
 
 import argparse
@@ -16,9 +16,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from napari_mst.colour import linear_estimate
+from napari_mst.errors import ModelError
+from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard, card_to_metadata
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus
 from napari_mst.training.evaluate import evaluate, model_method
 from napari_mst.training.simulate import SceneSimulator
 
@@ -33,6 +35,8 @@ class FitSettings:
     batch: int = 2
     size: int = 64
     stages: int = 3
+    is_half: bool = False
+    spectra_share: float = 0.1
     learning_rate: float = 6e-4
     weight_decay: float = 1e-4
     warm_up: int = 200
@@ -47,41 +51,69 @@ class FitSettings:
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def reconstruction_loss(estimate: Tensor, reference: Tensor) -> Tensor:
-    """|d| / (r + 0.02) + 5 |d| + 50 d^2, averaged: relative error where it is bright, bounded where it is dark."""
+def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor) -> Tensor:
+    """|d| / (r + 0.02) + 3 |d| of the spectra, and 4 |d| of the encoded colour that they show; averaged.
+
+    *response* (B, 3) takes spectra to linear sRGB.
+    """
     error = (estimate - reference).abs()
-    return (error / (reference + 0.02) + 5 * error + 50 * error.square()).mean()
+    seen, expected = (_encoded(torch.einsum("nbhw,bc->nchw", spectra, response)) for spectra in (estimate, reference))
+    return (error / (reference + 0.02) + 3 * error).mean() + 4 * (seen - expected).abs().mean()
 
 
-def start_linear(network: MSTPlusPlus, simulator: SceneSimulator) -> None:
-    """Make *network* the least-squares map from linear sRGB to the simulator's spectra, in place."""
-    matrix = linear_estimate(simulator.spectra.double().numpy(), simulator.response.double().numpy())
+def _encoded(linear: Tensor) -> Tensor:
+    """About the code values (0-1) of linear sRGB: steps that look equal are about equal."""
+    return (linear.clamp_min(0) + 0.003) ** (1 / 2.4)
+
+
+def pixelwise_network() -> PixelwiseNetwork:
+    """The bundled pixelwise network.
+
+    Raises
+    ------
+    ModelError
+        If the bundled file holds another network.
+    """
+    network = load_model("pixelwise-srgb").network
+    if not isinstance(network, PixelwiseNetwork):
+        raise ModelError(f"Expected a pixelwise network as pixelwise-srgb, got {type(network).__name__}.")
+    return network
+
+
+def start_network(stages: int, pixelwise: PixelwiseNetwork) -> RefiningMSTPlusPlus:
+    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it as it is."""
+    network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
     with torch.no_grad():
         network.conv_in.weight.zero_()
-        network.conv_in.weight[:, :, 1, 1] = torch.from_numpy(matrix)
         network.conv_out.weight.mul_(0.05)
+    return network
 
 
 class Fit:
     """One fit: `Fit(settings, checkpoint).run()` returns the averaged network; a checkpoint is continued."""
 
-    def __init__(self, settings: FitSettings, checkpoint: Path, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        settings: FitSettings,
+        checkpoint: Path,
+        pixelwise: PixelwiseNetwork,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.settings = settings
         self.checkpoint = checkpoint
         self.device = torch.device(device)
         self.step = 0
         torch.manual_seed(settings.seed)
-        network = MSTPlusPlus(stages=settings.stages)
-        start_linear(network, self._simulator(0))
+        network = start_network(settings.stages, pixelwise)
+        self.response = self._simulator(0).response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), betas=(0.9, 0.99), weight_decay=settings.weight_decay
-        )
+        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay)
         if checkpoint.exists():
             self._resume()
 
-    def run(self, report_every: int = 500) -> MSTPlusPlus:
+    def run(self, report_every: int = 500) -> RefiningMSTPlusPlus:
         """Take the remaining steps, printing the validation error and leaving a checkpoint every *report_every*."""
         started, first, losses = time.perf_counter(), self.step, []
         while self.step < self.settings.steps:
@@ -101,7 +133,7 @@ class Fit:
         photos, cubes = SceneSimulator(self.settings.seed, self.settings.size, held_out=True).draw(_VALIDATION_SCENES)
         with torch.inference_mode():
             estimates = self.average(photos.to(self.device))
-        return reconstruction_loss(estimates, cubes.to(self.device)).item()
+            return self._loss(estimates, cubes.to(self.device)).item()
 
     def _take_step(self) -> Tensor:
         settings = self.settings
@@ -109,14 +141,28 @@ class Fit:
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)
-        loss = reconstruction_loss(self.network(photos), cubes.to(self.device))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=settings.is_half):
+            estimates = self.network(photos).float()
+        loss = self._loss(estimates, cubes.to(self.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(self.trained, 1.0)
         self.optimizer.step()
         self.step += 1
         self._update_average()
         return loss.detach()
+
+    def _loss(self, estimates: Tensor, cubes: Tensor) -> Tensor:
+        """Distance to what the pixelwise network makes of the photo without noise, rounding and JPEG, and to the cube.
+
+        Most of the distance to the cube is what no network can know, and would drown what the surroundings tell.
+        """
+        with torch.no_grad():
+            clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
+            attainable = self.network.pixelwise(clean)
+        share = self.settings.spectra_share
+        loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response)
+        return loss + share * reconstruction_loss(estimates, cubes, self.response) if share else loss
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -167,11 +213,20 @@ CARD = ModelCard(
 """What the bundled default model is, but for its accuracy, which is measured."""
 
 
-def save(network: MSTPlusPlus, path: Path, card: ModelCard) -> None:
+def save(network: nn.Module, path: Path, card: ModelCard) -> None:
     """Write the weights as float16 and the card to one safetensors file."""
     halves = {key: value.cpu().half().contiguous() for key, value in network.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(halves, path, metadata=card_to_metadata(card))
+
+
+def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path | None) -> None:
+    """`save`, with the accuracy on the real *scenes*, if there are any, in the card."""
+    save(network, path, card)
+    if scenes is not None:
+        measured = evaluate(model_method(str(path)), scenes)
+        accuracy = {f"scenes of {scenes.name}": {name: round(value, 4) for name, value in measured.items()}}
+        save(network, path, replace(card, accuracy=accuracy))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -186,12 +241,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     settings = FitSettings(steps=options.steps, seed=options.seed)
     checkpoint = options.checkpoint or options.output.with_suffix(".checkpoint")
-    network = Fit(settings, checkpoint, options.device).run()
-    save(network, options.output, CARD)
-    if options.scenes:
-        measured = evaluate(model_method(str(options.output)), options.scenes)
-        accuracy = {f"scenes of {options.scenes.name}": {name: round(value, 4) for name, value in measured.items()}}
-        save(network, options.output, replace(CARD, accuracy=accuracy))
+    network = Fit(settings, checkpoint, pixelwise_network(), options.device).run()
+    save_measured(network, options.output, CARD, options.scenes)
 
 
 if __name__ == "__main__":
