@@ -1,5 +1,7 @@
 """The fit: it starts as the pixelwise estimate, learns, is deterministic, and continues where it was stopped."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,3 +77,23 @@ def test_command_writes_a_model_with_its_card(tmp_path):
     assert model.card.name == "mstpp-srgb"
     assert model.card.is_linear
     assert model.assumptions == ()
+
+
+@pytest.mark.slow
+def test_two_processes_fit_one_model_that_says_so(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    options = ["-m", "napari_mst.training.fit", "-o", str(tmp_path / "model.safetensors"), "--steps", "2"]
+    subprocess.run([*command, *options], check=True, capture_output=True)
+    assert "--nproc-per-node 2" in load_model(tmp_path / "model.safetensors").card.reference
+    state = torch.load(tmp_path / "model.checkpoint", weights_only=True)
+    assert state["step"] == 2
+
+
+def test_gradients_are_the_mean_of_all_processes(tmp_path, monkeypatch):
+    job = start(tmp_path / "checkpoint")
+    monkeypatch.setattr(fit.distributed, "all_reduce", lambda flat: flat.mul_(3))  # another process has twice ours
+    job.processes = 2
+    for parameter in job.trained:
+        parameter.grad = torch.ones_like(parameter)
+    job._share_gradients()
+    assert all((parameter.grad == 1.5).all() for parameter in job.trained)

@@ -27,7 +27,7 @@ from napari_mst.engine.windows import window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.pixelwise import PixelwiseNetwork
-from napari_mst.models.refining import RefiningMSTPlusPlus
+from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 
 CPU_SIDE = 64
@@ -200,7 +200,7 @@ class _Run:
             else:
                 values = near.convolve(network.conv_out, features.add_(shallow))
             target = result[:, region.rows.whole, region.columns.whole]
-            target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
+            target.copy_(network.finish(values)[0, :, : target.shape[1], : target.shape[2]])
 
         for _ in self._workers.each(compute, self._tiles(*self._size), LAST):
             pass
@@ -219,11 +219,11 @@ class _Run:
 
     def _shallow(self, region: Region) -> Tensor:
         """The first features of the photo on *region*, halo included."""
-        near = region.grown(1)
-        features = near.convolve(self._network.conv_in, self._photo.read(near))
-        if isinstance(self._network, RefiningMSTPlusPlus):
-            features += self._network.pixelwise(self._photo.read(region))
-        return features
+        near, network = region.grown(1), self._network
+        photo = self._photo.read(near)
+        if not isinstance(network, RefiningMSTPlusPlus):
+            return near.convolve(network.conv_in, photo)
+        return near.convolve(network.conv_in, encoded(photo)) + network.first_spectra(self._photo.read(region))
 
     def _pass(
         self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock, cost: float

@@ -14,20 +14,37 @@ from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise
 _PREFIX = "pixelwise."
 
 
-class RefiningMSTPlusPlus(MSTPlusPlus):
-    """MST++ whose first features are its first convolution of the photo plus the spectra of a pixelwise network.
+_BLACK = 0.003
 
-    The residual around the network carries these spectra to the output, so while the last convolution is small the
-    result is the pixelwise estimate.
+
+class RefiningMSTPlusPlus(MSTPlusPlus):
+    """MST++ whose first features are the spectra of a pixelwise network, encoded, plus its convolution of the photo.
+
+    The residual around the network carries these spectra to the output, so while the convolutions at both ends are
+    small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes light, so that noise and rounding
+    are about as large in the dark as in the light; the result is decoded, and never negative.
     """
 
-    def __init__(self, pixelwise: PixelwiseNetwork, stages: int = 3) -> None:
+    def __init__(self, pixelwise: PixelwiseNetwork, stages: int = 1) -> None:
         super().__init__(out_bands=pixelwise.hyperparameters.out_bands, stages=stages)
         self.pixelwise = pixelwise
 
     def shallow(self, photo: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, B, H, W)."""
-        return self.conv_in(photo) + self.pixelwise(photo)
+        return self.conv_in(encoded(photo)) + self.first_spectra(photo)
+
+    def first_spectra(self, photo: Tensor) -> Tensor:
+        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W)."""
+        return encoded(self.pixelwise(photo))
+
+    def finish(self, bands: Tensor) -> Tensor:
+        """Encoded spectra -> reflectance."""
+        return bands.clamp_min(_BLACK ** (1 / 2.4)) ** 2.4 - _BLACK
+
+
+def encoded(light: Tensor) -> Tensor:
+    """Linear light or reflectance on a scale where equal steps look about equal; what is negative is black."""
+    return (light.clamp_min(0) + _BLACK) ** (1 / 2.4)
 
 
 def is_refining(state: Mapping[str, Tensor]) -> bool:

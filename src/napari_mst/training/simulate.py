@@ -25,9 +25,8 @@ _RARE = {"earthlib_317": 0.15, "usgs_splib06_M": 0.15, "usgs_splib06_S": 0.15}
 _MATERIALS = 10
 _LEAVES = 48
 _BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
-_DEGRADED = 0.4  # share of the photos with noise, and, independently, with JPEG
+_DEGRADED = 0.45  # share of the photos with noise, and, independently, with JPEG
 _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
-_GRID = 8  # side of a JPEG block: photos are cropped at a random offset of it
 
 
 def load_reflectances() -> tuple[NDArray[np.float64], dict[str, NDArray[np.float32]]]:
@@ -60,11 +59,8 @@ class SceneSimulator:
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* photos as linear sRGB decoded from 8 bit, and the apparent reflectance that they show."""
-        scene = self._scene(count, self.size + _GRID)
-        photo = self._photograph(scene)
-        top, left = (int(torch.randint(_GRID, (1,), generator=self._random)) for _ in range(2))
-        window = (..., slice(top, top + self.size), slice(left, left + self.size))
-        return photo[window].contiguous(), scene[window].contiguous()
+        scene = self._scene(count, self.size)
+        return self._photograph(scene), scene
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31).
@@ -151,7 +147,7 @@ class SceneSimulator:
         """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
-        shot, read = self._log_uniform(n, 1e-5, 2e-3), self._log_uniform(n, 1e-7, 1e-5)
+        shot, read = self._log_uniform(n, 3e-5, 4e-3), self._log_uniform(n, 1e-7, 1e-5)
         deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < _DEGRADED)
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
         return _decoded(np.stack([self._jpeg(image) if self._chance(_DEGRADED) else image for image in codes]))
