@@ -5,6 +5,7 @@ Letters: N batch, B bands, H rows, W columns.
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
@@ -34,8 +35,9 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         return self.conv_in(encoded(photo)) + self.first_spectra(photo)
 
     def first_spectra(self, photo: Tensor) -> Tensor:
-        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W)."""
-        return encoded(self.pixelwise(photo))
+        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W). In full precision: it is what is kept."""
+        with torch.autocast(photo.device.type, enabled=False):
+            return encoded(self.pixelwise(photo))
 
     def finish(self, bands: Tensor) -> Tensor:
         """Encoded spectra -> reflectance."""

@@ -27,6 +27,7 @@ from napari_mst.training.evaluate import evaluate, model_method
 from napari_mst.training.simulate import SceneSimulator
 
 _VALIDATION_SCENES = 32
+_SMALL_LOSS = 0.005  # added to the pixelwise error, so that a photo with none does not count without bounds
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class FitSettings:
 
 
 def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor) -> Tensor:
-    """Mean |difference| of the encoded spectra, and of the encoded colour that they show.
+    """Mean |difference| of the encoded spectra, and of the encoded colour that they show, of each photo: (N,).
 
     *response* (B, 3) takes spectra to linear sRGB.
     """
-    spectra = (encoded(estimate) - encoded(reference)).abs().mean()
+    spectra = (encoded(estimate) - encoded(reference)).abs().mean((1, 2, 3))
     seen, expected = (torch.einsum("nbhw,bc->nchw", cubes, response) for cubes in (estimate, reference))
-    return spectra + (encoded(seen) - encoded(expected)).abs().mean()
+    return spectra + (encoded(seen) - encoded(expected)).abs().mean((1, 2, 3))
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -131,9 +132,9 @@ class Fit:
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
         photos, cubes = SceneSimulator(self.settings.seed, self.settings.size, held_out=True).draw(_VALIDATION_SCENES)
+        photos, cubes = photos.to(self.device), cubes.to(self.device)
         with torch.inference_mode():
-            estimates = self.average(photos.to(self.device))
-            return self._loss(estimates, cubes.to(self.device)).item()
+            return self._loss(photos, self.average(photos), cubes).item()
 
     def _take_step(self) -> Tensor:
         settings = self.settings
@@ -143,27 +144,31 @@ class Fit:
         photos = photos.to(self.device, memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=settings.is_half):
             estimates = self.network(photos).float()
-        loss = self._loss(estimates, cubes.to(self.device))
+        loss = self._loss(photos, estimates, cubes.to(self.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._share_gradients()
-        nn.utils.clip_grad_norm_(self.trained, 1.0)
+        nn.utils.clip_grad_norm_(self.trained, 10.0)
         self.optimizer.step()
         self.step += 1
         self._update_average()
         return loss.detach()
 
-    def _loss(self, estimates: Tensor, cubes: Tensor) -> Tensor:
-        """Distance to what the pixelwise network makes of the photo without noise, rounding and JPEG, and to the cube.
+    def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor) -> Tensor:
+        """Share of the pixelwise error that is left: error against what the photo without noise and JPEG would give.
 
-        Most of the distance to the cube is what no network can know, and would drown what the surroundings tell.
+        The distance to the cube itself is for the most part what no network can know, and would drown what the
+        surroundings tell; `spectra_share` of it is added. A share, so that a clean photo counts as much as a bad one.
         """
         with torch.no_grad():
             clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
-            attainable = self.network.pixelwise(clean)
+            first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
+            scale = reconstruction_loss(first, attainable, self.response) + _SMALL_LOSS
         share = self.settings.spectra_share
         loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response)
-        return loss + share * reconstruction_loss(estimates, cubes, self.response) if share else loss
+        if share:
+            loss = loss + share * reconstruction_loss(estimates, cubes, self.response)
+        return (loss / scale).mean()
 
     @torch.no_grad()
     def _update_average(self) -> None:

@@ -25,7 +25,7 @@ _RARE = {"earthlib_317": 0.15, "usgs_splib06_M": 0.15, "usgs_splib06_S": 0.15}
 _MATERIALS = 10
 _LEAVES = 48
 _BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
-_DEGRADED = 0.45  # share of the photos with noise, and, independently, with JPEG
+_DEGRADED = 0.4  # share of the photos with noise, and, independently, with JPEG
 _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
@@ -80,7 +80,13 @@ class SceneSimulator:
         scene = self._textured(leaf) * self._shading(u, v, leaf) * self._shadow(n, size)
         scene = self._exposed(scene + self._highlight(n, size))
         softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
-        return scene + softness * (_blur(scene) - scene)
+        return self._grained(scene + softness * (_blur(scene) - scene))
+
+    def _grained(self, scene: Tensor) -> Tensor:
+        """The same scene with fine variation of its own, brightness and colour, that looks like noise and is none."""
+        shapes = self.response.clamp_min(0) / self.response.amax(0)
+        grain = torch.einsum("nchw,bc->nbhw", self._normal(len(scene), 3, *scene.shape[2:]), shapes)
+        return (scene + (self._log_uniform(len(scene), 1e-7, 1e-4) * scene).sqrt() * grain).clamp_min(0)
 
     def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Dead leaves: which object is seen at each pixel, (N, H, W), and where on it: u, v of about -1 to 1.
@@ -147,7 +153,7 @@ class SceneSimulator:
         """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
-        shot, read = self._log_uniform(n, 3e-5, 4e-3), self._log_uniform(n, 1e-7, 1e-5)
+        shot, read = self._log_uniform(n, 1e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
         deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < _DEGRADED)
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
         return _decoded(np.stack([self._jpeg(image) if self._chance(_DEGRADED) else image for image in codes]))
