@@ -38,6 +38,12 @@ def test_negative_light_is_none():
     torch.testing.assert_close(NETWORK(colours((-0.2, 0.5, 0.1))), NETWORK(colours((0, 0.5, 0.1))))
 
 
+def test_gradients_are_finite_in_black_and_in_saturated_colours():
+    photo = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 3).T[None, :, None].requires_grad_()
+    (gradient,) = torch.autograd.grad(NETWORK(photo).sum(), photo)
+    assert torch.isfinite(gradient).all()
+
+
 def test_pixels_do_not_see_their_neighbours():
     photo = torch.rand(1, 3, 4, 5)
     torch.testing.assert_close(NETWORK(photo)[..., 2:3, 3:4], NETWORK(photo[..., 2:3, 3:4]))
