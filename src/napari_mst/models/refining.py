@@ -41,7 +41,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
 
     def finish(self, bands: Tensor) -> Tensor:
         """Encoded spectra -> reflectance."""
-        return bands.clamp_min(_BLACK ** (1 / 2.4)) ** 2.4 - _BLACK
+        return (bands.clamp_min(0) ** 2.4 - _BLACK).clamp_min(0)
 
 
 def encoded(light: Tensor) -> Tensor:
