@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info | spectra`.
+"""The command line: `napari-mst reconstruct | models | info | spectra | evaluate`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -24,6 +24,7 @@ from napari_mst.models import MODELS, ModelCard
 from napari_mst.photo import Encoding, Photo
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
+from napari_mst.training.commands import add_evaluate
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
@@ -94,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     spectra.add_argument("-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)")
     spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     spectra.set_defaults(command=_spectra)
+
+    add_evaluate(commands)
     return parser
 
 

@@ -50,6 +50,16 @@ def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str =
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
 
+def render_lab(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
+    """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...); reflectance 1 is the white. ISO/CIE 11664-4:2019."""
+    at = np.asarray(wavelengths, dtype=np.float64)
+    step = np.gradient(at) if at.size > 1 else np.ones(1)
+    xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
+    relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative * (29 / 6) ** 2 / 3 + 4 / 29)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
 def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
     """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
     encoded = np.asarray(encoded)

@@ -5,7 +5,6 @@ All randomness comes from one seed. Letters: N scenes, K materials, B bands, H r
 """
 
 import io
-from importlib import resources
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.training.spectra import load_reflectances
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene and makes the validation scenes."""
@@ -27,14 +27,6 @@ _LEAVES = 48
 _BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
 _DEGRADED = 0.4  # share of the photos with noise, and, independently, with JPEG
 _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
-
-
-def load_reflectances() -> tuple[NDArray[np.float64], dict[str, NDArray[np.float32]]]:
-    """Wavelengths (nm) and measured reflectances (n, 31) by source; origins and licences: `data/README.md`."""
-    path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
-    with path.open("rb") as stream, np.load(stream) as archive:
-        spectra = {name: archive[name] for name in sorted(archive) if name != "wavelength"}
-        return archive["wavelength"], spectra
 
 
 class SceneSimulator:

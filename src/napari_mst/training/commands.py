@@ -1,0 +1,91 @@
+"""The part of the command line that trains and judges: `napari-mst evaluate`.
+
+Each `add_` function adds one command to the parser of `napari_mst.cli`.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from napari_mst.errors import ModelError
+from napari_mst.formats.commit import check_targets
+from napari_mst.models import MODELS
+
+if TYPE_CHECKING:
+    from napari_mst.training.baselines import Method
+    from napari_mst.training.inputs import Input
+    from napari_mst.training.scenes import Scene
+
+
+def add_evaluate(commands: Any) -> None:
+    """Add `evaluate` to the sub-parsers *commands*."""
+    parser = commands.add_parser("evaluate", help="how well models do on real scenes: a folder of reflectance cubes")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of cubes of any format, 400-700 nm; or one cube")
+    parser.add_argument(
+        "--model", action="append", metavar="NAME|FILE", help="again for several (default: all bundled)"
+    )
+    parser.add_argument(
+        "--input", action="append", metavar="NAME", help="as clean or 'JPEG 75', again for several (default: all)"
+    )
+    parser.add_argument("--no-baselines", action="store_true", help="leave out the estimates without a network")
+    parser.add_argument("--per-scene", action="store_true", help="print every scene, not only the mean")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every scene and the means to this file")
+    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    parser.set_defaults(command=_evaluate)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from napari_mst.training import evaluate as judge
+    from napari_mst.training.scenes import read_scenes, scene_files
+
+    inputs, files = _inputs(options.input or ()), scene_files(options.folder)
+    if options.csv:
+        check_targets([options.csv], overwrite=True)
+    methods = _methods(options)
+    scenes = _told(read_scenes(options.folder, options.full_scale))
+    found = judge.score(methods, inputs, scenes)
+    scores = list(tqdm(found, total=len(files) * len(inputs) * len(methods), unit="photo"))
+    averages = judge.means(scores)
+    if options.csv:
+        judge.write_csv(options.csv, [*scores, *averages])
+    print(judge.table(judge.by_input(scores) if options.per_scene else averages))
+    return 0
+
+
+def _methods(options: argparse.Namespace) -> "dict[str, Method]":
+    from napari_mst.training.baselines import BASELINES
+    from napari_mst.training.evaluate import model_method
+
+    methods: dict[str, Method] = {}
+    for name, make in () if options.no_baselines else BASELINES.items():
+        try:
+            methods[name] = make()
+        except ModelError as error:
+            _tell(f"note: without {name}: {error}")
+    models = options.model or [card.name for card in MODELS.values() if card.file]
+    return methods | {name: model_method(name, options.device) for name in models}
+
+
+def _inputs(names: Sequence[str]) -> "list[Input]":
+    from napari_mst.training.inputs import INPUTS
+
+    known = {kind.name: kind for kind in INPUTS}
+    if unknown := ", ".join(name for name in names if name not in known):
+        raise ModelError(f"Expected an input of {', '.join(map(repr, known))}, got {unknown!r}. Choose one of them.")
+    return [known[name] for name in names] or list(INPUTS)
+
+
+def _told(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
+    for scene in scenes:
+        for note in scene.notes:
+            _tell(f"note: {note}")
+        yield scene
+
+
+def _tell(text: str) -> None:
+    tqdm.write(text, file=sys.stderr)
