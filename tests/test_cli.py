@@ -351,3 +351,15 @@ def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(run: Run, 
     code, out, err = run("evaluate", tmp_path, "--input", "fog")
     assert (code, out) == (2, "")
     assert "got 'fog'" in err
+
+
+def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:
+    cubes = []
+    for flags in ((), ("--no-colour-correction",)):
+        target = photo.with_name(f"cube{len(flags)}.npz")
+        code, _, _ = run("reconstruct", photo, "-o", target, "--model", "pixelwise-srgb", *flags)
+        assert code == 0
+        cubes.append(napari_mst.read_cube(target))
+    assert cubes[0].provenance.correction
+    assert not cubes[1].provenance.correction
+    assert (cubes[0].data != cubes[1].data).any()

@@ -1,15 +1,20 @@
 """The pipeline: what the card says is done to the photo, what comes out, and what is told about it."""
 
 import hashlib
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from napari_mst import load_model
+from napari_mst.colour import SRGB_D65
 from napari_mst.cube import NANOMETRES
 from napari_mst.engine import run as streaming
 from napari_mst.errors import Cancelled, OutOfMemory, PhotoError
 from napari_mst.models import MODELS, Model, ModelCard
+from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
@@ -165,8 +170,29 @@ def test_photo_is_never_changed():
 def test_bundled_models_reconstruct():
     for name, card in MODELS.items():
         if card.file is not None:
-            from napari_mst import load_model
-
             cube = Reconstructor(load_model(name), "cpu").reconstruct(PHOTO)
             assert np.isfinite(cube.data).all()
             assert tuple(cube.wavelengths) == card.wavelengths
+
+
+def test_colours_are_corrected_by_default_and_it_is_said():
+    chosen = load_model("pixelwise-srgb")
+    corrected = Reconstructor(chosen, "cpu").reconstruct(PHOTO)
+    raw = Reconstructor(chosen, "cpu", correct_colour=False).reconstruct(PHOTO)
+    assert corrected.quality is not None
+    assert corrected.quality.shape == corrected.data.shape[1:]
+    assert corrected.provenance.correction.startswith("spectra moved to the colours of the photo")
+    assert (raw.quality, raw.provenance.correction) == (None, "")
+    assert (raw.data != corrected.data).any()
+
+
+def test_model_whose_rendering_is_unknown_is_left_alone():
+    cube = Reconstructor(model(), "cpu").reconstruct(PHOTO)
+    assert (cube.quality, cube.provenance.correction) == (None, "")
+
+
+def test_cards_of_our_first_srgb_models_render_srgb():
+    stored = json.loads(card_to_metadata(replace(model().card, name="first-srgb"))["napari_mst.card"])
+    del stored["rendering"]
+    card = card_from_metadata({"napari_mst.card": json.dumps(stored)})
+    assert card.rendering == SRGB_D65

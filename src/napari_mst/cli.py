@@ -69,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
     reconstruct.add_argument(
+        "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
+    )
+    reconstruct.add_argument(
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
     )
     reconstruct.set_defaults(command=_reconstruct)
@@ -105,7 +108,7 @@ def _reconstruct(options: argparse.Namespace) -> int:
     targets = _targets(photos, options.output, options.format)
     there = [target for target in targets if len(photos) > 1 and find_format(target)]
     _check_targets(photos, targets, options.overwrite, there)
-    reconstructor = _reconstructor(options.model, options.device)
+    reconstructor = _reconstructor(options.model, options.device, not options.no_colour_correction)
     if there:
         _tell(f"note: checking {len(there)} cubes that are there already")
     done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
@@ -174,11 +177,11 @@ def _is_same_file(photo: Path, target: Path) -> bool:
         return False
 
 
-def _reconstructor(model: str, device: str) -> "Reconstructor":
+def _reconstructor(model: str, device: str, correct_colour: bool) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(model), device)
+    reconstructor = Reconstructor(load_model(model), device, correct_colour=correct_colour)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     return reconstructor
 

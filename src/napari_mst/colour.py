@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 XYZ_TO_SRGB = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
 """CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
 
+SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
+"""What `srgb_response` renders, in the words of a model card."""
+
 
 @functools.cache
 def _tables() -> dict[str, NDArray[np.float64]]:

@@ -28,6 +28,7 @@ class Provenance:
     device: str = ""
     precision: str = ""
     engine: str = ""
+    correction: str = ""
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
@@ -78,6 +79,9 @@ class SpectralCube:
         What the numbers are: "reflectance", "radiance", or "" if unknown.
     metadata
         Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...).
+    quality
+        (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit codes (see
+        `consistency`); NaN where unknown. None for cubes that are not fresh from a reconstruction; not kept in files.
 
     Raises
     ------
@@ -91,6 +95,7 @@ class SpectralCube:
     quantity: str = "reflectance"
     provenance: Provenance = field(default_factory=Provenance)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    quality: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3 or 0 in self.data.shape:

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.colour import SRGB_D65
+from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
@@ -30,7 +32,9 @@ class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
     `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
-    what is free. An instance may be used again and again, from one thread at a time.
+    *correct_colour* moves spectra whose colour is not the photo's, where the model's card says how a photo shows them
+    (see `consistency`); `cube.quality` is how far they were off. An instance may be used again and again, from one
+    thread at a time.
 
     Raises
     ------
@@ -38,9 +42,12 @@ class Reconstructor:
         If the device is not there.
     """
 
-    def __init__(self, model: Model, device: str = "auto", memory: int | None = None) -> None:
+    def __init__(
+        self, model: Model, device: str = "auto", memory: int | None = None, correct_colour: bool = True
+    ) -> None:
         self.model = model
         self.memory = memory
+        self.correct_colour = correct_colour
         self.device = choose_device(device)
         is_elsewhere = self.device.device.type != "cpu"
         self._network = copy.deepcopy(model.network).to(self.device.device) if is_elsewhere else model.network
@@ -95,9 +102,21 @@ class Reconstructor:
                 f"Expected enough memory on {self.device.name} for {size} pixels, got too little. "
                 "Close other programs, take the CPU, or reconstruct a smaller image."
             )
-        return self._cube(data, source, self._provenance(source, plan, notes))
+        correction = self._correct(data, source, is_cancelled)
+        return self._cube(data, source, self._provenance(source, plan, notes), correction)
 
-    def _cube(self, data: NDArray[np.float32], photo: Photo, provenance: Provenance) -> SpectralCube:
+    def _correct(
+        self, data: NDArray[np.float32], photo: Photo, is_cancelled: Callable[[], bool] | None
+    ) -> Correction | None:
+        """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
+        card = self.model.card
+        if not self.correct_colour or card.rendering != SRGB_D65 or not card.wavelengths:
+            return None
+        return correct_colours(data, photo, card.wavelengths, is_cancelled)
+
+    def _cube(
+        self, data: NDArray[np.float32], photo: Photo, provenance: Provenance, correction: Correction | None
+    ) -> SpectralCube:
         if photo.valid is not None:
             data[:, ~photo.valid] = np.nan
         card = self.model.card
@@ -106,7 +125,8 @@ class Reconstructor:
             np.asarray(card.wavelengths or range(len(data)), dtype=np.float64),
             unit=NANOMETRES if card.wavelengths else BAND_INDEX,
             quantity=card.quantity,
-            provenance=provenance,
+            provenance=replace(provenance, correction=correction.text if correction else ""),
+            quality=correction.quality if correction else None,
         )
 
     def _run(

@@ -86,3 +86,31 @@ def test_a_chosen_model_without_a_file_is_asked_for(reconstruct_dock: Reconstruc
     reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
     assert not reconstruct_dock.run()
     assert "Choose the weights file" in reconstruct_dock.text.text()
+
+
+def test_what_was_off_is_shown_on_the_photo_if_wanted(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    viewer.layers["photo"].scale = (2, 3)
+    job.gate.set()
+    reconstruct_dock.quality.click()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 3)
+    layer = viewer.layers["photo (colours off)"]
+    assert (layer.data == 2).all()
+    assert (tuple(layer.scale), layer.contrast_limits, layer.visible) == ((2, 3), [0, 2], False)
+    assert viewer.layers.selection.active.name == "photo (MST++)"
+    assert reconstruct_dock.photos.count() == 1
+
+
+def test_correction_can_be_switched_off(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    job.gate.set()
+    reconstruct_dock.quality.click()
+    reconstruct_dock.correction.click()
+    assert not reconstruct_dock.quality.isEnabled()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++)"]
+    assert cube_of(viewer.layers[1]).quality is None

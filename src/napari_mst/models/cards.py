@@ -12,12 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
+from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""
 
 _CARD_KEY = "napari_mst.card"
+_SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
 _HEADER_LIMIT = 100_000_000
 
 
@@ -37,6 +39,8 @@ class ModelCard:
         What is done to a whole photo first: nothing, or (x - min) / (max - min).
     quantity
         What comes out: "reflectance" or "relative radiance"; "" if unknown.
+    rendering
+        How the photo shows what comes out: `colour.SRGB_D65`; "" if unknown.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where it is described.
     accuracy
@@ -61,6 +65,7 @@ class ModelCard:
     file: str | None = None
     url: str | None = None
     git_blob: str | None = None
+    rendering: str = ""
 
 
 PUBLISHED = ModelCard(
@@ -98,6 +103,7 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         return None
     try:
         stored = json.loads(metadata[_CARD_KEY])
+        stored.setdefault("rendering", SRGB_D65 if stored["name"].endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -18,6 +18,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.photo import Photo
 
 METADATA_KEY = "napari_mst"
+QUALITY_KEY = "napari_mst_quality"
+"""Marks a layer that shows how far colours were off, which is no photo."""
 COLORMAP = "inferno"
 SUFFIX = "(MST++)"
 UNEVEN = 0.01
@@ -129,6 +131,21 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
     return cube.data, arguments, "image"
 
 
+def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerTuple | None:
+    """The Image layer of how far the colours were off, in 8-bit codes; None if *cube* does not know."""
+    if cube.quality is None:
+        return None
+    arguments = {
+        **placement.image_kwargs(),
+        "name": name,
+        "rgb": False,
+        "contrast_limits": (0.0, max(contrast_limits(cube.quality[None])[1], 1.0)),
+        "colormap": COLORMAP,
+        "metadata": {QUALITY_KEY: True},
+    }
+    return cube.quality, arguments, "image"
+
+
 def _spectral_axis(cube: SpectralCube, is_calibrated: bool) -> tuple[float, float, str, str]:
     """Start, step, label and unit of the first axis.
 
@@ -173,7 +190,8 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
 
 def photo_layers(viewer: ViewerModel) -> list[Image]:
     """The Image layers that a photo can be read from, topmost first."""
-    return [layer for layer in reversed(viewer.layers) if isinstance(layer, Image) and cube_of(layer) is None]
+    images = (layer for layer in reversed(viewer.layers) if isinstance(layer, Image))
+    return [layer for layer in images if cube_of(layer) is None and QUALITY_KEY not in layer.metadata]
 
 
 def active_cube_layer(viewer: ViewerModel) -> Image | None:

@@ -10,6 +10,7 @@ from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QHBoxLayout,
@@ -21,10 +22,11 @@ from qtpy.QtWidgets import (
 )
 from superqt.utils import create_worker
 
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory
 from napari_mst.models import MODELS
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.layers import LayerPhoto, photo_layers
+from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
 from napari_mst.plugin.workspace import JobState, Request
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
 
 STEPS = 1000
 """Steps of the progress bar."""
+CORRECTION_HINT = (
+    "Move spectra whose colour is not that of the photo just as far as its codes tell. Noise that the network removed "
+    "stays away. For models that know how a photo shows their spectra."
+)
+QUALITY_HINT = "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
@@ -77,6 +84,8 @@ class ReconstructDock(Dock):
         )
         self.about = Paragraph()
         self.devices = QComboBox()
+        self.correction = QCheckBox("match the photo", checked=True, toolTip=CORRECTION_HINT)
+        self.quality = QCheckBox("show what was off", toolTip=QUALITY_HINT)
         self.run_button, self.cancel_button = QPushButton("Run"), QPushButton("Cancel")
         self.cpu_button = QPushButton("Run on the CPU instead")
         self.bar = QProgressBar(maximum=STEPS, textVisible=True)
@@ -91,6 +100,10 @@ class ReconstructDock(Dock):
         self.form.addRow("Weights", self.weights.native)
         self.form.addRow("", self.about)
         self.form.addRow("Device", self.devices)
+        colours = QHBoxLayout()
+        colours.addWidget(self.correction)
+        colours.addWidget(self.quality)
+        self.form.addRow("Colours", colours)
         buttons = QHBoxLayout()
         buttons.addWidget(self.run_button)
         buttons.addWidget(self.cancel_button)
@@ -108,6 +121,7 @@ class ReconstructDock(Dock):
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.models.currentIndexChanged.connect(self._show_model)
+        self.correction.toggled.connect(self.quality.setEnabled)
         self.devices.currentIndexChanged.connect(self._show_device)
         self.destroyed.connect(self.workspace.cancel)
         for card in MODELS.values():
@@ -123,6 +137,7 @@ class ReconstructDock(Dock):
         return [
             *((change, self.refresh) for change in changes),
             (self.workspace.state_changed, self._show_state),
+            (self.workspace.cube_ready, self._show_quality),
             (self.workspace.failed, self._offer_cpu),
         ]
 
@@ -147,7 +162,9 @@ class ReconstructDock(Dock):
             return False
         self.cpu_button.hide()
         photo = LayerPhoto.of(layer, self.viewer.dims.point)
-        return self.workspace.run(photo, self.model, self.devices.currentData())
+        return self.workspace.run(
+            photo, self.model, self.devices.currentData(), correct_colour=self.correction.isChecked()
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -214,6 +231,13 @@ class ReconstructDock(Dock):
         if not self.photos.count():
             return "Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral."
         return f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+
+    def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
+        layer = quality_layer(cube, f"{photo.name} (colours off)", photo.placement)
+        if layer is not None and self.quality.isChecked():
+            active = self.viewer.layers.selection.active
+            self.viewer.add_image(layer[0], **layer[1], visible=False)
+            self.viewer.layers.selection.active = active
 
     def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
         has_gpu = self.devices.count() > 2

@@ -49,7 +49,9 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     from napari_mst.reconstruction import Reconstructor
 
     photo = request.source.read()
-    reconstructor = Reconstructor(load_model(request.model), device=request.device)
+    reconstructor = Reconstructor(
+        load_model(request.model), device=request.device, correct_colour=request.correct_colour
+    )
     device = reconstructor.device
     plan = reconstructor.plan(*photo.shape)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))

@@ -31,6 +31,7 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument(
         "--input", action="append", metavar="NAME", help="as clean or 'JPEG 75', again for several (default: all)"
     )
+    parser.add_argument("--no-colour-correction", action="store_true", help="judge the networks' spectra as they are")
     parser.add_argument("--no-baselines", action="store_true", help="leave out the estimates without a network")
     parser.add_argument("--per-scene", action="store_true", help="print every scene, not only the mean")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every scene and the means to this file")
@@ -68,7 +69,8 @@ def _methods(options: argparse.Namespace) -> "dict[str, Method]":
         except ModelError as error:
             _tell(f"note: without {name}: {error}")
     models = options.model or [card.name for card in MODELS.values() if card.file]
-    return methods | {name: model_method(name, options.device) for name in models}
+    is_corrected = not options.no_colour_correction
+    return methods | {name: model_method(name, options.device, is_corrected) for name in models}
 
 
 def _inputs(names: Sequence[str]) -> "list[Input]":

@@ -93,12 +93,12 @@ def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, flo
     return dict(means(score({"": method}, [kind], read_scenes(folder)))[0].values)
 
 
-def model_method(name: str, device: str = "cpu") -> Method:
-    """A model by its name in `MODELS` or its file."""
+def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> Method:
+    """A model by its name in `MODELS` or its file, with or without the correction of its colours."""
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(name), device)
+    reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
         cube = reconstructor.reconstruct(codes)

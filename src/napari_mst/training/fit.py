@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
+from napari_mst.colour import SRGB_D65
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard, card_to_metadata
@@ -214,6 +215,7 @@ CARD = ModelCard(
     is_linear=True,
     normalisation="none",
     quantity="reflectance",
+    rendering=SRGB_D65,
     domain=(
         "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean to moderately noisy. "
         "Not for emitters, other lights, strong tone curves, or raw camera values."
