@@ -338,10 +338,12 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(run: Run, tmp_p
     arguments = ("--input", "clean", "--input", "JPEG 75", "--model", "mstpp-srgb", "--device", "cpu", "--csv", table)
     code, out, _ = run("evaluate", tmp_path, *arguments)
     assert code == 0
-    assert out.count("mstpp-srgb") == out.count("least squares 3 to 31") == 2
+    table_of_means, bands = out.split("in the 90 % error band, at nm")
+    assert table_of_means.count("mstpp-srgb") == table_of_means.count("least squares 3 to 31") == 2
+    assert bands.count("mstpp-srgb") == 2
     assert len(table.read_text().splitlines()) == 1 + 2 * 6 * 3
     code, out, _ = run("evaluate", tmp_path, "--no-baselines", "--per-scene", "--input", "clean")
-    assert (code, out.count("second")) == (0, len([card for card in MODELS.values() if card.file]))
+    assert (code, out.count("second")) == (0, 2 * len([card for card in MODELS.values() if card.file]))
 
 
 def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(run: Run, tmp_path: Path) -> None:
@@ -351,6 +353,29 @@ def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(run: Run, 
     code, out, err = run("evaluate", tmp_path, "--input", "fog")
     assert (code, out) == (2, "")
     assert "got 'fog'" in err
+
+
+def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path: Path) -> None:
+    target = tmp_path / "cube.hdr"
+    arguments = ("-o", target, "--model", "pixelwise-srgb", "--error-bands")
+    code, out, _ = run("reconstruct", photo, *arguments)
+    assert code == 0
+    assert [Path(line).name for line in out.splitlines()] == ["cube.hdr", "cube_lower.hdr", "cube_upper.hdr"]
+    lower, cube, upper = (napari_mst.read_cube(tmp_path / f"cube{side}.hdr").data for side in ("_lower", "", "_upper"))
+    assert (lower <= cube).all()
+    assert (cube <= upper).all()
+    target.unlink()
+    target.with_suffix(".img").unlink()
+    code, _, err = run("reconstruct", photo, *arguments)
+    assert code == 2
+    assert "cube_lower.img" in err
+
+
+def test_error_bands_of_a_model_without_them_are_refused_before_the_run(run: Run, photo: Path, tmp_path: Path) -> None:
+    code, _, err = run("reconstruct", photo, "-o", tmp_path / "cube.hdr", "--error-bands")
+    assert code == 2
+    assert "calibrated error band" in err
+    assert not (tmp_path / "cube.hdr").exists()
 
 
 def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
     from napari_mst.spectra.spectrum import Spectrum
+    from napari_mst.uncertainty import error_bands, spectrum_band
 
 __version__ = "0.1.0"
 
@@ -34,11 +35,13 @@ _HOMES = {
     "Spectrum": "spectra.spectrum",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
+    "error_bands": "uncertainty",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
     "read_cube": "formats",
     "read_spectra": "spectra.library",
     "region_spectrum": "spectra.regions",
+    "spectrum_band": "uncertainty",
     "write_cube": "formats",
     "write_spectra": "spectra.library",
 }
@@ -57,11 +60,13 @@ __all__ = [
     "__version__",
     "best_matches",
     "compare_region",
+    "error_bands",
     "load_model",
     "point_spectrum",
     "read_cube",
     "read_spectra",
     "region_spectrum",
+    "spectrum_band",
     "write_cube",
     "write_spectra",
 ]

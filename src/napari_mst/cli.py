@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from napari_mst import __version__
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.errors import ModelError, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
@@ -72,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
     )
     reconstruct.add_argument(
+        "--error-bands",
+        action="store_true",
+        help="also write the lower and upper spectra of 90 %%: OUT_lower, OUT_upper",
+    )
+    reconstruct.add_argument(
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
     )
     reconstruct.set_defaults(command=_reconstruct)
@@ -106,9 +111,14 @@ def _parser() -> argparse.ArgumentParser:
 def _reconstruct(options: argparse.Namespace) -> int:
     photos: list[Path] = options.photos
     targets = _targets(photos, options.output, options.format)
-    there = [target for target in targets if len(photos) > 1 and find_format(target)]
+    is_batch = len(photos) > 1 and not options.error_bands
+    there = [target for target in targets if is_batch and find_format(target)]
     _check_targets(photos, targets, options.overwrite, there)
+    if options.error_bands:
+        _check_band_targets(targets, options.overwrite)
     reconstructor = _reconstructor(options.model, options.device, not options.no_colour_correction)
+    if options.error_bands and not reconstructor.model.card.error_factor:
+        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
     if there:
         _tell(f"note: checking {len(there)} cubes that are there already")
     done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
@@ -194,6 +204,25 @@ def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, 
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))
+    if options.error_bands:
+        from napari_mst.uncertainty import error_bands
+
+        for path, band in zip(_band_targets(target), error_bands(cube), strict=True):
+            print(write_cube(path, band, overwrite=options.overwrite))
+
+
+def _check_band_targets(targets: Sequence[Path], overwrite: bool) -> None:
+    names = {target.name.casefold() for target in targets}
+    for band in (band for target in targets for band in _band_targets(target)):
+        if band.name.casefold() in names:
+            raise SaveError(
+                f"Expected another name for a photo, got that of the error band {shown(band.name)}. Rename."
+            )
+        check_target(band, overwrite=overwrite)
+
+
+def _band_targets(target: Path) -> list[Path]:
+    return [target.with_name(f"{target.stem}_{side}{target.suffix}") for side in ("lower", "upper")]
 
 
 def _models(_: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ BAND_INDEX = "band"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read."""
+    """Where a cube came from. Empty strings and 0 mean unknown; `assumptions` are sentences for a person to read."""
 
     model: str = ""
     weights_sha256: str = ""
@@ -29,6 +29,7 @@ class Provenance:
     precision: str = ""
     engine: str = ""
     correction: str = ""
+    error_factor: float = 0.0
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
@@ -37,8 +38,9 @@ class Provenance:
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
         """Whether both are of one photo, model, and set of options and versions; device and memory may differ."""
-        names = {f.name for f in fields(self)} - {"device", "engine", "source", "assumptions"}
-        return bool(self.source_sha256) and all(getattr(self, name) == getattr(other, name) for name in names)
+        names = {f.name for f in fields(self)} - {"device", "engine", "source", "correction", "assumptions"}
+        is_alike = bool(self.source_sha256) and bool(self.correction) == bool(other.correction)
+        return is_alike and all(getattr(self, name) == getattr(other, name) for name in names)
 
     def to_json(self) -> str:
         """One line of JSON, ASCII only, without the empty fields."""

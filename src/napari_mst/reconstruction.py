@@ -109,10 +109,14 @@ class Reconstructor:
         self, data: NDArray[np.float32], photo: Photo, is_cancelled: Callable[[], bool] | None
     ) -> Correction | None:
         """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
-        card = self.model.card
-        if not self.correct_colour or card.rendering != SRGB_D65 or not card.wavelengths:
+        if not self._corrects_colour:
             return None
-        return correct_colours(data, photo, card.wavelengths, is_cancelled)
+        return correct_colours(data, photo, self.model.card.wavelengths, is_cancelled)
+
+    @property
+    def _corrects_colour(self) -> bool:
+        card = self.model.card
+        return self.correct_colour and card.rendering == SRGB_D65 and bool(card.wavelengths)
 
     def _cube(
         self, data: NDArray[np.float32], photo: Photo, provenance: Provenance, correction: Correction | None
@@ -165,6 +169,8 @@ class Reconstructor:
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
             precision="float32",
+            correction="colours corrected" if self._corrects_colour else "",
+            error_factor=card.error_factor,
             source_sha256=sha256,
             encoding=encoding,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},

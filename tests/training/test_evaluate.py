@@ -8,7 +8,16 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import write_cube
 from napari_mst.training.baselines import BASELINES, GRID, jakob_hanika, least_squares, smits
-from napari_mst.training.evaluate import compared, evaluate, means, model_method, score, table, write_csv
+from napari_mst.training.evaluate import (
+    compared,
+    coverage_table,
+    evaluate,
+    means,
+    model_method,
+    score,
+    table,
+    write_csv,
+)
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import read_scenes, resampled
 
@@ -163,10 +172,28 @@ def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
     assert [(one.input, one.method) for one in averages] == [
         (kind, method) for kind in ("clean", "noisy") for method in methods
     ]
-    assert averages[0].values == scores[0].values
+    assert averages[0].values == pytest.approx(scores[0].values, nan_ok=True)
     assert len(table(averages).splitlines()) == 7
     write_csv(tmp_path / "scores.csv", scores)
     assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("ours,clean,scene,")
+
+
+def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tmp_path):
+    methods = {"ours": model_method("pixelwise-srgb"), "theirs": least_squares()}
+    scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [_scene(smooth_scene())]))
+    ours, theirs = means(scores)[:2]
+    assert ours.covered is not None
+    assert ours.covered.shape == (31,)
+    assert ours.values["in band"] == pytest.approx(ours.covered[2:-2].mean())
+    assert theirs.covered is None
+    assert np.isnan(theirs.values["in band"])
+    assert coverage_table(scores).count("ours") == 2
+    assert "in band" not in evaluate_dictionary(tmp_path)
+
+
+def evaluate_dictionary(folder):
+    write_scene(folder / "scene.npz", smooth_scene())
+    return evaluate(least_squares(), folder)
 
 
 def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path):

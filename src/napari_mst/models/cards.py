@@ -41,6 +41,8 @@ class ModelCard:
         What comes out: "reflectance" or "relative radiance"; "" if unknown.
     rendering
         How the photo shows what comes out: `colour.SRGB_D65`; "" if unknown.
+    error_factor
+        Of the 90 % error band (see `uncertainty`), calibrated on simulated scenes that no model has seen; 0: no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where it is described.
     accuracy
@@ -66,6 +68,7 @@ class ModelCard:
     url: str | None = None
     git_blob: str | None = None
     rendering: str = ""
+    error_factor: float = 0.0
 
 
 PUBLISHED = ModelCard(
@@ -103,6 +106,7 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         return None
     try:
         stored = json.loads(metadata[_CARD_KEY])
+        stored["error_factor"] = float(stored.get("error_factor", 0))
         stored.setdefault("rendering", SRGB_D65 if stored["name"].endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
@@ -134,6 +138,8 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
     faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
     if not all(map(math.isfinite, stored["wavelengths"])):
         faults.append("wavelengths")
+    if not 0 <= stored["error_factor"] < math.inf:
+        faults.append("error_factor")
     if not isinstance(stored["is_linear"], bool):
         faults.append("is_linear")
     if stored["normalisation"] not in ("none", "min-max"):

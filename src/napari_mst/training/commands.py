@@ -54,7 +54,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     averages = judge.means(scores)
     if options.csv:
         judge.write_csv(options.csv, [*scores, *averages])
-    print(judge.table(judge.by_input(scores) if options.per_scene else averages))
+    shown = judge.by_input(scores) if options.per_scene else averages
+    print(judge.table(shown))
+    if covered := judge.coverage_table(shown):
+        print(f"\n{covered}")
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.metrics import colour_difference, core_mrae, mrae, psnr, rmse, spectral_angle
+from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
 from napari_mst.training.baselines import GRID, Method
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled
@@ -29,17 +29,24 @@ METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], flo
 }
 """By label; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
 
+COVERED = "in band"
+"""Label of the share of core values that lie in the 90 % error band: for methods that have one."""
+
 CLEAN = INPUTS[0]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The metrics of one method on one input of one scene ("mean": their mean over the scenes)."""
+    """The metrics of one method on one input of one scene ("mean": their mean over the scenes).
+
+    *covered* (31,): share of the core pixels whose true value lies in the 90 % error band, band by band; None without.
+    """
 
     method: str
     input: str
     scene: str
     values: Mapping[str, float]
+    covered: NDArray[np.floating] | None = None
 
 
 def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]) -> Iterator[Score]:
@@ -49,7 +56,11 @@ def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterab
             codes = kind.photograph(scene.cube, GRID, scene.name)
             counted = scene.valid & kind.counted(codes)
             for name, method in methods.items():
-                yield Score(name, kind.name, scene.name, compared(method(codes) / kind.exposure, scene.cube, counted))
+                estimate = method(codes)
+                values = compared(estimate / kind.exposure, scene.cube, counted)
+                covered = _covered(method, estimate, scene.cube * np.float32(kind.exposure), counted)
+                values[COVERED] = np.nan if covered is None else float(covered[core_bands(GRID)].mean())
+                yield Score(name, kind.name, scene.name, values, covered)
 
 
 def compared(
@@ -73,11 +84,17 @@ def by_input(scores: Iterable[Score]) -> list[Score]:
 
 def means(scores: Iterable[Score]) -> list[Score]:
     """The mean over the scenes of every method and input, input by input in the order of the scores."""
-    groups: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    groups: dict[tuple[str, str], list[Score]] = {}
     for one in scores:
-        groups.setdefault((one.input, one.method), []).append(one.values)
+        groups.setdefault((one.input, one.method), []).append(one)
     return [
-        Score(method, kind, "mean", {label: _mean([row[label] for row in rows]) for label in METRICS})
+        Score(
+            method,
+            kind,
+            "mean",
+            {label: _mean([row.values[label] for row in rows]) for label in (*METRICS, COVERED)},
+            _mean_band([row.covered for row in rows if row.covered is not None]),
+        )
         for (kind, method), rows in groups.items()
     ]
 
@@ -90,21 +107,38 @@ def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, flo
     CubeFileError
         If there is no scene, or one cannot be used.
     """
-    return dict(means(score({"": method}, [kind], read_scenes(folder)))[0].values)
+    (mean,) = means(score({"": method}, [kind], read_scenes(folder)))
+    return {label: value for label, value in mean.values.items() if not np.isnan(value)}
 
 
-def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> Method:
+class ModelMethod:
     """A model by its name in `MODELS` or its file, with or without the correction of its colours."""
-    from napari_mst.models import load_model
-    from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
+    def __init__(self, name: str, device: str = "cpu", correct_colour: bool = True) -> None:
+        from napari_mst.models import load_model
+        from napari_mst.reconstruction import Reconstructor
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
-        cube = reconstructor.reconstruct(codes)
+        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
+
+    def __call__(self, codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        """8-bit sRGB photo (3, H, W) -> reflectance (31, H, W)."""
+        cube = self._reconstructor.reconstruct(codes)
         return resampled(cube.data, cube.wavelengths)
 
-    return estimate
+    def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
+        """Where (31, H, W) the reference lies in the error band of *estimate*; None if the model has no band."""
+        from napari_mst.uncertainty import margins
+
+        card = self._reconstructor.model.card
+        if not card.error_factor or not np.array_equal(card.wavelengths, GRID):
+            return None
+        below, above = (card.error_factor * margin for margin in margins(estimate))
+        return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
+
+
+def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> ModelMethod:
+    """See `ModelMethod`."""
+    return ModelMethod(name, device, correct_colour)
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -113,18 +147,42 @@ def table(scores: Sequence[Score]) -> str:
     for one in scores:
         if one.input != kind:
             kind = one.input
-            lines += ["", f"{kind:36}" + "".join(f"{label:>11}" for label in METRICS)]
+            lines += ["", f"{kind:36}" + "".join(f"{label:>11}" for label in one.values)]
         name = one.method if one.scene == "mean" else f"{one.method} {one.scene}"
-        lines.append(f"{name[-35:]:36}" + "".join(f"{value:11.4f}" for value in one.values.values()))
+        lines.append(f"{name[:35]:36}" + "".join(f"{value:11.4f}" for value in one.values.values()))
     return "\n".join(lines[1:])
+
+
+def coverage_table(scores: Iterable[Score]) -> str:
+    """The share of core pixels in the error band, band by band: one line a score that has one; "" if none has."""
+    lines = [f"{'in the 90 % error band, at nm':44}" + "".join(f"{nm:5.0f}" for nm in GRID)]
+    for one in scores:
+        if one.covered is not None:
+            name = f"{one.method}, {one.input}, {one.scene}"
+            lines.append(f"{name[:43]:44}" + "".join(f"{share:5.2f}" for share in one.covered))
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
 def write_csv(path: Path, scores: Iterable[Score]) -> None:
     """One line a score: method, input, scene, and its metrics."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "input", "scene", *METRICS])
-        writer.writerows([one.method, one.input, one.scene, *one.values.values()] for one in scores)
+        writer.writerow(["method", "input", "scene", *METRICS, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
+        for one in scores:
+            covered = [] if one.covered is None else one.covered.tolist()
+            writer.writerow([one.method, one.input, one.scene, *one.values.values(), *covered])
+
+
+def _covered(
+    method: Method, estimate: NDArray[np.floating], reference: NDArray[np.floating], counted: NDArray[np.bool_]
+) -> NDArray[np.floating] | None:
+    pixels = counted & core_pixels(reference)
+    within = method.is_within(estimate, reference) if isinstance(method, ModelMethod) else None
+    return None if within is None or not pixels.any() else within[:, pixels].mean(axis=1)
+
+
+def _mean_band(covered: Sequence[NDArray[np.floating]]) -> NDArray[np.floating] | None:
+    return np.mean(covered, axis=0) if covered else None
 
 
 def _mean(values: Sequence[float]) -> float:
