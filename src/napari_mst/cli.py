@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info | spectra | evaluate`.
+"""The command line: `napari-mst reconstruct | models | info | spectra | evaluate | train`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -24,7 +24,7 @@ from napari_mst.models import MODELS, ModelCard
 from napari_mst.photo import Encoding, Photo
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.training.commands import add_evaluate
+from napari_mst.training.commands import add_evaluate, add_train
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
@@ -105,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     spectra.set_defaults(command=_spectra)
 
     add_evaluate(commands)
+    add_train(commands)
     return parser
 
 

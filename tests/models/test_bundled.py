@@ -31,7 +31,9 @@ def test_black_is_black(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("colour", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "colour", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)]
+)
 def test_saturated_colours_are_finite_and_bounded(name, colour):
     estimate = spectra(name, colour)
     assert estimate.min() >= 0

@@ -1,4 +1,4 @@
-"""The part of the command line that trains and judges: `napari-mst evaluate`.
+"""The part of the command line that trains and judges: `napari-mst evaluate` and `train`.
 
 Each `add_` function adds one command to the parser of `napari_mst.cli`.
 """
@@ -38,6 +38,59 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
     parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     parser.set_defaults(command=_evaluate)
+
+
+def add_train(commands: Any) -> None:
+    """Add `train` to the sub-parsers *commands*."""
+    parser = commands.add_parser("train", help="a new model from simulated scenes, or one tuned to your own cubes")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="the .safetensors file to write"
+    )
+    parser.add_argument("--from", dest="start", default="", metavar="NAME|FILE", help="the MST++ model to go on from")
+    parser.add_argument("--cubes", type=Path, metavar="FOLDER", help="of reflectance cubes (default: simulated scenes)")
+    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument(
+        "--camera",
+        default="sRGB",
+        metavar="NAME|FILE",
+        help="sRGB (default), Nikon_D5100, ... or a CSV file: nm, r, g, b",
+    )
+    parser.add_argument(
+        "--light", default="D65", metavar="NAME|FILE", help="D65 (default), A, E, or a CSV file: nm, power"
+    )
+    parser.add_argument("--steps", type=int, help="to take (default: 40000; 4000 with --from)")
+    parser.add_argument("--batch", type=int, default=1, help="photos a step and process (default: 1)")
+    parser.add_argument("--size", type=int, default=64, help="side of the photos in pixels (default: 64)")
+    parser.add_argument("--stages", type=int, default=1, help="of a new network (default: 1)")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-3, metavar="RATE", help="at its peak (default: 0.001)"
+    )
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N worse reports")
+    parser.add_argument("--report-every", type=int, default=500, metavar="STEPS")
+    parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    parser.set_defaults(command=_train)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from napari_mst.training.fit import FitSettings
+    from napari_mst.training.train import Plan, train
+
+    if options.output.suffix != ".safetensors":
+        raise ModelError(f"Expected a name ending in .safetensors, got {options.output.name}. Add it.")
+    if min(options.batch, options.stages, options.report_every) < 1 or options.size % 8 or options.size < 8:
+        raise ModelError("Expected a batch, stages and reports of at least 1 and a size divisible by 8, got others.")
+    check_targets([options.output], overwrite=True)
+    steps = options.steps if options.steps is not None else 4_000 if options.start else FitSettings.steps
+    shared = {name: getattr(options, name) for name in ("batch", "size", "stages", "learning_rate", "seed")}
+    names = ("output", "start", "cubes", "full_scale", "camera", "light", "device", "patience", "report_every")
+    card = train(
+        Plan(**{name: getattr(options, name) for name in names}),
+        FitSettings(steps=steps, warm_up=min(FitSettings.warm_up, steps // 10 + 1), **shared),
+    )
+    if card is not None:
+        print(options.output)
+    return 0
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -11,8 +11,10 @@ import copy
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import save_file
@@ -22,12 +24,12 @@ from napari_mst.colour import SRGB_D65
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.evaluate import evaluate, model_method
-from napari_mst.training.simulate import SceneSimulator
+from napari_mst.training.sources import Simulated, Source
 
-_VALIDATION_SCENES = 32
 _SMALL_LOSS = 0.1  # added to the pixelwise error: a clean photo counts half as much again as a noisy one
 
 
@@ -88,6 +90,19 @@ def start_network(stages: int, pixelwise: PixelwiseNetwork) -> RefiningMSTPlusPl
     return network
 
 
+class Progress(NamedTuple):
+    """One report of a fit: steps taken, mean training loss since the last report, held-out loss, seconds a step."""
+
+    step: int
+    loss: float
+    held_out: float
+    seconds: float
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return f"step {self.step}  loss {self.loss:.4f}  held-out {self.held_out:.4f}  {self.seconds:.3f} s/step"
+
+
 class Fit:
     """One fit: `Fit(settings, checkpoint).run()` returns the averaged network; a checkpoint is continued."""
 
@@ -95,8 +110,13 @@ class Fit:
         self,
         settings: FitSettings,
         checkpoint: Path,
-        pixelwise: PixelwiseNetwork,
+        pixelwise: PixelwiseNetwork | None = None,
         device: torch.device | str = "cpu",
+        *,
+        source: Source | None = None,
+        network: MSTPlusPlus | None = None,
+        patience: int = 0,
+        report: Callable[["Progress"], None] = print,
     ) -> None:
         self.settings = settings
         self.checkpoint = checkpoint
@@ -106,8 +126,12 @@ class Fit:
             (distributed.get_rank(), distributed.get_world_size()) if distributed.is_initialized() else (0, 1)
         )
         torch.manual_seed(settings.seed)
-        network = start_network(settings.stages, pixelwise)
-        self.response = self._simulator(0).response.to(self.device)
+        self.source = source or Simulated(settings.seed, settings.size)
+        self.patience, self.report = patience, report
+        self.best_loss, self._reports_since_best = math.inf, 0
+        self._best: dict[str, Tensor] = {}
+        network = network or start_network(settings.stages, pixelwise or pixelwise_network())
+        self.response = self.source.response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
@@ -115,31 +139,46 @@ class Fit:
         if checkpoint.exists():
             self._resume()
 
-    def run(self, report_every: int = 1000) -> RefiningMSTPlusPlus:
-        """Take the remaining steps, printing the validation error and leaving a checkpoint every *report_every*."""
+    def run(self, report_every: int = 1000) -> MSTPlusPlus:
+        """Take the remaining steps, and every *report_every* of them report, judge and leave a checkpoint.
+
+        Returns the averaged network: with *patience* the best one, and no more steps than it takes to be sure of it.
+        """
         started, first, losses = time.perf_counter(), self.step, []
-        while self.step < self.settings.steps:
+        while self.step < self.settings.steps and not self._is_out_of_patience():
             losses.append(self._take_step())
-            if self.rank == 0 and (self.step % report_every == 0 or self.step == self.settings.steps):
+            if self.step % report_every == 0 or self.step == self.settings.steps:
                 seconds = (time.perf_counter() - started) / (self.step - first)
                 loss, losses = torch.stack(losses).mean().item(), []
-                print(
-                    f"step {self.step}  loss {loss:.4f}  held-out {self.validate():.4f}  {seconds:.3f} s/step",
-                    flush=True,
-                )
-                self._save_checkpoint()
+                held_out = self.validate()
+                self._remember(held_out)
+                if self.rank == 0:
+                    self.report(Progress(self.step, loss, held_out, seconds))
+                    self._save_checkpoint()
+        if self.patience and self._best:
+            self.average.load_state_dict(self._best)
         return self.average
+
+    def _is_out_of_patience(self) -> bool:
+        return 0 < self.patience <= self._reports_since_best
+
+    def _remember(self, held_out: float) -> None:
+        self._reports_since_best += 1
+        if held_out < self.best_loss:
+            self.best_loss, self._reports_since_best = held_out, 0
+            if self.patience:
+                self._best = {key: value.clone() for key, value in self.average.state_dict().items()}
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
-        photos, cubes = SceneSimulator(self.settings.seed, self.settings.size, held_out=True).draw(_VALIDATION_SCENES)
+        photos, cubes = self.source.held_out()
         photos, cubes = photos.to(self.device), cubes.to(self.device)
         with torch.inference_mode():
             return self._loss(photos, self.average(photos), cubes).item()
 
     def _take_step(self) -> Tensor:
         settings = self.settings
-        photos, cubes = self._simulator(1 + self.step * self.processes + self.rank).draw(settings.batch)
+        photos, cubes = self.source.draw(1 + self.step * self.processes + self.rank, settings.batch)
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)
@@ -161,6 +200,8 @@ class Fit:
         The distance to the cube itself is for the most part what no network can know, and would drown what the
         surroundings tell; `spectra_share` of it is added. A share, so that a clean photo counts as much as a bad one.
         """
+        if not isinstance(self.network, RefiningMSTPlusPlus):
+            return reconstruction_loss(estimates, cubes, self.response).mean()
         with torch.no_grad():
             clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
             first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
@@ -186,15 +227,15 @@ class Fit:
             for gradient, shared in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
                 gradient.copy_(shared.view_as(gradient))
 
-    def _simulator(self, index: int) -> SceneSimulator:
-        return SceneSimulator(self.settings.seed * 10_000_000 + index, self.settings.size)
-
     def _save_checkpoint(self) -> None:
         state = {
             "step": self.step,
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "best": self._best,
+            "best_loss": self.best_loss,
+            "reports_since_best": self._reports_since_best,
         }
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save(state, temporary)
@@ -206,6 +247,9 @@ class Fit:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._best = state.get("best", {})
+        self.best_loss = state.get("best_loss", math.inf)
+        self._reports_since_best = state.get("reports_since_best", 0)
 
 
 CARD = ModelCard(
@@ -246,7 +290,7 @@ def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path 
         save(network, path, replace(card, accuracy=accuracy))
 
 
-def _join_processes(device: str) -> str:
+def join_processes(device: str) -> str:
     """Join the other processes if torchrun started this one; returns the device of this one."""
     if "LOCAL_RANK" not in os.environ:
         return device
@@ -272,7 +316,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card")
     options = parser.parse_args(arguments)
     settings = FitSettings(steps=options.steps, stages=options.stages, seed=options.seed)
-    device = _join_processes(options.device)
+    device = join_processes(options.device)
     checkpoint = options.checkpoint or options.output.with_suffix(".checkpoint")
     fit = Fit(settings, checkpoint, pixelwise_network(), device)
     network = fit.run()

@@ -48,12 +48,14 @@ def quantile_loss(quantiles: tuple[Tensor, Tensor, Tensor], reference: Tensor) -
     return loss
 
 
-def fit_pixelwise(settings: PixelwiseSettings, report_every: int = 500) -> PixelwiseNetwork:
-    """The network after all steps, printing the loss on the way."""
+def fit_pixelwise(
+    settings: PixelwiseSettings, report_every: int = 500, simulator: SceneSimulator | None = None
+) -> PixelwiseNetwork:
+    """The network after all steps, printing the loss on the way; *simulator* draws for another camera than sRGB."""
     torch.manual_seed(settings.seed)
     network = PixelwiseNetwork(width=settings.width)
     optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
-    simulator = SceneSimulator(settings.seed)
+    simulator = simulator or SceneSimulator(settings.seed)
     losses = []
     for step in range(settings.steps):
         for group in optimizer.param_groups:

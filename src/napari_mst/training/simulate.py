@@ -52,7 +52,7 @@ class SceneSimulator:
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* photos as linear sRGB decoded from 8 bit, and the apparent reflectance that they show."""
         scene = self._scene(count, self.size)
-        return self._photograph(scene), scene
+        return self.photograph(scene), scene
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31).
@@ -141,7 +141,7 @@ class SceneSimulator:
         scene = scene * exposure[:, None, None, None]
         return scene / (scene.amax(1, keepdim=True) / _BRIGHTEST).clamp_min(1)
 
-    def _photograph(self, scene: Tensor) -> Tensor:
+    def photograph(self, scene: Tensor) -> Tensor:
         """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
