@@ -192,6 +192,8 @@ def _half_widths(
         return own
     removed = _blocks(residual).std(axis=(2, 3)) if is_jpeg else spread
     half = np.maximum(_DEVIATIONS * np.median(removed[:, known], axis=1), HALF_CODE)
+    if half.max() < 2 * HALF_CODE:
+        return own
     red, green, blue = half
     return half, f"its {'JPEG errors' if is_jpeg else 'noise'} ({red:.1f}, {green:.1f} and {blue:.1f} codes)"
 
