@@ -112,20 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 def _reconstruct(options: argparse.Namespace) -> int:
     photos: list[Path] = options.photos
     targets = _targets(photos, options.output, options.format)
-    is_batch = len(photos) > 1 and not options.error_bands
-    there = [target for target in targets if is_batch and find_format(target)]
-    _check_targets(photos, targets, options.overwrite, there)
-    if options.error_bands:
-        _check_band_targets(targets, options.overwrite)
-    reconstructor = _reconstructor(options.model, options.device, not options.no_colour_correction)
-    if options.error_bands and not reconstructor.model.card.error_factor:
-        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
-    if there:
-        _tell(f"note: checking {len(there)} cubes that are there already")
-    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
-    _check_targets(photos, targets, options.overwrite, done)
-    if done:
-        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
+    reconstructor, done = _prepared(photos, targets, options)
     failed = 0
     for photo, target in zip(photos, targets, strict=True):
         if target in done:
@@ -210,6 +197,26 @@ def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, 
 
         for path, band in zip(_band_targets(target), error_bands(cube), strict=True):
             print(write_cube(path, band, overwrite=options.overwrite))
+
+
+def _prepared(
+    photos: Sequence[Path], targets: Sequence[Path], options: argparse.Namespace
+) -> "tuple[Reconstructor, set[Path]]":
+    """What reconstructs, and the targets that are of this very run already; refuses what would fail after it."""
+    is_batch = len(photos) > 1 and not options.error_bands
+    there = [target for target in targets if is_batch and find_format(target)]
+    _check_targets(photos, targets, options.overwrite, there)
+    _check_band_targets(targets if options.error_bands else (), options.overwrite)
+    reconstructor = _reconstructor(options.model, options.device, not options.no_colour_correction)
+    if options.error_bands and not reconstructor.model.card.error_factor:
+        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
+    if there:
+        _tell(f"note: checking {len(there)} cubes that are there already")
+    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
+    _check_targets(photos, targets, options.overwrite, done)
+    if done:
+        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
+    return reconstructor, done
 
 
 def _check_band_targets(targets: Sequence[Path], overwrite: bool) -> None:
