@@ -170,3 +170,37 @@ def test_bundled_models_reconstruct():
             cube = Reconstructor(load_model(name), "cpu").reconstruct(PHOTO)
             assert np.isfinite(cube.data).all()
             assert tuple(cube.wavelengths) == card.wavelengths
+
+
+@pytest.mark.parametrize("normalisation", ["none", "min-max"])
+def test_a_region_is_the_network_on_those_pixels_in_the_range_of_the_whole_photo(normalisation):
+    chosen = model(is_linear=False, normalisation=normalisation)
+    low, high = (PHOTO.min(), PHOTO.max()) if normalisation == "min-max" else (0, 255)
+    part = (PHOTO[3:15, 2:13].astype(float) - low) / (int(high) - int(low))
+    cube = Reconstructor(chosen, "cpu").reconstruct(PHOTO, region=(3, 15, 2, 13))
+    assert_close(cube.data, network_output(chosen, part))
+    assert "rows 3 to 14, columns 2 to 12" in cube.provenance.assumptions[-1]
+    assert "its numbers differ from those of the whole photo" in cube.provenance.assumptions[-1]
+
+
+def test_a_region_beside_the_photo_is_refused():
+    with pytest.raises(PhotoError, match="Expected a region within 20 rows x 13 columns"):
+        Reconstructor(model(), "cpu").reconstruct(PHOTO, region=(0, 21, 0, 13))
+
+
+def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monkeypatch):
+    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    reconstructor, photo = Reconstructor(model(), "cpu"), Photo.from_array(PHOTO)
+    preview = reconstructor.preview(photo)
+    np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
+    assert preview.provenance.is_preview
+    assert not reconstructor.reconstruct(photo).provenance.is_preview
+    assert f"averaged down to {preview.shape[1]} x {preview.shape[2]} pixels" in preview.provenance.assumptions[-1]
+    assert preview.provenance.source_sha256 == photo.sha256
+
+
+def test_a_preview_of_a_region_covers_the_region(monkeypatch):
+    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    reconstructor = Reconstructor(model(), "cpu")
+    preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
+    np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)

@@ -20,7 +20,10 @@ BAND_INDEX = "band"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read."""
+    """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read.
+
+    `is_preview`: the cube was made from the photo averaged down.
+    """
 
     model: str = ""
     weights_sha256: str = ""
@@ -31,6 +34,7 @@ class Provenance:
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
+    is_preview: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 

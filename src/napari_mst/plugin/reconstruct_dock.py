@@ -21,10 +21,11 @@ from qtpy.QtWidgets import (
 )
 from superqt.utils import create_worker
 
-from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.layers import LayerPhoto, photo_layers
+from napari_mst.plugin.layers import photo_layers
+from napari_mst.plugin.parts import Part, draw, photo_part
 from napari_mst.plugin.workspace import JobState, Request
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 STEPS = 1000
 """Steps of the progress bar."""
+PARTS: dict[str, Part] = {"whole photo": "whole", "what is on the screen": "visible", "a drawn rectangle": "drawn"}
+PART_HINT = (
+    "How much of the photo to reconstruct. Attention is global, so a part is another image: its numbers differ from "
+    "those of the whole photo."
+)
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
@@ -69,6 +75,9 @@ class ReconstructDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.photos = QComboBox(toolTip="The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
+        self.parts = QComboBox(toolTip=PART_HINT)
+        for title, part in PARTS.items():
+            self.parts.addItem(title, part)
         self.models = QComboBox()
         self.weights = FileEdit(
             mode=FileDialogMode.EXISTING_FILE,
@@ -87,6 +96,7 @@ class ReconstructDock(Dock):
     def _lay_out(self) -> None:
         self.form = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self.form.addRow("Photo", self.photos)
+        self.form.addRow("Part", self.parts)
         self.form.addRow("Model", self.models)
         self.form.addRow("Weights", self.weights.native)
         self.form.addRow("", self.about)
@@ -107,6 +117,7 @@ class ReconstructDock(Dock):
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.cpu_button.clicked.connect(self._run_on_cpu)
+        self.parts.activated.connect(self._draw_part)
         self.models.currentIndexChanged.connect(self._show_model)
         self.devices.currentIndexChanged.connect(self._show_device)
         self.destroyed.connect(self.workspace.cancel)
@@ -145,8 +156,12 @@ class ReconstructDock(Dock):
         if not self.model:
             self.text.setText("Choose the weights file of this model first.")
             return False
+        try:
+            photo = photo_part(self.viewer, layer, self.parts.currentData())
+        except PhotoError as error:
+            self.text.setText(str(error))
+            return False
         self.cpu_button.hide()
-        photo = LayerPhoto.of(layer, self.viewer.dims.point)
         return self.workspace.run(photo, self.model, self.devices.currentData())
 
     @property
@@ -165,6 +180,12 @@ class ReconstructDock(Dock):
         """The chosen model: a name of `MODELS`, or the path of a weights file; "" if none is chosen."""
         card = MODELS[self.models.currentData()]
         return card.name if card.file else self.weights.line_edit.value
+
+    def _draw_part(self) -> None:
+        """A rectangle was chosen: let the user draw it."""
+        if self.parts.currentData() == "drawn" and self.photo is not None:
+            draw(self.viewer, self.photo)
+            self.text.setText("Draw a rectangle on the photo, then press Run.")
 
     def _show_devices(self, devices: "list[DeviceChoice]") -> None:
         best = devices[0]

@@ -13,7 +13,7 @@ from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.photo import Photo
+from napari_mst.photo import Photo, Rectangle
 
 
 class Source(Protocol):
@@ -23,8 +23,12 @@ class Source(Protocol):
     def name(self) -> str:
         """The name of the source when the job began."""
 
+    @property
+    def region(self) -> Rectangle | None:
+        """The part of the photo that the cube shall cover; None for all of it."""
+
     def read(self) -> Photo:
-        """The photo; raises `PhotoError` if it is not one."""
+        """The photo, all of it; raises `PhotoError` if it is not one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +61,11 @@ Start = Callable[["Request", "Workspace"], Callable[[], None]]
 class Workspace:
     """One job at a time: `run` it, `cancel` it, and hear of it through the signals.
 
-    A job reports through `report`, `say`, `deliver`, `fail` and `end`, always with its generation.
+    A job reports through `report`, `say`, `preview`, `deliver`, `fail` and `end`, always with its generation.
     """
 
     state_changed = Signal(JobState)
+    preview_ready = Signal(SpectralCube, object)  # what `cube_ready` will replace, and the same `Source`
     cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
     failed = Signal(NapariMstError, object)  # the error and the `Request` that it ended
 
@@ -104,6 +109,11 @@ class Workspace:
         """The job has one sentence for the user."""
         if self._listens_to(generation):
             self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+
+    def preview(self, generation: int, cube: SpectralCube) -> None:
+        """The job shows what its cube will look like."""
+        if self._request is not None and self._listens_to(generation):
+            self.preview_ready.emit(cube, self._request.source)
 
     def deliver(self, generation: int, cube: SpectralCube) -> None:
         """The job has finished its cube; `end` follows."""
