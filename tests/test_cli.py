@@ -328,3 +328,25 @@ def test_spectrum_outside_the_cube_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "within 3 rows x 4 columns, got row 3, column 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["spectra", path, "--at", "middle"])
+
+
+def test_a_region_and_an_ensemble_are_those_of_the_api(run: Run, photo: Path, weights: Path) -> None:
+    code, *_ = run("reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr"))
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
+    expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7), ensemble=True)
+    cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
+    assert code == 0
+    assert np.array_equal(cube.data, expected.data)
+    assert cube.provenance == expected.provenance
+
+
+@pytest.mark.parametrize(("region", "text"), [("1:5", "like 100:300,0:512"), ("0:7,0:9", "within 6 rows x 9 columns")])
+def test_a_region_that_is_none_is_refused_in_one_sentence(
+    run: Run, photo: Path, capsys: pytest.CaptureFixture[str], region: str, text: str
+) -> None:
+    try:
+        code, _, err = run("reconstruct", photo, "--region", region, "-o", photo.with_name("cube.hdr"))
+    except SystemExit as refusal:
+        code, err = refusal.code, capsys.readouterr().err
+    assert (code, text in err) == (2, True)
+    assert not photo.with_name("cube.hdr").exists()

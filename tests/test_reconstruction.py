@@ -180,6 +180,7 @@ def test_a_region_is_the_network_on_those_pixels_in_the_range_of_the_whole_photo
     cube = Reconstructor(chosen, "cpu").reconstruct(PHOTO, region=(3, 15, 2, 13))
     assert_close(cube.data, network_output(chosen, part))
     assert "rows 3 to 14, columns 2 to 12" in cube.provenance.assumptions[-1]
+    assert cube.provenance.region == "3:15,2:13"
     assert "its numbers differ from those of the whole photo" in cube.provenance.assumptions[-1]
 
 
@@ -204,3 +205,30 @@ def test_a_preview_of_a_region_covers_the_region(monkeypatch):
     reconstructor = Reconstructor(model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
     np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
+
+
+def test_the_ensemble_is_the_mean_over_all_flips_and_transposes():
+    reconstructor = Reconstructor(model(), "cpu")
+    by_hand = []
+    for flips in [(), (0,), (1,), (0, 1)]:
+        flipped = np.flip(PHOTO, flips)
+        by_hand.append(np.flip(reconstructor.reconstruct(flipped).data, [axis + 1 for axis in flips]))
+        transposed = reconstructor.reconstruct(flipped.swapaxes(0, 1)).data.swapaxes(1, 2)
+        by_hand.append(np.flip(transposed, [axis + 1 for axis in flips]))
+    shares: list[float] = []
+    cube = reconstructor.reconstruct(PHOTO, shares.append, ensemble=True)
+    np.testing.assert_allclose(cube.data, np.mean(by_hand, axis=0), atol=1e-6)
+    assert cube.provenance.is_ensemble
+    assert cube.data.flags.c_contiguous
+    assert (shares, shares[-1]) == (sorted(shares), 1)
+    assert len(set(shares)) >= 8 * 6
+
+
+def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
+    reconstructor, photo = Reconstructor(model(), "cpu"), (PHOTO / 255).astype(np.float32)
+    photo[3, 5] = np.nan
+    missing = np.isnan(reconstructor.reconstruct(photo, ensemble=True).data)
+    assert missing[:, 3, 5].all()
+    assert missing.sum() == 31
+    more = reconstructor.plan(800, 400, ensemble=True).memory - reconstructor.plan(800, 400).memory
+    assert more == 800 * 400 * 31 * 4

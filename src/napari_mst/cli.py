@@ -21,7 +21,7 @@ from napari_mst.errors import NapariMstError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.photo import Encoding, Photo
+from napari_mst.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 
@@ -68,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
     reconstruct.add_argument(
+        "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="only these pixels; attention is global, so "
+        "the numbers differ from those of the whole photo"
+    )  # fmt: skip
+    reconstruct.add_argument(
+        "--ensemble", action="store_true", help="mean of 8 flips and transposes, as published; takes 8 times as long"
+    )
+    reconstruct.add_argument(
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
     )
     reconstruct.set_defaults(command=_reconstruct)
@@ -95,6 +102,14 @@ def _parser() -> argparse.ArgumentParser:
     spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     spectra.set_defaults(command=_spectra)
     return parser
+
+
+def _rectangle(text: str) -> Rectangle:
+    try:
+        (top, bottom), (left, right) = (map(int, part.split(":")) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a region like 100:300,0:512, got {text[:40]!r}") from None
+    return top, bottom, left, right
 
 
 def _reconstruct(options: argparse.Namespace) -> int:
@@ -153,7 +168,9 @@ def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options:
     """Whether *target* holds, undamaged, the cube of *photo* that a run with these options gives."""
     try:
         with photo.open("rb") as file:
-            wanted = reconstructor.origin(hashlib.file_digest(file, "sha256").hexdigest(), _encoding(options) or "srgb")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        encoding = _encoding(options) or "srgb"
+        wanted = reconstructor.origin(digest, encoding, options.region, options.ensemble)
         cube = read_cube(target, verify=True)
     except (NapariMstError, OSError):
         return False
@@ -184,7 +201,9 @@ def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, 
     source = Photo.read(photo, encoding=_encoding(options))
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
     with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
-        cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))
+        cube = reconstructor.reconstruct(
+            source, lambda share: bar.update(share - bar.n), region=options.region, ensemble=options.ensemble
+        )
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))

@@ -22,7 +22,8 @@ BAND_INDEX = "band"
 class Provenance:
     """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read.
 
-    `is_preview`: the cube was made from the photo averaged down.
+    `region` ("row0:row1,column0:column1"): the part of the photo that was read; "" for all of it. `is_ensemble`: the mean
+    over flips and transposes. `is_preview`: the cube was made from the photo averaged down.
     """
 
     model: str = ""
@@ -34,6 +35,8 @@ class Provenance:
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
+    region: str = ""
+    is_ensemble: bool = False
     is_preview: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()

@@ -42,9 +42,11 @@ class GatedJob:
         self.runs = 0
         self.error: Exception | None = None
         self.previews: list[SpectralCube] = []
+        self.ensembles: list[bool] = []
 
     def __call__(self, request: Request, reports: Reports) -> SpectralCube:
         self.runs += 1
+        self.ensembles.append(request.ensemble)
         rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
         reports.say("Running on cpu (no GPU was found).")
         reports.progress(0)

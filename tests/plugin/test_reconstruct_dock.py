@@ -193,3 +193,12 @@ def test_what_is_on_the_screen_is_reconstructed(
     viewer.layers["photo"].corner_pixels = np.array([[40, 0], [90, 50]])
     assert not reconstruct_dock.run()
     assert "got none of it" in reconstruct_dock.text.text()
+
+
+def test_the_check_box_asks_for_the_ensemble(reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot) -> None:
+    job.gate.set()
+    for is_wanted in (False, True):
+        reconstruct_dock.ensemble.setChecked(is_wanted)
+        reconstruct_dock.run()
+        qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert job.ensembles == [False, True]

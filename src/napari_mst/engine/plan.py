@@ -44,9 +44,16 @@ class Plan:
 
 
 def make_plan(
-    parameters: Hyperparameters, height: int, width: int, device: torch.device, budget: int | None = None
+    parameters: Hyperparameters,
+    height: int,
+    width: int,
+    device: torch.device,
+    budget: int | None = None,
+    has_total: bool = False,
 ) -> Plan:
     """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
+
+    *has_total*: a result of the same size is kept beside the run, to which its own is added.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def make_plan(
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = int(MAPS * padded * parameters.width * _FLOAT)
+    maps = int((MAPS + has_total) * padded * parameters.width * _FLOAT)
     working = _working_set(parameters, width, padded, device)
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)

@@ -8,7 +8,15 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.layers import SUFFIX, LayerPhoto, active_cube_layer, cube_layer, go_to, show_wavelength
+from napari_mst.plugin.layers import (
+    SUFFIX,
+    LayerPhoto,
+    active_cube_layer,
+    contrast_limits,
+    cube_layer,
+    go_to,
+    show_wavelength,
+)
 from napari_mst.plugin.worker import start_job
 from napari_mst.plugin.workspace import Start, Workspace
 
@@ -81,11 +89,14 @@ def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
 
 
 def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
-    """Put the exact *cube* into the *layer* of its preview; what the user has chosen for the layer stays."""
+    """Put the exact *cube* into the *layer* of its preview; what the user has set on the layer stays."""
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
+    has_own_limits = tuple(layer.contrast_limits) != contrast_limits(layer.data)
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     layer.data = data
     layer.scale, layer.translate = arguments["scale"], arguments["translate"]
+    if not has_own_limits:
+        layer.contrast_limits = arguments["contrast_limits"]
     layer.name = layer.name.removesuffix(PREVIEW)
 
 

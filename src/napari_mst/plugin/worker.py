@@ -58,11 +58,13 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     reconstructor = Reconstructor(load_model(request.model), device=request.device)
     device = reconstructor.device
     rows, columns = (photo if region is None else photo.cropped(region)).shape
-    plan = reconstructor.plan(rows, columns)
+    plan = reconstructor.plan(rows, columns, ensemble=request.ensemble)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
     if rows * columns >= PREVIEW_FROM:
         reports.preview(reconstructor.preview(photo, reports.is_cancelled, region=region))
-    return reconstructor.reconstruct(photo, reports.progress, reports.is_cancelled, region=region)
+    return reconstructor.reconstruct(
+        photo, reports.progress, reports.is_cancelled, region=region, ensemble=request.ensemble
+    )
 
 
 class _Signals(QObject):

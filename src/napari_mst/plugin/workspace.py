@@ -33,12 +33,16 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: its generation, the photo's source, a model's name or file, and a device's name."""
+    """All that one job needs: its generation, the photo's source, a model's name or file, a device's name.
+
+    *ensemble*: whether the mean over eight flips and transposes is wanted.
+    """
 
     generation: int
     source: Source
     model: str
     device: str
+    ensemble: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,13 @@ class Workspace:
         """Whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
-    def run(self, source: Source, model: str, device: str = "auto") -> bool:
+    def run(self, source: Source, model: str, device: str = "auto", ensemble: bool = False) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
         if self.is_busy:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(self._generation, source, model, device)
+        self._request = Request(self._generation, source, model, device, ensemble)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
