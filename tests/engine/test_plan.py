@@ -54,7 +54,3 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
     )
     np.testing.assert_array_equal(in_memory, in_file)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_free_memory_of_a_cpu_is_what_is_available():
-    assert 10**7 < planning.free_memory(CPU) < 10**14

@@ -9,9 +9,9 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 
-import psutil
 import torch
 
+from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
 
@@ -63,7 +63,9 @@ def make_plan(
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
     maps = int((MAPS + has_total) * padded * parameters.width * _FLOAT)
-    working = _working_set(parameters, width, padded, device)
+    has_own_result = parameters.out_bands > parameters.width
+    result = parameters.out_bands * height * width * _FLOAT if has_own_result else 0
+    working = _working_set(parameters, width, padded, device) + result
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
@@ -73,15 +75,6 @@ def make_plan(
             f"got {_gigabytes(budget)} (and {_gigabytes(free_disk)} of disk). Take the CPU or a smaller image."
         )
     return Plan(is_in_file=True, memory=working, disk=maps)
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes of memory that are free on *device*."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return int(psutil.virtual_memory().available)
 
 
 def _working_set(parameters: Hyperparameters, width: int, pixels: int, device: torch.device) -> int:
