@@ -8,7 +8,7 @@ import torch
 
 from napari_mst.cube import NANOMETRES
 from napari_mst.engine import run as streaming
-from napari_mst.errors import Cancelled, OutOfMemory, PhotoError
+from napari_mst.errors import Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
@@ -232,3 +232,15 @@ def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
     assert missing.sum() == 31
     more = reconstructor.plan(800, 400, ensemble=True).memory - reconstructor.plan(800, 400).memory
     assert more == 800 * 400 * 31 * 4
+
+
+def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
+    single, double = Reconstructor(model(), "cpu"), Reconstructor(model(), "cpu", precision="float64")
+    cube, reference = single.reconstruct(PHOTO), double.reconstruct(PHOTO)
+    assert (cube.data.dtype, reference.data.dtype) == (np.float32, np.float64)
+    assert (cube.provenance.precision, reference.provenance.precision) == ("float32", "float64")
+    assert_close(cube.data, reference.data)
+    assert double.plan(500, 500).memory == pytest.approx(2 * single.plan(500, 500).memory, rel=0.01)
+    assert single.model.network.conv_in.weight.dtype == torch.float32
+    with pytest.raises(DeviceError, match=r"Expected a precision of float32, float64, got 'int8'\."):
+        Reconstructor(model(), "cpu", precision="int8")

@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a name or a weights file (default: {DEFAULT_MODEL})",
     )
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    reconstruct.add_argument(
+        "--precision", choices=("float32", "float64"), default="float32", help="float64: the reference, slower"
+    )
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
     reconstruct.add_argument(
         "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="only these pixels; attention is global, so "
@@ -117,7 +120,7 @@ def _reconstruct(options: argparse.Namespace) -> int:
     targets = _targets(photos, options.output, options.format)
     there = [target for target in targets if len(photos) > 1 and find_format(target)]
     _check_targets(photos, targets, options.overwrite, there)
-    reconstructor = _reconstructor(options.model, options.device)
+    reconstructor = _reconstructor(options)
     if there:
         _tell(f"note: checking {len(there)} cubes that are there already")
     done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
@@ -188,11 +191,11 @@ def _is_same_file(photo: Path, target: Path) -> bool:
         return False
 
 
-def _reconstructor(model: str, device: str) -> "Reconstructor":
+def _reconstructor(options: argparse.Namespace) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(model), device)
+    reconstructor = Reconstructor(load_model(options.model), options.device, precision=options.precision)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     return reconstructor
 

@@ -20,7 +20,7 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
-from napari_mst.errors import OutOfMemory, PhotoError
+from napari_mst.errors import DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import Model
 from napari_mst.photo import Photo, Rectangle, as_photo
 
@@ -30,6 +30,10 @@ Progress = Callable[[float], None]
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+AS_LOADED = ("cpu", "float32")
+"""Device and precision of the network of a model."""
 
 Orientation = tuple[bool, bool, bool]
 """Whether the rows and the columns are reversed, and whether they are then exchanged."""
@@ -42,20 +46,32 @@ class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
     `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
-    what is free. An instance may be used again and again, from one thread at a time.
+    what is free. *precision* is "float32" or "float64", in which everything is then computed and returned: the
+    reference, slower and twice as large. An instance may be used again and again, from one thread at a time.
 
     Raises
     ------
     DeviceError
-        If the device is not there.
+        If the device is not there, or cannot compute in this precision.
     """
 
-    def __init__(self, model: Model, device: str = "auto", memory: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        device: str = "auto",
+        memory: int | None = None,
+        precision: str = "float32",
+    ) -> None:
         self.model = model
         self.memory = memory
         self.device = choose_device(device)
-        is_elsewhere = self.device.device.type != "cpu"
-        self._network = copy.deepcopy(model.network).to(self.device.device) if is_elsewhere else model.network
+        self.precision = precision
+        if precision not in PRECISIONS:
+            raise DeviceError(f"Expected a precision of {', '.join(PRECISIONS)}, got {precision!r}.")
+        if precision == "float64" and self.device.name == "mps":
+            raise DeviceError("Expected a device that has float64, got an Apple GPU. Take the CPU.")
+        target, is_as_loaded = (self.device.device, PRECISIONS[precision]), (self.device.name, precision) == AS_LOADED
+        self._network = model.network if is_as_loaded else copy.deepcopy(model.network).to(*target)
 
     def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """What a photo of *height* x *width* pixels will need; `str` of it is a sentence for a person.
@@ -68,7 +84,8 @@ class Reconstructor:
         return self._plan(height, width, self.memory, ensemble)
 
     def _plan(self, height: int, width: int, memory: int | None, ensemble: bool) -> Plan:
-        return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, has_total=ensemble)
+        number = self._network.conv_in.weight.itemsize
+        return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, ensemble, number)
 
     def reconstruct(
         self,
@@ -161,7 +178,7 @@ class Reconstructor:
             )
         return self._cube(data, part, self._provenance(source, plan, is_mean, notes))
 
-    def _cube(self, data: NDArray[np.float32], photo: Photo, provenance: Provenance) -> SpectralCube:
+    def _cube(self, data: NDArray[np.floating], photo: Photo, provenance: Provenance) -> SpectralCube:
         if photo.valid is not None:
             data[:, ~photo.valid] = np.nan
         card = self.model.card
@@ -181,9 +198,9 @@ class Reconstructor:
         plan: Plan,
         progress: Progress | None,
         is_cancelled: Callable[[], bool] | None,
-    ) -> NDArray[np.float32] | None:
+    ) -> NDArray[np.floating] | None:
         """The cube, the mean over *orientations*; None, and nothing of the run left, if it was out of memory."""
-        total: NDArray[np.float32] | None = None
+        total: NDArray[np.floating] | None = None
         try:
             for index, orientation in enumerate(orientations):
                 share = _share(progress, index, len(orientations))
@@ -207,7 +224,7 @@ class Reconstructor:
         plan: Plan,
         progress: Progress | None,
         is_cancelled: Callable[[], bool] | None,
-    ) -> NDArray[np.float32]:
+    ) -> NDArray[np.floating]:
         """The cube of *part* by way of another orientation."""
         turned = replace(part, pixels=_turned(part.pixels, orientation), valid=None)
         rows, device = self._rows(turned, *extrema), self.device.device
@@ -241,7 +258,7 @@ class Reconstructor:
             weights_sha256=self.model.weights_sha256,
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
-            precision="float32",
+            precision=self.precision,
             source_sha256=sha256,
             encoding=encoding,
             region=_region_text(region),
@@ -287,7 +304,7 @@ def _turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]
     return _turned(planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False))
 
 
-def _added(total: NDArray[np.float32] | None, planes: NDArray[np.float32]) -> NDArray[np.float32]:
+def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> NDArray[np.floating]:
     """*planes* added to *total*, in place; the first become the total."""
     return planes if total is None else np.add(total, planes, out=total)
 

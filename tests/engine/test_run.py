@@ -79,6 +79,16 @@ def test_devices_without_onednn_give_the_same(monkeypatch):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
+def test_a_network_in_float64_is_streamed_in_float64():
+    network = build(stages=2, out_bands=9).double()
+    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
+    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
+    for is_in_file in (False, True):
+        streamed = stream(network, photo, plan=Plan(is_in_file, 0))
+        assert streamed.dtype == np.float64
+        np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
 def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
     network = build(stages=1)
     photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)

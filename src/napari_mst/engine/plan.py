@@ -50,10 +50,12 @@ def make_plan(
     device: torch.device,
     budget: int | None = None,
     has_total: bool = False,
+    number: int = 4,
 ) -> Plan:
     """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
 
-    *has_total*: a result of the same size is kept beside the run, to which its own is added.
+    *has_total*: a result of the same size is kept beside the run, to which its own is added. *number*: bytes of each
+    number, 4 or 8.
 
     Raises
     ------
@@ -62,10 +64,10 @@ def make_plan(
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = int((MAPS + has_total) * padded * parameters.width * _FLOAT)
+    maps = int((MAPS + has_total) * padded * parameters.width * number)
     has_own_result = parameters.out_bands > parameters.width
-    result = parameters.out_bands * height * width * _FLOAT if has_own_result else 0
-    working = _working_set(parameters, width, padded, device) + result
+    result = parameters.out_bands * height * width * number if has_own_result else 0
+    working = _working_set(parameters, width, padded, device) * number // _FLOAT + result
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free

@@ -49,12 +49,12 @@ def run(
     plan: Plan | None = None,
     progress: Callable[[float], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
-) -> NDArray[np.float32]:
-    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W) float32.
+) -> NDArray[np.floating]:
+    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W).
 
-    The *plan* says where the feature maps live (in the device's memory, if there is none); it changes no number.
-    *progress* is called with the share done (0-1) at least once for every block, from the calling thread;
-    *is_cancelled* is asked as often.
+    Everything is computed, and returned, in the precision of the network's weights: float32 or float64. The *plan* says
+    where the feature maps live (in the device's memory, if there is none); it changes no number. *progress* is called
+    with the share done (0-1) at least once for every block, from the calling thread; *is_cancelled* is asked as often.
 
     Raises
     ------
@@ -62,7 +62,8 @@ def run(
         As soon as *is_cancelled* says so.
     """
     cost = FIRST + len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN + LAST
-    with torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
+    without_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    with without_tf32, torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
@@ -86,12 +87,13 @@ class _Run:
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
-        self._photo = _PaddedPhoto(rows, height, width, device)
+        dtype = network.conv_in.weight.dtype
+        self._photo = _PaddedPhoto(rows, height, width, device, dtype)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
         is_in_file = plan is not None and plan.is_in_file
-        self._deep, self._skip, self._free = (Slab(size, device, is_in_file) for _ in range(3))
-        self._quarter = Slab(size // 4, device, is_in_file)
+        self._deep, self._skip, self._free = (Slab(size, device, is_in_file, dtype) for _ in range(3))
+        self._quarter = Slab(size // 4, device, is_in_file, dtype)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -240,9 +242,9 @@ class _Run:
 class _PaddedPhoto:
     """The photo, reflect-padded, read region by region."""
 
-    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device) -> None:
+    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
         self._rows = functools.lru_cache(maxsize=4)(rows)  # the regions of one band of rows share them
-        self._device = device
+        self._device, self._dtype = device, dtype
         self._row_of, self._column_of = reflected_index(height), reflected_index(width)
         self.size = (len(self._row_of), len(self._column_of))
 
@@ -251,7 +253,7 @@ class _PaddedPhoto:
         index = self._row_of[region.rows.whole]
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
-        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device)
+        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device, self._dtype)
 
 
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:
