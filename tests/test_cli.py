@@ -247,7 +247,11 @@ class TestBatch:
             napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png" for number in (0, 3)
         )
 
-    @pytest.mark.parametrize("change", ["photo", "--linear", "damage"], ids=["086-photo", "086-options", "086-damage"])
+    @pytest.mark.parametrize(
+        "change",
+        ["photo", "--linear", "--ensemble", "damage"],
+        ids=["086-photo", "086-options", "086-ensemble", "086-damage"],
+    )
     def test_bad_input_changed(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         """What is not verified, or is of another photo or other options, is refused; and replaced if that is asked."""
         photos, out = several(photo, 3), photo.with_name("out")
@@ -265,7 +269,7 @@ class TestBatch:
         assert (code, made, contents(out)) == (2, [], before)
         assert "which exists" in err
         assert run("reconstruct", *options, "--overwrite")[0] == 0
-        assert made == (["0.png", "1.png", "2.png"] if change == "--linear" else ["1.png"])
+        assert made == (["0.png", "1.png", "2.png"] if change.startswith("--") else ["1.png"])
 
 
 def several(photo: Path, count: int) -> list[Path]:

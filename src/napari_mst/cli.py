@@ -205,7 +205,7 @@ def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, 
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
     with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
         cube = reconstructor.reconstruct(
-            source, lambda share: bar.update(share - bar.n), region=options.region, ensemble=options.ensemble
+            source, progress=lambda share: bar.update(share - bar.n), region=options.region, ensemble=options.ensemble
         )
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")

@@ -22,8 +22,8 @@ BAND_INDEX = "band"
 class Provenance:
     """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read.
 
-    `region` ("row0:row1,column0:column1"): the part of the photo that was read; "" for all of it. `is_ensemble`: the mean
-    over flips and transposes. `is_preview`: the cube was made from the photo averaged down.
+    `region` ("row0:row1,column0:column1") is the part of the photo that was read, "" for all; `is_ensemble`: it is
+    the mean over flips and transposes; `is_preview`: it was made from the photo averaged down.
     """
 
     model: str = ""

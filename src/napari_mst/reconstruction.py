@@ -248,9 +248,7 @@ class Reconstructor:
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def origin(
-        self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False
-    ) -> Provenance:
+    def origin(self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False) -> Provenance:
         """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
         card = self.model.card
         return Provenance(
