@@ -1,9 +1,10 @@
-"""One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH [AUTHORS]`.
+"""One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
 Prints the peak memory of one run in bytes above what the idle process had, and its error against the published forward
 in float64 (small sizes only); then the seconds of one run more for every line on its standard input.
 """
 
+import copy
 import resource
 import sys
 import time
@@ -36,19 +37,19 @@ def published_network(authors: str | None) -> nn.Module:
     return module.MST_Plus_Plus().eval()
 
 
-def published(network: nn.Module) -> Contender:
+def published(network: nn.Module, device: torch.device) -> Contender:
     """The published forward, as it is."""
-    return lambda photo: network(torch.from_numpy(photo)[None])[0].numpy()
+    own = copy.deepcopy(network).to(device)
+    return lambda photo: own(torch.from_numpy(photo)[None].to(device))[0].cpu().numpy()
 
 
-def engine(network: nn.Module) -> Contender:
-    """Our engine on the CPU."""
-    own = build_mst_plus_plus(network.state_dict())
-    cpu = torch.device("cpu")
-    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], cpu)
+def engine(network: nn.Module, device: torch.device) -> Contender:
+    """Our engine."""
+    own = build_mst_plus_plus(network.state_dict()).to(device)
+    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device)
 
 
-def openvino(network: nn.Module) -> Contender:
+def openvino(network: nn.Module, _: torch.device) -> Contender:
     """The published network converted to OpenVINO, float32."""
     import openvino
 
@@ -66,7 +67,7 @@ def openvino(network: nn.Module) -> Contender:
     return contend
 
 
-def onnx_runtime(network: nn.Module) -> Contender:
+def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
     """The published network exported to ONNX, run by ONNX Runtime, float32."""
     import io
 
@@ -85,7 +86,7 @@ def onnx_runtime(network: nn.Module) -> Contender:
     return contend
 
 
-CONTENDERS: dict[str, Callable[[nn.Module], Contender]] = {
+CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "published": published,
     "engine": engine,
     "openvino": openvino,
@@ -95,15 +96,15 @@ CONTENDERS: dict[str, Callable[[nn.Module], Contender]] = {
 
 def main() -> None:
     """Serve rounds until the input ends."""
-    name, height, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    network = published_network(sys.argv[4] if len(sys.argv) > 4 else None)
+    name, height, width, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), torch.device(sys.argv[4])
+    network = published_network(sys.argv[5] if len(sys.argv) > 5 else None)
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     with torch.inference_mode():
-        contend = CONTENDERS[name](network)
+        contend = CONTENDERS[name](network, device)
         contend(photo[:, :64, :64])
-        idle = _peak()
+        idle = _peak(device)
         result = contend(photo)
-        peak = _peak() - idle
+        peak = _peak(device) - idle
         print(peak, _error(result, network, photo), flush=True)
         del result
         for _ in sys.stdin:
@@ -120,7 +121,9 @@ def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> flo
     return float(np.abs(result - reference).max() / np.abs(reference).max())
 
 
-def _peak() -> int:
+def _peak(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -1,11 +1,14 @@
-"""Speed, memory and exactness of the engine on a CPU, as ratios against the published forward in the same run.
+"""Speed, memory and exactness of the engine, as ratios against the published forward in the same run.
 
-`python benchmarks/engine.py [--sizes 256x256 482x512 ...] [--rounds 5] [--authors MST_Plus_Plus.py]`
+`python benchmarks/engine.py [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda] [--authors MST_Plus_Plus.py]`
+`python benchmarks/engine.py --tiling --operations [--device cuda]` prints two tables more: what the usual tiles cost in
+accuracy, and where the time of a run goes.
 
 Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
 published forward as people run it; "published, tuned" the same with glibc told to keep large blocks
-(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. OpenVINO and ONNX Runtime take part where installed.
-Times are medians; memory is the peak of the process above what it had before, a pixel of the photo.
+(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. OpenVINO and ONNX Runtime take part on a CPU, where
+installed. Times are medians; memory is the peak of the process above what it had before, a pixel of the photo. Who
+needs more memory than is free does not take part, and that is said.
 """
 
 import argparse
@@ -13,8 +16,18 @@ import os
 import statistics
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+import psutil
+import torch
+from operations import print_operations
+from tiling import print_errors
+
+PACKAGES = ("torch", "openvino", "onnxruntime")
+BYTES = {"published": 3500, "published, tuned": 4000, "engine": 650, "openvino": 3000, "onnxruntime": 7500}
+"""What each contender needs a pixel, generously."""
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296"}
 CONTENDER = Path(__file__).with_name("contender.py")
@@ -23,11 +36,12 @@ CONTENDER = Path(__file__).with_name("contender.py")
 class Process:
     """A contender at one size, in a process of its own."""
 
-    def __init__(self, name: str, height: int, width: int, authors: list[str], **environment: str) -> None:
+    def __init__(self, name: str, height: int, width: int, device: str, authors: list[str]) -> None:
         self.seconds: list[float] = []
+        program, _, is_tuned = name.partition(", ")
         self._process = subprocess.Popen(
-            [sys.executable, CONTENDER, name, str(height), str(width), *authors],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment},
+            [sys.executable, CONTENDER, program, str(height), str(width), device, *authors],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | (TUNED if is_tuned else {}),
         )  # fmt: skip
         peak, error = self._process.stdout.readline().split()
         self.peak, self.error = int(peak), float(error)
@@ -44,20 +58,21 @@ class Process:
         self._process.wait()
 
 
-def compare(height: int, width: int, rounds: int, authors: list[str]) -> None:
+def compare(height: int, width: int, rounds: int, device: str, authors: list[str]) -> None:
     """Print the table of one size."""
-    processes = {
-        "published": Process("published", height, width, authors),
-        "published, tuned": Process("published", height, width, authors, **TUNED),
-        "engine": Process("engine", height, width, authors),
-    }
-    for name in ("openvino", "onnxruntime"):
-        if find_spec(name):
-            processes[name] = Process(name, height, width, authors)
+    free, processes = psutil.virtual_memory().available, {}
+    for name in contenders(device):
+        free -= BYTES[name] * height * width
+        if free > 0:
+            processes[name] = Process(name, height, width, device, authors)
+        else:
+            free += BYTES[name] * height * width
+            print(f"\n{name} does not fit into memory at {height}x{width}")
     for _ in range(rounds):
         for process in processes.values():
             process.take_turn()
-    medians = {name: statistics.median(process.seconds) for name, process in processes.items()}
+    medians = dict.fromkeys(BYTES, float("nan"))
+    medians |= {name: statistics.median(process.seconds) for name, process in processes.items()}
     print(
         f"\n{f'{height}x{width}':20} {'seconds':>9} {'us/pixel':>9} {'x published':>12} {'x tuned':>8} "
         f"{'bytes/pixel':>12} {'error':>9}"
@@ -72,16 +87,34 @@ def compare(height: int, width: int, rounds: int, authors: list[str]) -> None:
         process.finish()
 
 
+def contenders(device: str) -> list[str]:
+    """Who takes part on *device*: ours first, so that it is never the one that does not fit."""
+    if device != "cpu":
+        return ["engine", "published"]
+    return ["engine", "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["256x256", "482x512", "1024x1024"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--authors", help="path of the authors' MST_Plus_Plus.py")
+    parser.add_argument("--tiling", action="store_true", help="the errors of tiles instead")
+    parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
     options = parser.parse_args()
+    packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES if find_spec(package))
+    print(f"{packages}; {torch.get_num_threads()} threads; {options.device}")
+    if options.tiling:
+        print_errors(torch.device(options.device))
+    if options.operations:
+        print_operations(512, 512, torch.device(options.device))
+    if options.tiling or options.operations:
+        return
     for size in options.sizes:
         height, width = map(int, size.split("x"))
-        compare(height, width, options.rounds, [options.authors] if options.authors else [])
+        compare(height, width, options.rounds, options.device, [options.authors] if options.authors else [])
 
 
 if __name__ == "__main__":

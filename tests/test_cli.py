@@ -247,7 +247,11 @@ class TestBatch:
             napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png" for number in (0, 3)
         )
 
-    @pytest.mark.parametrize("change", ["photo", "--linear", "damage"], ids=["086-photo", "086-options", "086-damage"])
+    @pytest.mark.parametrize(
+        "change",
+        ["photo", "--linear", "--ensemble", "damage"],
+        ids=["086-photo", "086-options", "086-ensemble", "086-damage"],
+    )
     def test_bad_input_changed(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         """What is not verified, or is of another photo or other options, is refused; and replaced if that is asked."""
         photos, out = several(photo, 3), photo.with_name("out")
@@ -265,7 +269,7 @@ class TestBatch:
         assert (code, made, contents(out)) == (2, [], before)
         assert "which exists" in err
         assert run("reconstruct", *options, "--overwrite")[0] == 0
-        assert made == (["0.png", "1.png", "2.png"] if change == "--linear" else ["1.png"])
+        assert made == (["0.png", "1.png", "2.png"] if change.startswith("--") else ["1.png"])
 
 
 def several(photo: Path, count: int) -> list[Path]:
@@ -388,3 +392,25 @@ def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:
     assert cubes[0].provenance.correction
     assert not cubes[1].provenance.correction
     assert (cubes[0].data != cubes[1].data).any()
+
+
+def test_a_region_and_an_ensemble_are_those_of_the_api(run: Run, photo: Path, weights: Path) -> None:
+    code, *_ = run("reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr"))
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
+    expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7), ensemble=True)
+    cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
+    assert code == 0
+    assert np.array_equal(cube.data, expected.data)
+    assert cube.provenance == expected.provenance
+
+
+@pytest.mark.parametrize(("region", "text"), [("1:5", "like 100:300,0:512"), ("0:7,0:9", "within 6 rows x 9 columns")])
+def test_a_region_that_is_none_is_refused_in_one_sentence(
+    run: Run, photo: Path, capsys: pytest.CaptureFixture[str], region: str, text: str
+) -> None:
+    try:
+        code, _, err = run("reconstruct", photo, "--region", region, "-o", photo.with_name("cube.hdr"))
+    except SystemExit as refusal:
+        code, err = refusal.code, capsys.readouterr().err
+    assert (code, text in err) == (2, True)
+    assert not photo.with_name("cube.hdr").exists()

@@ -21,7 +21,7 @@ from napari_mst.errors import ModelError, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.photo import Encoding, Photo
+from napari_mst.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.training.commands import add_evaluate, add_train
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a name or a weights file (default: {DEFAULT_MODEL})",
     )
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    reconstruct.add_argument(
+        "--precision", choices=("float32", "float64"), default="float32", help="float64: the reference, slower"
+    )
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
     reconstruct.add_argument(
         "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
@@ -75,6 +78,13 @@ def _parser() -> argparse.ArgumentParser:
         "--error-bands",
         action="store_true",
         help="also write the lower and upper spectra of 90 %%: OUT_lower, OUT_upper",
+    )
+    reconstruct.add_argument(
+        "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="only these pixels; attention is global, so "
+        "the numbers differ from those of the whole photo"
+    )  # fmt: skip
+    reconstruct.add_argument(
+        "--ensemble", action="store_true", help="mean of 8 flips and transposes, as published; takes 8 times as long"
     )
     reconstruct.add_argument(
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
@@ -107,6 +117,14 @@ def _parser() -> argparse.ArgumentParser:
     add_evaluate(commands)
     add_train(commands)
     return parser
+
+
+def _rectangle(text: str) -> Rectangle:
+    try:
+        (top, bottom), (left, right) = (map(int, part.split(":")) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a region like 100:300,0:512, got {text[:40]!r}") from None
+    return top, bottom, left, right
 
 
 def _reconstruct(options: argparse.Namespace) -> int:
@@ -157,7 +175,9 @@ def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options:
     """Whether *target* holds, undamaged, the cube of *photo* that a run with these options gives."""
     try:
         with photo.open("rb") as file:
-            wanted = reconstructor.origin(hashlib.file_digest(file, "sha256").hexdigest(), _encoding(options) or "srgb")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        encoding = _encoding(options) or "srgb"
+        wanted = reconstructor.origin(digest, encoding, options.region, options.ensemble)
         cube = read_cube(target, verify=True)
     except (NapariMstError, OSError):
         return False
@@ -175,11 +195,16 @@ def _is_same_file(photo: Path, target: Path) -> bool:
         return False
 
 
-def _reconstructor(model: str, device: str, correct_colour: bool) -> "Reconstructor":
+def _reconstructor(options: argparse.Namespace) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(model), device, correct_colour=correct_colour)
+    reconstructor = Reconstructor(
+        load_model(options.model),
+        options.device,
+        precision=options.precision,
+        correct_colour=not options.no_colour_correction,
+    )
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     return reconstructor
 
@@ -188,7 +213,9 @@ def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, 
     source = Photo.read(photo, encoding=_encoding(options))
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
     with tqdm(total=1.0, desc=photo.name, bar_format=layout, smoothing=0) as bar:
-        cube = reconstructor.reconstruct(source, progress=lambda share: bar.update(share - bar.n))
+        cube = reconstructor.reconstruct(
+            source, progress=lambda share: bar.update(share - bar.n), region=options.region, ensemble=options.ensemble
+        )
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))
@@ -207,7 +234,7 @@ def _prepared(
     there = [target for target in targets if is_batch and find_format(target)]
     _check_targets(photos, targets, options.overwrite, there)
     _check_band_targets(targets if options.error_bands else (), options.overwrite)
-    reconstructor = _reconstructor(options.model, options.device, not options.no_colour_correction)
+    reconstructor = _reconstructor(options)
     if options.error_bands and not reconstructor.model.card.error_factor:
         raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
     if there:

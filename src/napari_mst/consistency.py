@@ -49,7 +49,7 @@ class Correction:
 
 
 def correct_colours(
-    data: NDArray[np.float32],
+    data: NDArray[np.floating],
     photo: Photo,
     wavelengths: ArrayLike,
     is_cancelled: Callable[[], bool] | None = None,
@@ -82,7 +82,11 @@ def correct_colours(
 
 
 def _correct_rows(
-    data: NDArray[np.float32], quality: NDArray[np.float32], rows: slice, cells: "_Cells", response: NDArray[np.float32]
+    data: NDArray[np.floating],
+    quality: NDArray[np.float32],
+    rows: slice,
+    cells: "_Cells",
+    response: NDArray[np.float32],
 ) -> int:
     """Correct *rows* of *data* and fill those of *quality*; returns the number of pixels that were moved."""
     block = data[:, rows]
@@ -96,11 +100,11 @@ def _correct_rows(
 
 
 def moved_into(
-    spectra: NDArray[np.float32],
+    spectra: NDArray[np.floating],
     low: NDArray[np.floating],
     high: NDArray[np.floating],
     response: NDArray[np.floating],
-) -> NDArray[np.float32]:
+) -> NDArray[np.floating]:
     """*spectra* (B, n) changed as little as makes their colours lie between *low* and *high* (C, n); never negative.
 
     r + S (S'S)^-1 (target - S'r), S being the *response* (B, C): the least change in the sense of least squares. Lin &
@@ -146,7 +150,7 @@ class _Cells:
         stored = self._photo.pixels[:, rows]
         return self._codes[stored] if self._is_integer else self._code(stored).astype(np.float32)
 
-    def distance(self, rendered: NDArray[np.float32], rows: slice) -> NDArray[np.float32]:
+    def distance(self, rendered: NDArray[np.floating], rows: slice) -> NDArray[np.float32]:
         """How many 8-bit codes *rendered* (C, rows, W), in linear light, is from the photo: the furthest channel."""
         return np.asarray(np.abs(difference(rendered, self.codes(rows))).max(axis=0), dtype=np.float32)
 
@@ -175,7 +179,7 @@ def difference(rendered: NDArray[np.floating], codes: NDArray[np.floating]) -> N
 
 
 def _half_widths(
-    data: NDArray[np.float32], photo: Photo, response: NDArray[np.float32]
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], str]:
     """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words."""
     own = np.zeros(3), "half a code"
@@ -199,7 +203,7 @@ def _half_widths(
 
 
 def _sample(
-    data: NDArray[np.float32], photo: Photo, response: NDArray[np.float32]
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Strips of 8 rows (C, 8 n, W) from all over the image, in 8-bit codes: rendered estimate - photo, and the photo.
 

@@ -20,7 +20,11 @@ BAND_INDEX = "band"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings and 0 mean unknown; `assumptions` are sentences for a person to read."""
+    """Where a cube came from. Empty strings and 0 mean unknown; `assumptions` are sentences for a person to read.
+
+    `region` ("row0:row1,column0:column1") is the part of the photo that was read, "" for all; `is_ensemble`: it is
+    the mean over flips and transposes; `is_preview`: it was made from the photo averaged down.
+    """
 
     model: str = ""
     weights_sha256: str = ""
@@ -33,6 +37,9 @@ class Provenance:
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
+    region: str = ""
+    is_ensemble: bool = False
+    is_preview: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 

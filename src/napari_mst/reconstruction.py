@@ -5,10 +5,12 @@ Letters: B bands, H rows, W columns.
 
 import copy
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import product
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,40 +21,65 @@ from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
-from napari_mst.engine.run import run
-from napari_mst.errors import OutOfMemory, PhotoError
+from napari_mst.engine.run import RowSource, run
+from napari_mst.errors import DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import Model
-from napari_mst.photo import Photo, as_photo
+from napari_mst.photo import Photo, Rectangle, as_photo
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
+
+PREVIEW_PIXELS = 250_000
+"""About how many pixels a preview has."""
+
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+AS_LOADED = ("cpu", "float32")
+"""Device and precision of the network of a model."""
+
+Orientation = tuple[bool, bool, bool]
+"""Whether the rows and the columns are reversed, and whether they are then exchanged."""
+
+ORIENTATIONS: tuple[Orientation, ...] = tuple(product((False, True), (False, True), (False, True)))
+"""The eight of the published ensemble; the first changes nothing."""
 
 
 class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
     `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
-    *correct_colour* moves spectra whose colour is not the photo's, where the model's card says how a photo shows them
-    (see `consistency`); `cube.quality` is how far they were off. An instance may be used again and again, from one
-    thread at a time.
+    what is free. *precision* is "float32" or "float64", in which everything is then computed and returned: the
+    reference, slower and twice as large. *correct_colour* moves spectra whose colour is not the photo's, where the
+    model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. An instance
+    may be used again and again, from one thread at a time.
 
     Raises
     ------
     DeviceError
-        If the device is not there.
+        If the device is not there, or cannot compute in this precision.
     """
 
     def __init__(
-        self, model: Model, device: str = "auto", memory: int | None = None, correct_colour: bool = True
+        self,
+        model: Model,
+        device: str = "auto",
+        memory: int | None = None,
+        precision: str = "float32",
+        correct_colour: bool = True,
     ) -> None:
         self.model = model
         self.memory = memory
         self.correct_colour = correct_colour
         self.device = choose_device(device)
-        is_elsewhere = self.device.device.type != "cpu"
-        self._network = copy.deepcopy(model.network).to(self.device.device) if is_elsewhere else model.network
+        self.precision = precision
+        if precision not in PRECISIONS:
+            raise DeviceError(f"Expected a precision of {', '.join(PRECISIONS)}, got {precision!r}.")
+        if precision == "float64" and self.device.name == "mps":
+            raise DeviceError("Expected a device that has float64, got an Apple GPU. Take the CPU.")
+        target, is_as_loaded = (self.device.device, PRECISIONS[precision]), (self.device.name, precision) == AS_LOADED
+        self._network = model.network if is_as_loaded else copy.deepcopy(model.network).to(*target)
 
-    def plan(self, height: int, width: int) -> Plan:
+    def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """What a photo of *height* x *width* pixels will need; `str` of it is a sentence for a person.
 
         Raises
@@ -60,53 +87,106 @@ class Reconstructor:
         OutOfMemory
             If the photo fits neither into the memory nor onto the disk.
         """
-        return make_plan(self._network.hyperparameters, height, width, self.device.device, self.memory)
+        return self._plan(height, width, self.memory, ensemble)
+
+    def _plan(self, height: int, width: int, memory: int | None, ensemble: bool) -> Plan:
+        number = next(self._network.parameters()).itemsize
+        return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, ensemble, number)
 
     def reconstruct(
         self,
         photo: Photo | str | PathLike[str] | ArrayLike,
         progress: Progress | None = None,
         is_cancelled: Callable[[], bool] | None = None,
+        *,
+        region: Rectangle | None = None,
+        ensemble: bool = False,
     ) -> SpectralCube:
         """The cube of *photo* (a `Photo`, a file or an array): (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other pixel. Whatever had to
         be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times by MST++, and for
-        every few rows by a pixelwise network; *is_cancelled* is asked as often.
+        every few rows by a pixelwise network, with a share that grows as time does; *is_cancelled* is asked as often.
+        Of a *region* (first row, one past the last, first column, one past the last) only those pixels are read and
+        returned. Attention is global, so a region is another image: its numbers differ from those of the whole photo.
+
+        *ensemble* gives the mean over the eight flips and transposes of the photo, as published, in eight times the
+        time. It hardly changes the accuracy, and the spread of the eight is no error bar: it is far smaller than the
+        error.
 
         Raises
         ------
         PhotoError
-            If the photo cannot be read or has no pixels, or the number of its channels is not the network's.
+            If the photo cannot be read or has no pixels, the number of its channels is not the network's, or the
+            region is empty or reaches beyond it.
         Cancelled
             Soon after *is_cancelled* returned true; nothing of the run remains in memory.
         OutOfMemory
             If memory and disk are too small, before anything is computed; or if the device runs out of memory after
             all, and again within half of it: nothing of the run remains in it.
         """
+        source = self._source(photo)
+        orientations = ORIENTATIONS if ensemble else ORIENTATIONS[:1]
+        cube = self._reconstruct(source, *_part(source, region), orientations, progress, is_cancelled)
+        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region)))
+
+    def preview(
+        self,
+        photo: Photo | str | PathLike[str] | ArrayLike,
+        is_cancelled: Callable[[], bool] | None = None,
+        *,
+        region: Rectangle | None = None,
+    ) -> SpectralCube:
+        """The cube of *photo*, or of a *region* of it, averaged down in linear light to about 0.25 megapixels.
+
+        It covers exactly what `reconstruct` covers. `cube.provenance.is_preview` tells it from an exact one; errors are
+        those of `reconstruct`.
+        """
+        source = self._source(photo)
+        part, notes = _part(source, region)
+        small = part.reduced(PREVIEW_PIXELS)
+        size = " x ".join(map(str, small.shape))
+        notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
+        cube = self._reconstruct(source, small, notes, ORIENTATIONS[:1], None, is_cancelled)
+        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region), is_preview=True))
+
+    def _source(self, photo: Photo | str | PathLike[str] | ArrayLike) -> Photo:
         source = as_photo(photo)
         channels = self._network.hyperparameters.in_bands
         if channels != len(source.pixels):
             raise PhotoError(
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
             )
-        plan, notes = self.plan(*source.shape), list[str]()
-        data = self._run(source, plan, progress, is_cancelled)
+        return source
+
+    def _reconstruct(
+        self,
+        source: Photo,
+        part: Photo,
+        notes: list[str],
+        orientations: Sequence[Orientation],
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> SpectralCube:
+        """The cube of *part*, normalised as the whole *source* is: the mean over *orientations*."""
+        is_mean, extrema = len(orientations) > 1, self._extrema(source)
+        plan = self.plan(*part.shape, ensemble=is_mean)
+        data = self._run(part, extrema, orientations, plan, progress, is_cancelled)
         if data is None:
-            plan = make_plan(self._network.hyperparameters, *source.shape, self.device.device, plan.memory // 2)
+            plan = self._plan(*part.shape, plan.memory // 2, is_mean)
             notes.append(f"The run was out of memory and was started again: the second one {plan}.")
-            data = self._run(source, plan, progress, is_cancelled)
+            data = self._run(part, extrema, orientations, plan, progress, is_cancelled)
         if data is None:
-            size = " x ".join(map(str, source.shape))
+            size = " x ".join(map(str, part.shape))
             raise OutOfMemory(
                 f"Expected enough memory on {self.device.name} for {size} pixels, got too little. "
                 "Close other programs, take the CPU, or reconstruct a smaller image."
             )
-        correction = self._correct(data, source, is_cancelled)
-        return self._cube(data, source, self._provenance(source, plan, notes), correction)
+        correction = self._correct(data, part, is_cancelled)
+        return self._cube(data, part, self._provenance(source, plan, is_mean, notes), correction)
 
     def _correct(
-        self, data: NDArray[np.float32], photo: Photo, is_cancelled: Callable[[], bool] | None
+        self, data: NDArray[np.floating], photo: Photo, is_cancelled: Callable[[], bool] | None
     ) -> Correction | None:
         """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
         if not self._corrects_colour:
@@ -119,7 +199,7 @@ class Reconstructor:
         return self.correct_colour and card.rendering == SRGB_D65 and bool(card.wavelengths)
 
     def _cube(
-        self, data: NDArray[np.float32], photo: Photo, provenance: Provenance, correction: Correction | None
+        self, data: NDArray[np.floating], photo: Photo, provenance: Provenance, correction: Correction | None
     ) -> SpectralCube:
         if photo.valid is not None:
             data[:, ~photo.valid] = np.nan
@@ -134,33 +214,64 @@ class Reconstructor:
         )
 
     def _run(
-        self, photo: Photo, plan: Plan, progress: Progress | None, is_cancelled: Callable[[], bool] | None
-    ) -> NDArray[np.float32] | None:
-        """The cube; None, and nothing of the run left, if it was out of memory."""
-        device, rows = self.device.device, self._rows(photo)
+        self,
+        part: Photo,
+        extrema: tuple[float, float],
+        orientations: Sequence[Orientation],
+        plan: Plan,
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> NDArray[np.floating] | None:
+        """The cube, the mean over *orientations*; None, and nothing of the run left, if it was out of memory."""
+        total: NDArray[np.floating] | None = None
         try:
-            return run(self._network, rows, *photo.shape, device, plan, progress, is_cancelled)
+            for index, orientation in enumerate(orientations):
+                share = _share(progress, index, len(orientations))
+                # the result of one run has no name here: it would stay in memory through the next
+                total = _added(total, self._run_turned(part, extrema, orientation, plan, share, is_cancelled))
         except (RuntimeError, MemoryError) as error:
             if not _is_out_of_memory(error):
                 raise
-        self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
-        return None
+            total = None
+        if total is None:
+            self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
+        elif len(orientations) > 1:
+            total /= len(orientations)
+        return total
 
-    def _rows(self, photo: Photo) -> Callable[[int, int], NDArray[np.float32]]:
-        """Rows of the photo as the model's card says that the network expects them."""
-        card = self.model.card
-        if card.normalisation == "none":
-            return lambda start, stop: photo.rows(start, stop, linear=card.is_linear)
-        low, high = photo.extrema()
+    def _run_turned(
+        self,
+        part: Photo,
+        extrema: tuple[float, float],
+        orientation: Orientation,
+        plan: Plan,
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> NDArray[np.floating]:
+        """The cube of *part* by way of another orientation."""
+        turned = replace(part, pixels=_turned(part.pixels, orientation), valid=None)
+        rows, device = self._rows(turned, *extrema), self.device.device
+        result = run(self._network, rows, *turned.shape, device, plan, progress, is_cancelled)
+        return _turned_back(result, orientation)
+
+    def _extrema(self, source: Photo) -> tuple[float, float]:
+        """What becomes 0 and 1 for the network."""
+        return source.extrema() if self.model.card.normalisation == "min-max" else (0.0, 1.0)
+
+    def _rows(self, photo: Photo, low: float, high: float) -> RowSource:
+        """Rows of *photo* as the model's card says that the network expects them."""
+        is_linear = self.model.card.is_linear
+        if (low, high) == (0, 1):
+            return lambda start, stop: photo.rows(start, stop, linear=is_linear)
         scale = np.float32(1 / (high - low)) if high > low else np.float32(0)
-        return lambda start, stop: (photo.rows(start, stop, linear=card.is_linear) - np.float32(low)) * scale
+        return lambda start, stop: (photo.rows(start, stop, linear=is_linear) - np.float32(low)) * scale
 
     def _free_memory(self) -> None:
         gc.collect()
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def origin(self, sha256: str, encoding: str) -> Provenance:
+    def origin(self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False) -> Provenance:
         """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
         card = self.model.card
         return Provenance(
@@ -168,21 +279,62 @@ class Reconstructor:
             weights_sha256=self.model.weights_sha256,
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
-            precision="float32",
+            precision=self.precision,
             correction="colours corrected" if self._corrects_colour else "",
             error_factor=card.error_factor,
             source_sha256=sha256,
             encoding=encoding,
+            region=_region_text(region),
+            is_ensemble=ensemble,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
         )
 
-    def _provenance(self, photo: Photo, plan: Plan, notes: list[str]) -> Provenance:
+    def _provenance(self, photo: Photo, plan: Plan, is_mean: bool, notes: list[str]) -> Provenance:
         return replace(
-            self.origin(photo.sha256, photo.encoding),
+            self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
             engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
             source=photo.name,
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )
+
+
+def _part(photo: Photo, region: Rectangle | None) -> tuple[Photo, list[str]]:
+    """The *region* of *photo*, or all of it, and what there is to say about it."""
+    if region is None:
+        return photo, []
+    top, bottom, left, right = region
+    note = (
+        f"Only rows {top} to {bottom - 1}, columns {left} to {right - 1} of the photo were read. "
+        "Attention is global, so a region is another image: its numbers differ from those of the whole photo."
+    )
+    return photo.cropped(region), [note]
+
+
+def _region_text(region: Rectangle | None) -> str:
+    return "" if region is None else "{}:{},{}:{}".format(*region)
+
+
+def _turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """(C, H, W) as *orientation* says: a view."""
+    flips_rows, flips_columns, is_transposed = orientation
+    flipped = planes[:, :: -1 if flips_rows else 1, :: -1 if flips_columns else 1]
+    return flipped.swapaxes(1, 2) if is_transposed else flipped
+
+
+def _turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """The inverse of `_turned`."""
+    flips_rows, flips_columns, is_transposed = orientation
+    return _turned(planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False))
+
+
+def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> NDArray[np.floating]:
+    """*planes* added to *total*, in place; the first become the total."""
+    return planes if total is None else np.add(total, planes, out=total)
+
+
+def _share(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """What tells *progress* of run *index* of *count*."""
+    return None if progress is None else lambda share: progress((index + share) / count)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

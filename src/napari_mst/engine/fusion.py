@@ -18,15 +18,27 @@ class UpFusion:
         fusion = fuse.weight.double()
         channels = len(fusion)
         of_up = fusion[:, :channels, 0, 0]
-        self._up = torch.einsum("oc,icyx->ioyx", of_up, up.weight.double()).to(up.weight)
-        self._skip = fuse.weight[:, channels:].contiguous(memory_format=torch.channels_last)
+        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.double()).flatten(0, 2)
         bias = torch.zeros(channels).to(of_up) if up.bias is None else up.bias.double()
-        self._bias = (of_up @ bias).to(up.weight)
+        self._up = _pointwise(weight.to(up.weight))
+        self._bias = (of_up @ bias).to(up.weight).repeat(4)
+        self._skip = _pointwise(fuse.weight[:, channels:, 0, 0])
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """The fused features."""
-        doubled = F.conv_transpose2d(x, self._up, self._bias, stride=2)
+        doubled = _doubled(F.conv2d(x, self._up, self._bias))
         if onednn.can_run(doubled):
-            doubled = doubled.contiguous(memory_format=torch.channels_last)
             return onednn.convolve_onto(doubled, onednn.dense(skip), self._skip)
         return doubled.add_(F.conv2d(skip, self._skip))
+
+
+def _doubled(quads: Tensor) -> Tensor:
+    """(1, 4C, h, w), the four pixels of a square after each other, -> dense (1, C, 2h, 2w)."""
+    _, channels, height, width = quads.shape
+    pixels = quads[0].permute(1, 2, 0).reshape(height, width, 2, 2, channels // 4).transpose(1, 2)
+    return pixels.reshape(1, 2 * height, 2 * width, channels // 4).permute(0, 3, 1, 2)
+
+
+def _pointwise(matrix: Tensor) -> Tensor:
+    """A matrix (out, in) as the weight of a 1x1 convolution."""
+    return matrix[:, :, None, None].contiguous(memory_format=torch.channels_last)

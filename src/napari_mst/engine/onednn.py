@@ -16,6 +16,11 @@ from napari_mst.engine.regions import Sides
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 _VECTOR = 16
+_HIDDEN = 64
+"""Hidden channels computed at a time: as many as stay in the cache, whatever the width of the block."""
+
+_PACKED_SIDE = 64
+"""Side of the regions for which weights are packed; others run too."""
 
 
 def can_run(tensor: Tensor) -> bool:
@@ -41,25 +46,38 @@ class OneDnnBlock:
         self._mixing = _pointwise(_padded(mixing[0] + identity))
         self._bias = _padded(attention.proj.bias)
         self._value = _pointwise(_padded(attention.to_v.weight))
-        self._pos = [_padded(parameter.detach()) for parameter in attention.pos.parameters()]
+        self._pos = [_packed(_padded(parameter), groups=True) for parameter in attention.pos.parameters()]
         self._centring = _pointwise(_padded(_padded(identity - 1 / channels).T).T)
-        self._expand = _pointwise(_padded(_padded((expand * norm.weight).T).T))
-        self._expand_bias = _padded(expand @ norm.bias.double()).float()
-        self._hidden_filters = _padded(feed_forward.depthwise.weight)
-        self._reduce = _pointwise(_padded(feed_forward.reduce.weight[:, :, 0, 0].T).T)
-        self._mean = torch.full((self._centring.shape[0],), 1 / channels)
+        self._mean = torch.full((len(self._bias),), 1 / channels)
+        expand_weight, expand_bias = _padded(_padded((expand * norm.weight).T).T), _padded(expand @ norm.bias.double())
+        filters, reduce = _padded(feed_forward.depthwise.weight), _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
+        self._hidden = [
+            (_pointwise(weight), bias.float(), _packed(depthwise, groups=True), _pointwise(back.T))
+            for weight, bias, depthwise, back in zip(
+                *(part.split(_HIDDEN) for part in (expand_weight, expand_bias, filters, reduce)), strict=True
+            )
+        ]
 
     def __call__(self, window: Tensor, halo: Sides) -> Tensor:
         """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
-        missing = tuple(HALO - side for side in halo)
-        top, bottom, left, right = missing
-        x = dense(F.pad(window, (left, right, top, bottom)))
+        top, bottom, left, right = (HALO - side for side in halo)
+        missing = top, bottom, left, right
+        attended = self._attended(window, missing)
+        normalised = self._normalised(attended)
+        result = dense(attended[:, : self._channels, 1:-1, 1:-1])
+        del attended
+        for expand, bias, filters, reduce in self._hidden:
+            hidden = _convolve(normalised, expand, bias, gelu=True)
+            hidden = _depthwise(_clear(hidden, missing, 1), filters, gelu=True)
+            convolve_onto(result, hidden, reduce)
+        return result
+
+    def _attended(self, window: Tensor, missing: Sides) -> Tensor:
+        """The input and its S-MSA added: (1, C, h, w) -> (1, P, h - 4, w - 4)."""
+        x = _surrounded(window, missing)
         hidden = _depthwise(_convolve(x, self._value), self._pos[0], gelu=True)
         attended = _depthwise(_clear(hidden, missing, 2), self._pos[1])
-        convolve_onto(attended, dense(x[..., 2:-2, 2:-2]), self._mixing, self._bias)
-        hidden = _convolve(self._normalised(attended), self._expand, self._expand_bias, gelu=True)
-        hidden = _depthwise(_clear(hidden, missing, 1), self._hidden_filters, gelu=True)
-        return _convolve(hidden, self._reduce).add_(attended[:, : self._channels, 1:-1, 1:-1])
+        return convolve_onto(attended, dense(x[..., 2:-2, 2:-2]), self._mixing, self._bias)
 
     def _normalised(self, x: Tensor) -> Tensor:
         """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w)."""
@@ -85,10 +103,10 @@ def convolve_onto(total: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None 
 
 
 def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
-    return _convolve(x, weight, gelu=gelu, groups=len(weight))
+    return _convolve(x, weight, gelu=gelu, groups=x.shape[1])
 
 
-def _clear(x: Tensor, missing: tuple[int, ...], halo: int) -> Tensor:
+def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
     """Zero, in place, what lies outside the image: the network's own convolutions see zeros there."""
     top, bottom, left, right = (max(side - (HALO - halo), 0) for side in missing)
     height, width = x.shape[-2:]
@@ -103,9 +121,25 @@ def dense(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format).permute(0, 3, 1, 2)
 
 
+def _surrounded(window: Tensor, sides: Sides) -> Tensor:
+    """A dense copy of (1, C, h, w) with zeros on its *sides*."""
+    if not any(sides):
+        return dense(window)
+    top, bottom, left, right = sides
+    return F.pad(window.permute(0, 2, 3, 1), (0, 0, left, right, top, bottom)).permute(0, 3, 1, 2)
+
+
 def _pointwise(matrix: Tensor) -> Tensor:
     """A matrix (out, in) as the weight of a 1x1 convolution."""
-    return matrix.float()[:, :, None, None].contiguous(memory_format=torch.channels_last)
+    return _packed(matrix.float()[:, :, None, None].contiguous(memory_format=torch.channels_last))
+
+
+def _packed(weight: Tensor, groups: bool = False) -> Tensor:
+    """*weight* in the layout of oneDNN's own, which spares reordering it at every call; *groups*: depthwise."""
+    channels, side = (len(weight) if groups else weight.shape[1]), _PACKED_SIDE
+    operation: Any = torch.ops.mkldnn._reorder_convolution_weight
+    packed: Tensor = operation(weight, (0, 0), (1, 1), (1, 1), channels if groups else 1, (1, channels, side, side))
+    return packed
 
 
 def _padded(weight: Tensor) -> Tensor:

@@ -25,15 +25,15 @@ def run_pixelwise(
     plan: Plan | None = None,
     progress: Callable[[float], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
-) -> NDArray[np.float32]:
+) -> NDArray[np.floating]:
     """What `napari_mst.engine.run.run` does, for a network without context."""
-    bands = network.hyperparameters.out_bands
-    slab = Slab(bands * height * width, device, is_in_file=plan is not None and plan.is_in_file)
+    bands, dtype = network.hyperparameters.out_bands, next(network.parameters()).dtype
+    slab = Slab(bands * height * width, device, plan is not None and plan.is_in_file, dtype)
     result = slab.planes(bands, height, width)
 
     def compute(region: Region) -> None:
         span = region.rows.whole
-        photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device)
+        photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
         result[:, span] = network(photo)[0]
 
     at_once = max(min(_PIXELS // width, -(-height // _STEPS)), 1)

@@ -1,22 +1,22 @@
 """How much memory a run needs, and where its feature maps go: stated before it starts.
 
-A run keeps four full-resolution feature maps (its result takes the place of one) and a working set for each thread.
-Where four maps do not fit into the memory budget of a CPU they live in a temporary file, of which the system keeps in
-memory what there is room for: slower, and the same numbers.
+A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter of their size, and
+a working set for each thread. Where the maps do not fit into the memory budget of a CPU they live in a temporary file,
+of which the system keeps in memory what there is room for: slower, and the same numbers.
 """
 
 import shutil
 import tempfile
 from dataclasses import dataclass
 
-import psutil
 import torch
 
+from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
 from napari_mst.models.pixelwise import PixelwiseHyperparameters
 
-MAPS = 4
+MAPS = 3.25
 """Full-resolution feature maps that a run keeps."""
 
 MARGIN = 0.8
@@ -47,8 +47,19 @@ class Plan:
 Parameters = Hyperparameters | PixelwiseHyperparameters
 
 
-def make_plan(parameters: Parameters, height: int, width: int, device: torch.device, budget: int | None = None) -> Plan:
+def make_plan(
+    parameters: Parameters,
+    height: int,
+    width: int,
+    device: torch.device,
+    budget: int | None = None,
+    has_total: bool = False,
+    number: int = 4,
+) -> Plan:
     """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
+
+    *has_total*: a result of the same size is kept beside the run, to which its own is added. *number*: bytes of each
+    number, 4 or 8.
 
     Raises
     ------
@@ -57,8 +68,10 @@ def make_plan(parameters: Parameters, height: int, width: int, device: torch.dev
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = padded * _kept_channels(parameters) * _FLOAT
-    working = _working_set(parameters, width, padded, device)
+    maps = int(padded * (_kept_channels(parameters) + has_total * parameters.out_bands) * number)
+    has_own_result = isinstance(parameters, Hyperparameters) and parameters.out_bands > parameters.width
+    result = parameters.out_bands * height * width * number if has_own_result else 0
+    working = _working_set(parameters, width, padded, device) * number // _FLOAT + result
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
@@ -70,16 +83,7 @@ def make_plan(parameters: Parameters, height: int, width: int, device: torch.dev
     return Plan(is_in_file=True, memory=working, disk=maps)
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes of memory that are free on *device*."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return int(psutil.virtual_memory().available)
-
-
-def _kept_channels(parameters: Parameters) -> int:
+def _kept_channels(parameters: Parameters) -> float:
     """Values a pixel that a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
     return parameters.out_bands if isinstance(parameters, PixelwiseHyperparameters) else MAPS * parameters.width
 

@@ -3,7 +3,7 @@
 Only the Gram matrices couple distant pixels. So the network is a sequence of passes over the image, one for each
 spectral attention block: while a pass applies a block and the convolutions that follow it, it adds up the Gram
 matrix of what it writes, which is all that the next block has to know of the whole image. Every feature map is
-read once and written once, and what comes out is what one pass over the whole image would give.
+written once, and what comes out is what one pass over the whole image would give.
 
 On a CPU the regions are squares whose intermediate results fit its cache, one thread each; on a GPU they are
 large. Letters: B bands, C feature channels, H rows, W columns.
@@ -21,9 +21,9 @@ from torch import Tensor
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
-from napari_mst.engine.plan import MAPS, Plan
+from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
-from napari_mst.engine.windows import window_function
+from napari_mst.engine.windows import Read, window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -31,7 +31,7 @@ from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 
 CPU_SIDE = 64
-"""Side of the squares on a CPU at full resolution; half of it below."""
+"""Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
 
 GPU_PIXELS = 1 << 20
 """Pixels of the regions on a GPU: as many whole rows as make up this many."""
@@ -52,12 +52,13 @@ def run(
     plan: Plan | None = None,
     progress: Callable[[float], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
-) -> NDArray[np.float32]:
-    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W) float32.
+) -> NDArray[np.floating]:
+    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W).
 
-    The *plan* says where the feature maps live (in the device's memory, if there is none); it changes no number.
-    *progress* is called with the share done (0-1) at least once for every block, from the calling thread;
-    *is_cancelled* is asked as often. A pixelwise network has no blocks: it goes through the rows once.
+    Everything is computed, and returned, in the precision of the network's weights: float32 or float64. The *plan* says
+    where the feature maps live (in the device's memory, if there is none); it changes no number. *progress* is called
+    with the share done (0-1) at least once for every block, from the calling thread; *is_cancelled* is asked as often.
+    A pixelwise network has no blocks: it goes through the rows once.
 
     Raises
     ------
@@ -67,16 +68,17 @@ def run(
     if isinstance(network, PixelwiseNetwork):
         return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     cost = FIRST + len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN + LAST
-    with torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
+    without_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    with without_tf32, torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
 class _Run:
-    """One run: four slabs of memory and the passes between them.
+    """One run: slabs of memory, and the passes between them.
 
-    Two slabs hold the features around a stage (its input and its output), two those inside its U-shape at full
-    resolution. The half and quarter resolutions, and in the end the result, live where a slab is free for a while;
-    the first slab of each pair is the one in use.
+    One slab holds the features between two stages, another the skip of the stage at full resolution, which its decoder
+    replaces pixel by pixel. The third holds the half resolution, then the features after the stage and, in the end,
+    the result. The first features of a stage are computed twice, from those before it, rather than kept.
     """
 
     def __init__(
@@ -91,11 +93,13 @@ class _Run:
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
-        self._photo = _PaddedPhoto(rows, height, width, device)
+        dtype = network.conv_in.weight.dtype
+        self._photo = _PaddedPhoto(rows, height, width, device, dtype)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
-        slabs = [Slab(size, device, is_in_file=plan is not None and plan.is_in_file) for _ in range(MAPS)]
-        self._stage_slabs, self._shape_slabs = slabs[:2], slabs[2:]
+        is_in_file = plan is not None and plan.is_in_file
+        self._deep, self._skip, self._free = (Slab(size, device, is_in_file, dtype) for _ in range(3))
+        self._quarter = Slab(size // 4, device, is_in_file, dtype)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -106,34 +110,37 @@ class _Run:
         return self._last_pass(stages[-1], self._u_shape(stages[-1], mixing))
 
     def _first_pass(self, stage: SpectralTransformer) -> Tensor:
-        """Photo -> input of the first stage, and of its U-shape; returns the mixing matrix of the first block."""
-        deep, full = self._map(self._stage_slabs[0]), self._map(self._shape_slabs[0])
-        block = stage.encoder[0]
+        """Photo -> input of the first stage; returns the mixing matrix of its first block."""
+        deep, block = self._map(self._deep), stage.encoder[0]
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
             shallow = self._shallow(near)
             deep.write(region, near.crop(shallow))
-            return _write(full, region, near.convolve(stage.embedding, shallow), block)
+            return block.gram(near.convolve(stage.embedding, shallow))
 
-        return self._pass(compute, deep, block, FIRST)
+        return self._pass(compute, deep.size, block, FIRST)
 
     def _u_shape(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
-        """The U-shape but for its last block, whose input is left in the first slab; returns its mixing matrix."""
-        skip, full = self._map(self._shape_slabs[1]), self._map(self._shape_slabs[0])
-        half, half_skip = (self._map(self._stage_slabs[1], level=1, part=part) for part in (0, 1))
-        quarter = self._map(self._shape_slabs[0], level=2)
-        mixing = self._encode(stage, 0, mixing, full, skip, half)
-        mixing = self._encode(stage, 1, mixing, half, half_skip, quarter)
-        mixing = self._decode(stage, 0, mixing, quarter, half_skip, half)
-        return self._decode(stage, 1, mixing, half, skip, full)
+        """The U-shape but for its last block, whose input takes the place of the skip; returns its mixing matrix."""
+        deep, skip, quarter = self._map(self._deep), self._map(self._skip), self._map(self._quarter, level=2)
+        half, half_skip = (self._map(self._free, level=1, part=part) for part in (0, 1))
+
+        def embedded(region: Region) -> Tensor:
+            near = region.grown(1)
+            return near.convolve(stage.embedding, deep.read(near))
+
+        mixing = self._encode(stage, 0, mixing, embedded, skip, half)
+        mixing = self._encode(stage, 1, mixing, half.read, half_skip, quarter)
+        mixing = self._decode(stage, 0, mixing, quarter, half_skip)
+        return self._decode(stage, 1, mixing, half_skip, skip)
 
     def _encode(
         self,
         stage: SpectralTransformer,
         level: int,
         mixing: Tensor,
-        source: FeatureMap,
+        read: Read,
         skip: FeatureMap,
         lower: FeatureMap,
     ) -> Tensor:
@@ -143,53 +150,45 @@ class _Run:
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            encoded = window(source, near)
+            encoded = window(read, near)
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
 
-        return self._pass(compute, source, following, ENCODE[level])
+        return self._pass(compute, skip.size, following, ENCODE[level])
 
     def _decode(
-        self,
-        stage: SpectralTransformer,
-        level: int,
-        mixing: Tensor,
-        lower: FeatureMap,
-        skip: FeatureMap,
-        target: FeatureMap,
+        self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap
     ) -> Tensor:
-        """The block of the level below, doubled and fused with the skip; returns the next block's mixing matrix."""
+        """The block of the level below, doubled and fused with the skip, in place; returns the next mixing matrix."""
         window = window_function((stage.bottleneck, *stage.decoder)[level], mixing)
         fuse, following = UpFusion(stage.up[level], stage.fuse[level]), stage.decoder[level]
 
         def compute(region: Region) -> Tensor:
             doubled = region.scaled(2)
-            return _write(target, doubled, fuse(window(lower, region), skip.read(doubled)), following)
+            return _write(skip, doubled, fuse(window(lower.read, region), skip.read(doubled)), following)
 
-        return self._pass(compute, lower, following, DECODE[level])
+        return self._pass(compute, lower.size, following, DECODE[level])
 
     def _between_stages(self, stage: SpectralTransformer, following: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block of a stage, its residual, and the embedding of the next; returns that one's mixing matrix."""
         stage_output = self._stage_output(stage, mixing)
-        deep, full = self._map(self._stage_slabs[1]), self._map(self._shape_slabs[1])
-        block = following.encoder[0]
+        deep, block = self._map(self._free), following.encoder[0]
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
             features = stage_output(near)
             deep.write(region, near.crop(features))
-            return _write(full, region, near.convolve(following.embedding, features), block)
+            return block.gram(near.convolve(following.embedding, features))
 
-        mixing = self._pass(compute, deep, block, BETWEEN)
-        self._stage_slabs.reverse()
-        self._shape_slabs.reverse()
+        mixing = self._pass(compute, deep.size, block, BETWEEN)
+        self._deep, self._free = self._free, self._deep
         return mixing
 
     def _last_pass(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block, residual, last convolution and the residual around the network -> the result."""
         stage_output = self._stage_output(stage, mixing)
         bands, height, width = self._result_size
-        result = self._shape_slabs[1].planes(bands, height, width)
+        result = self._free.planes(bands, height, width)
         network = self._network
 
         def compute(region: Region) -> None:
@@ -209,11 +208,11 @@ class _Run:
     def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Callable[[Region], Tensor]:
         """The output of a stage on any region: last block, mapping, residual."""
         window = window_function(stage.decoder[-1], mixing)
-        source, deep = self._map(self._shape_slabs[0]), self._map(self._stage_slabs[0])
+        source, deep = self._map(self._skip), self._map(self._deep)
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            return near.convolve(stage.mapping, window(source, near)).add_(deep.read(region))
+            return near.convolve(stage.mapping, window(source.read, near)).add_(deep.read(region))
 
         return compute
 
@@ -226,10 +225,10 @@ class _Run:
         return near.convolve(network.conv_in, encoded(photo)) + network.first_spectra(self._photo.read(region))
 
     def _pass(
-        self, compute: Callable[[Region], Tensor], source: FeatureMap, following: SpectralAttentionBlock, cost: float
+        self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
     ) -> Tensor:
-        """*compute* on every region of *source*; the sum of the Gram matrices it returns -> the next mixing matrix."""
-        grams = self._workers.each(compute, self._tiles(*source.size), cost)
+        """*compute* on every region of a map of *size*; the sum of its Gram matrices -> the next mixing matrix."""
+        grams = self._workers.each(compute, self._tiles(*size), cost)
         total = next(grams)
         for gram in grams:
             total += gram
@@ -237,7 +236,7 @@ class _Run:
 
     def _tiles(self, height: int, width: int) -> Iterable[Region]:
         if self._device.type == "cpu":
-            side = CPU_SIDE if height == self._size[0] else CPU_SIDE // 2
+            side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
             return tiles(height, width, side, side)
         rows = max(GPU_PIXELS // width // 2 * 2, 2)
         return tiles(height, width, rows, width)
@@ -252,9 +251,9 @@ class _Run:
 class _PaddedPhoto:
     """The photo, reflect-padded, read region by region."""
 
-    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device) -> None:
+    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
         self._rows = functools.lru_cache(maxsize=4)(rows)  # the regions of one band of rows share them
-        self._device = device
+        self._device, self._dtype = device, dtype
         self._row_of, self._column_of = reflected_index(height), reflected_index(width)
         self.size = (len(self._row_of), len(self._column_of))
 
@@ -263,7 +262,7 @@ class _PaddedPhoto:
         index = self._row_of[region.rows.whole]
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
-        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device)
+        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device, self._dtype)
 
 
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:

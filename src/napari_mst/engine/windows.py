@@ -5,21 +5,23 @@ from collections.abc import Callable
 from torch import Tensor
 
 from napari_mst.engine import onednn
-from napari_mst.engine.features import FeatureMap
 from napari_mst.engine.regions import Region
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
-Window = Callable[[FeatureMap, Region], Tensor]
-"""The output of a block on a region, halo included, from the feature map that is its input: (1, C, h, w)."""
+Read = Callable[[Region], Tensor]
+"""Features of a region, halo included: (1, C, h, w)."""
+
+Window = Callable[[Read, Region], Tensor]
+"""The output of a block on a region, halo included, from what reads its input: (1, C, h, w)."""
 
 
 def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
     """*block* with its *mixing* matrix as a function of regions of its input."""
     apply = onednn.OneDnnBlock(block, mixing) if onednn.is_available(block) else None
 
-    def window(source: FeatureMap, region: Region) -> Tensor:
+    def window(read: Read, region: Region) -> Tensor:
         reach = region.grown(HALO)
-        features = source.read(reach)
+        features = read(reach)
         top, bottom, left, right = (
             HALO - more + less for more, less in zip(reach.missing, region.missing, strict=True)
         )

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
-from numpy.typing import NDArray
+from napari.utils.transforms import Affine
+from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.photo import Photo
+from napari_mst.photo import Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
 QUALITY_KEY = "napari_mst_quality"
@@ -58,6 +59,21 @@ class Placement:
         """Whether the image axes are measured in something other than pixels."""
         return any(unit != "pixel" for unit in self.units)
 
+    def of_part(self, offset: Sequence[float], step: Sequence[float] = (1.0, 1.0)) -> "Placement":
+        """The placement of an image whose first pixel is centred at *offset* and *step* wide.
+
+        Both are (rows, columns), in pixels of this one.
+        """
+        return replace(self, scale=self.scale * step, translate=np.asarray(self._place()(offset), dtype=np.float64))
+
+    def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
+        """World positions (n, 2) -> pixels (n, 2): row and column, not rounded."""
+        to_world = Affine(affine_matrix=self.affine).compose(self._place())
+        return np.asarray([to_world.inverse(position) for position in np.asarray(positions)], dtype=np.float64)
+
+    def _place(self) -> Affine:
+        return Affine(scale=self.scale, rotate=self.rotate, shear=[self.shear], translate=self.translate)
+
     def image_kwargs(self) -> dict[str, Any]:
         """For a layer of two axes."""
         placed = {name: getattr(self, name) for name in ("scale", "translate", "rotate", "affine", "units")}
@@ -87,15 +103,33 @@ class LayerPhoto:
     layer: "weakref.ref[Image]"
     pixels: Any
     index: tuple[int, ...]
+    region: Rectangle | None = None
 
     @classmethod
-    def of(cls, layer: Image, point: Sequence[float]) -> "LayerPhoto":
-        """The photo, or the page of a stack, that *layer* shows when the sliders stand at world *point*."""
+    def of(cls, layer: Image, point: Sequence[float], region: Rectangle | None = None) -> "LayerPhoto":
+        """The photo, or the page of a stack, that *layer* shows when the sliders stand at world *point*.
+
+        Of a *region* of it only that part is asked for.
+        """
         pixels = layer.data[0] if layer.multiscale else layer.data
         pages = pixels.shape[: pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)]
         at = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
         index = tuple(int(i) for i in np.clip(at, 0, np.array(pages, dtype=int) - 1))
-        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index)
+        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index, region)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the photo, or of the region of it."""
+        if self.region is not None:
+            top, bottom, left, right = self.region
+            return bottom - top, right - left
+        return image_shape(self.pixels.shape[len(self.index) :])
+
+    def placement_of(self, cube: SpectralCube) -> Placement:
+        """Where *cube*, of whatever size, covers the photo, or the region of it."""
+        step = np.array(self.shape) / cube.shape[1:]
+        first = np.array(self.region or (0, 0, 0, 0))[::2]
+        return self.placement.of_part(first + (step - 1) / 2, step)
 
     def read(self) -> Photo:
         """The photo; raises `PhotoError` if the layer holds something else."""
@@ -109,6 +143,12 @@ class LayerPhoto:
 def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
     """How many of the last axes make up one photo: (H, W, 3 or 4), planar (3, H, W), or grey (H, W)."""
     return 3 if is_rgb or _is_planar(shape) else 2
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(H, W) of one photo of *shape*: (H, W), (H, W, C) or planar."""
+    rows, columns = shape[-2:] if len(shape) == 2 or _is_planar(shape) else shape[-3:-1]
+    return rows, columns
 
 
 def _is_planar(shape: tuple[int, ...]) -> bool:

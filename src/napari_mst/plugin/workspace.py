@@ -13,7 +13,7 @@ from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.photo import Photo
+from napari_mst.photo import Photo, Rectangle
 
 
 class Source(Protocol):
@@ -23,18 +23,26 @@ class Source(Protocol):
     def name(self) -> str:
         """The name of the source when the job began."""
 
+    @property
+    def region(self) -> Rectangle | None:
+        """The part of the photo that the cube shall cover; None for all of it."""
+
     def read(self) -> Photo:
-        """The photo; raises `PhotoError` if it is not one."""
+        """The photo, all of it; raises `PhotoError` if it is not one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: its generation, the photo's source, a model's name or file, a device's name, options."""
+    """All that one job needs: its generation, the photo's source, a model's name or file, a device's name, options.
+
+    *ensemble*: whether the mean over eight flips and transposes is wanted.
+    """
 
     generation: int
     source: Source
     model: str
     device: str
+    ensemble: bool = False
     correct_colour: bool = True
 
 
@@ -58,10 +66,11 @@ Start = Callable[["Request", "Workspace"], Callable[[], None]]
 class Workspace:
     """One job at a time: `run` it, `cancel` it, and hear of it through the signals.
 
-    A job reports through `report`, `say`, `deliver`, `fail` and `end`, always with its generation.
+    A job reports through `report`, `say`, `preview`, `deliver`, `fail` and `end`, always with its generation.
     """
 
     state_changed = Signal(JobState)
+    preview_ready = Signal(SpectralCube, object)  # what `cube_ready` will replace, and the same `Source`
     cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
     failed = Signal(NapariMstError, object)  # the error and the `Request` that it ended
 
@@ -79,13 +88,15 @@ class Workspace:
         """Whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
-    def run(self, source: Source, model: str, device: str = "auto", correct_colour: bool = True) -> bool:
+    def run(
+        self, source: Source, model: str, device: str = "auto", ensemble: bool = False, correct_colour: bool = True
+    ) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
         if self.is_busy:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(self._generation, source, model, device, correct_colour)
+        self._request = Request(self._generation, source, model, device, ensemble, correct_colour)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
@@ -105,6 +116,11 @@ class Workspace:
         """The job has one sentence for the user."""
         if self._listens_to(generation):
             self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+
+    def preview(self, generation: int, cube: SpectralCube) -> None:
+        """The job shows what its cube will look like."""
+        if self._request is not None and self._listens_to(generation):
+            self.preview_ready.emit(cube, self._request.source)
 
     def deliver(self, generation: int, cube: SpectralCube) -> None:
         """The job has finished its cube; `end` follows."""
