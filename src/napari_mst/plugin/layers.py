@@ -25,6 +25,8 @@ COLORMAP = "inferno"
 SUFFIX = "(MST++)"
 UNEVEN = 0.01
 """Largest departure from equal steps, in steps, at which a linear wavelength axis is still true to the bands."""
+MIXED = 1e-9
+"""Share of one axis in another that is taken for rounding."""
 SAMPLES = 1_000_000
 """About how many values are looked at for the contrast limits."""
 
@@ -243,11 +245,43 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
     return next(shown, None)
 
 
+def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
+    """The active cube layer, then the other visible ones whose wavelengths have its unit, topmost first.
+
+    Those that turn the axis of their bands into the image are left out: there, a point is no one pixel.
+    """
+    active = active_cube_layer(viewer)
+    cube = cube_of(active)
+    if active is None or cube is None:
+        return []
+    others = [layer for layer in reversed(viewer.layers) if layer.visible and layer is not active]
+    same = [layer for layer in others if (other := cube_of(layer)) is not None and other.unit == cube.unit]
+    return [layer for layer in (active, *same) if image_matrix(layer) is not None]
+
+
+def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
+    """(3, 3) matrix from (row, column, 1) of *layer* to the last two axes of the world; None if others mix in."""
+    origin = np.array(layer.data_to_world(np.zeros(layer.ndim)))
+    axes = np.stack([layer.data_to_world(axis) for axis in np.eye(layer.ndim)], axis=1) - origin[:, None]
+    mixed = np.abs([*axes[:-2, -2:].ravel(), *axes[-2:, :-2].ravel(), 0.0]).max()
+    if mixed > MIXED * np.abs(axes).max():
+        return None
+    matrix = np.eye(3)
+    matrix[:2, :2], matrix[:2, 2] = axes[-2:, -2:], origin[-2:]
+    return matrix
+
+
+def to_pixels(source: Layer, target: Layer) -> NDArray[np.float64] | None:
+    """(3, 3) matrix from (row, column, 1) of *source* to those of *target*; None as for `image_matrix`."""
+    there, here = image_matrix(target), image_matrix(source)
+    return None if there is None or here is None else np.asarray(np.linalg.solve(there, here), dtype=np.float64)
+
+
 def pixel_at(layer: Layer, position: Sequence[float]) -> tuple[int, int] | None:
     """(row, column) of the pixel of *layer* under the world *position*; None outside the image."""
-    row, column = (int(i) for i in np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5))
+    row, column = np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5)
     rows, columns = layer.data.shape[-2:]
-    return (row, column) if 0 <= row < rows and 0 <= column < columns else None
+    return (int(row), int(column)) if 0 <= row < rows and 0 <= column < columns else None
 
 
 def band_of(layer: Image, point: Sequence[float]) -> int:

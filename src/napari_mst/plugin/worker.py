@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
@@ -75,10 +75,10 @@ class _Signals(QObject):
     previewed = Signal(object)
 
 
-class JobWorker(FunctionWorker[SpectralCube | None]):
+class JobWorker(FunctionWorker[Any]):
     """Runs one job on its request; `quit` cancels it."""
 
-    def __init__(self, job: Job, request: Request) -> None:
+    def __init__(self, job: Callable[[Any, Reports], Any], request: Any) -> None:
         super().__init__(job)
         self.reports = _Signals()
         self._job = job
@@ -110,8 +110,8 @@ class JobWorker(FunctionWorker[SpectralCube | None]):
         """See `Reports`."""
         return self._cancelled.is_set()
 
-    def work(self) -> SpectralCube | None:
-        """The cube, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
+    def work(self) -> Any:
+        """What the job gives, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
         try:
             return self._job(self._box.pop(), self)
         except Cancelled:
