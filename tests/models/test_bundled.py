@@ -9,6 +9,7 @@ from napari_mst.models import MODELS
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
 SIDE = 24
+SATURATED = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0), (1.0, 1.0, 0.0)]
 
 
 def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:

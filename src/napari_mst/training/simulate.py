@@ -78,7 +78,7 @@ class SceneSimulator:
         """The same scene with fine variation of its own, brightness and colour, that looks like noise and is none."""
         shapes = self.response.clamp_min(0) / self.response.amax(0)
         grain = torch.einsum("nchw,bc->nbhw", self._normal(len(scene), 3, *scene.shape[2:]), shapes)
-        return (scene + (self._log_uniform(len(scene), 1e-7, 5e-5) * scene).sqrt() * grain).clamp_min(0)
+        return (scene + (self._log_uniform(len(scene), 1e-7, 1e-4) * scene).sqrt() * grain).clamp_min(0)
 
     def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Dead leaves: which object is seen at each pixel, (N, H, W), and where on it: u, v of about -1 to 1.
@@ -145,7 +145,7 @@ class SceneSimulator:
         """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
-        shot, read = self._log_uniform(n, 1.5e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
+        shot, read = self._log_uniform(n, 2e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
         deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < _DEGRADED)
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
         return _decoded(np.stack([self._jpeg(image) if self._chance(_DEGRADED) else image for image in codes]))
