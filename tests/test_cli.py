@@ -247,7 +247,11 @@ class TestBatch:
             napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png" for number in (0, 3)
         )
 
-    @pytest.mark.parametrize("change", ["photo", "--linear", "damage"], ids=["086-photo", "086-options", "086-damage"])
+    @pytest.mark.parametrize(
+        "change",
+        ["photo", "--linear", "--ensemble", "damage"],
+        ids=["086-photo", "086-options", "086-ensemble", "086-damage"],
+    )
     def test_bad_input_changed(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         """What is not verified, or is of another photo or other options, is refused; and replaced if that is asked."""
         photos, out = several(photo, 3), photo.with_name("out")
@@ -265,7 +269,7 @@ class TestBatch:
         assert (code, made, contents(out)) == (2, [], before)
         assert "which exists" in err
         assert run("reconstruct", *options, "--overwrite")[0] == 0
-        assert made == (["0.png", "1.png", "2.png"] if change == "--linear" else ["1.png"])
+        assert made == (["0.png", "1.png", "2.png"] if change.startswith("--") else ["1.png"])
 
 
 def several(photo: Path, count: int) -> list[Path]:
@@ -360,3 +364,85 @@ def test_attention_that_cannot_be_had_is_refused(
     assert (code, out) == (2, "")
     assert sentence in err
     assert not list(photo.parent.glob("attention*"))
+
+
+def test_evaluate_prints_and_writes_every_method_input_and_scene(run: Run, tmp_path: Path, weights: Path) -> None:
+    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 9, 9)).astype(np.float32)
+    for name in ("first", "second"):
+        np.savez(tmp_path / f"{name}.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
+    table = tmp_path / "scores.csv"
+    arguments = ("--input", "clean", "--input", "JPEG 75", "--model", "mstpp-srgb", "--device", "cpu", "--csv", table)
+    code, out, _ = run("evaluate", tmp_path, *arguments)
+    assert code == 0
+    table_of_means, bands = out.split("in the 90 % error band, at nm")
+    assert table_of_means.count("mstpp-srgb") == table_of_means.count("least squares 3 to 31") == 2
+    assert bands.count("mstpp-srgb") == 2
+    assert len(table.read_text().splitlines()) == 1 + 2 * 6 * 3
+    code, out, _ = run("evaluate", tmp_path, "--no-baselines", "--per-scene", "--input", "clean")
+    assert (code, out.count("second")) == (0, 2 * len([card for card in MODELS.values() if card.file]))
+
+
+def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("evaluate", tmp_path)
+    assert (code, out) == (2, "")
+    assert "Expected cube files" in err
+    code, out, err = run("evaluate", tmp_path, "--input", "fog")
+    assert (code, out) == (2, "")
+    assert "got 'fog'" in err
+
+
+def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path: Path) -> None:
+    target = tmp_path / "cube.hdr"
+    arguments = ("-o", target, "--model", "pixelwise-srgb", "--error-bands")
+    code, out, _ = run("reconstruct", photo, *arguments)
+    assert code == 0
+    assert [Path(line).name for line in out.splitlines()] == ["cube.hdr", "cube_lower.hdr", "cube_upper.hdr"]
+    lower, cube, upper = (napari_mst.read_cube(tmp_path / f"cube{side}.hdr").data for side in ("_lower", "", "_upper"))
+    assert (lower <= cube).all()
+    assert (cube <= upper).all()
+    target.unlink()
+    target.with_suffix(".img").unlink()
+    code, _, err = run("reconstruct", photo, *arguments)
+    assert code == 2
+    assert "cube_lower.img" in err
+
+
+def test_error_bands_of_a_model_without_them_are_refused_before_the_run(run: Run, photo: Path, tmp_path: Path) -> None:
+    code, _, err = run("reconstruct", photo, "-o", tmp_path / "cube.hdr", "--error-bands")
+    assert code == 2
+    assert "calibrated error band" in err
+    assert not (tmp_path / "cube.hdr").exists()
+
+
+def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:
+    cubes = []
+    for flags in ((), ("--no-colour-correction",)):
+        target = photo.with_name(f"cube{len(flags)}.npz")
+        code, _, _ = run("reconstruct", photo, "-o", target, "--model", "pixelwise-srgb", *flags)
+        assert code == 0
+        cubes.append(napari_mst.read_cube(target))
+    assert cubes[0].provenance.correction
+    assert not cubes[1].provenance.correction
+    assert (cubes[0].data != cubes[1].data).any()
+
+
+def test_a_region_and_an_ensemble_are_those_of_the_api(run: Run, photo: Path, weights: Path) -> None:
+    code, *_ = run("reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr"))
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
+    expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7), ensemble=True)
+    cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
+    assert code == 0
+    assert np.array_equal(cube.data, expected.data)
+    assert cube.provenance == expected.provenance
+
+
+@pytest.mark.parametrize(("region", "text"), [("1:5", "like 100:300,0:512"), ("0:7,0:9", "within 6 rows x 9 columns")])
+def test_a_region_that_is_none_is_refused_in_one_sentence(
+    run: Run, photo: Path, capsys: pytest.CaptureFixture[str], region: str, text: str
+) -> None:
+    try:
+        code, _, err = run("reconstruct", photo, "--region", region, "-o", photo.with_name("cube.hdr"))
+    except SystemExit as refusal:
+        code, err = refusal.code, capsys.readouterr().err
+    assert (code, text in err) == (2, True)
+    assert not photo.with_name("cube.hdr").exists()

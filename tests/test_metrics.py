@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import spectral
 
-from napari_mst.metrics import DARK, mrae, psnr, rmse, spectral_angle, spectral_angles
+from napari_mst.colour import render_lab
+from napari_mst.metrics import (
+    DARK,
+    colour_difference,
+    core_mrae,
+    delta_e,
+    mrae,
+    psnr,
+    rmse,
+    spectral_angle,
+    spectral_angles,
+)
 
 _RNG = np.random.default_rng(0)
 REFERENCE = _RNG.uniform(0.1, 1, (31, 6, 7)).astype(np.float32)
@@ -63,3 +74,30 @@ def test_black_cube_has_no_relative_metric() -> None:
 
 def test_estimate_of_zero_has_no_spectral_angle() -> None:
     assert np.isnan(spectral_angles(np.zeros_like(REFERENCE), REFERENCE)).all()
+
+
+def test_core_leaves_out_the_ends_of_the_spectrum_and_faint_pixels() -> None:
+    wavelengths = np.linspace(400, 700, 31)
+    estimate, reference = REFERENCE * 1.1, REFERENCE.copy()
+    estimate[:2] = estimate[-2:] = 9
+    reference[:, 0, 0] = 0.04
+    assert core_mrae(estimate, reference, wavelengths) == pytest.approx(0.1, rel=1e-5)
+
+
+def test_colour_difference_is_that_of_colour_science() -> None:
+    colour = pytest.importorskip("colour")
+    random = np.random.default_rng(1)
+    first = np.stack([random.uniform(0, 100, 500), *random.uniform(-100, 100, (2, 500))])
+    second = first + random.normal(0, 20, first.shape)
+    first[1:, :20] = second[1:, 10:30] = 0  # grey: no hue
+    second[1:, 40:60] = -first[1:, 40:60]  # opposite hues
+    expected = colour.delta_E(first.T, second.T, method="CIE 2000")
+    np.testing.assert_allclose(delta_e(first, second), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("light", ["D65", "A"])
+def test_white_has_the_colour_white_under_every_light(light: str) -> None:
+    wavelengths = np.linspace(400, 700, 31)
+    white = render_lab(np.ones((31, 1, 1)), wavelengths, light)
+    np.testing.assert_allclose(white.ravel(), [100, 0, 0], atol=1e-9)
+    assert colour_difference(ESTIMATE, ESTIMATE, wavelengths, light) == 0

@@ -1,15 +1,20 @@
 """The pipeline: what the card says is done to the photo, what comes out, and what is told about it."""
 
 import hashlib
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from napari_mst import load_model
+from napari_mst.colour import SRGB_D65
 from napari_mst.cube import NANOMETRES
 from napari_mst.engine import run as streaming
-from napari_mst.errors import Cancelled, OutOfMemory, PhotoError
+from napari_mst.errors import Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS, Model, ModelCard
+from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
@@ -165,8 +170,103 @@ def test_photo_is_never_changed():
 def test_bundled_models_reconstruct():
     for name, card in MODELS.items():
         if card.file is not None:
-            from napari_mst import load_model
-
             cube = Reconstructor(load_model(name), "cpu").reconstruct(PHOTO)
             assert np.isfinite(cube.data).all()
             assert tuple(cube.wavelengths) == card.wavelengths
+
+
+def test_colours_are_corrected_by_default_and_it_is_said():
+    chosen = load_model("pixelwise-srgb")
+    corrected = Reconstructor(chosen, "cpu").reconstruct(PHOTO)
+    raw = Reconstructor(chosen, "cpu", correct_colour=False).reconstruct(PHOTO)
+    assert corrected.quality is not None
+    assert corrected.quality.shape == corrected.data.shape[1:]
+    assert corrected.provenance.correction.startswith("spectra moved to the colours of the photo")
+    assert (raw.quality, raw.provenance.correction) == (None, "")
+    assert (raw.data != corrected.data).any()
+
+
+def test_model_whose_rendering_is_unknown_is_left_alone():
+    cube = Reconstructor(model(), "cpu").reconstruct(PHOTO)
+    assert (cube.quality, cube.provenance.correction) == (None, "")
+
+
+def test_cards_of_our_first_srgb_models_render_srgb():
+    stored = json.loads(card_to_metadata(replace(model().card, name="first-srgb"))["napari_mst.card"])
+    del stored["rendering"]
+    card = card_from_metadata({"napari_mst.card": json.dumps(stored)})
+    assert card.rendering == SRGB_D65
+
+
+@pytest.mark.parametrize("normalisation", ["none", "min-max"])
+def test_a_region_is_the_network_on_those_pixels_in_the_range_of_the_whole_photo(normalisation):
+    chosen = model(is_linear=False, normalisation=normalisation)
+    low, high = (PHOTO.min(), PHOTO.max()) if normalisation == "min-max" else (0, 255)
+    part = (PHOTO[3:15, 2:13].astype(float) - low) / (int(high) - int(low))
+    cube = Reconstructor(chosen, "cpu").reconstruct(PHOTO, region=(3, 15, 2, 13))
+    assert_close(cube.data, network_output(chosen, part))
+    assert "rows 3 to 14, columns 2 to 12" in cube.provenance.assumptions[-1]
+    assert cube.provenance.region == "3:15,2:13"
+    assert "its numbers differ from those of the whole photo" in cube.provenance.assumptions[-1]
+
+
+def test_a_region_beside_the_photo_is_refused():
+    with pytest.raises(PhotoError, match="Expected a region within 20 rows x 13 columns"):
+        Reconstructor(model(), "cpu").reconstruct(PHOTO, region=(0, 21, 0, 13))
+
+
+def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monkeypatch):
+    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    reconstructor, photo = Reconstructor(model(), "cpu"), Photo.from_array(PHOTO)
+    preview = reconstructor.preview(photo)
+    np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
+    assert preview.provenance.is_preview
+    assert not reconstructor.reconstruct(photo).provenance.is_preview
+    assert f"averaged down to {preview.shape[1]} x {preview.shape[2]} pixels" in preview.provenance.assumptions[-1]
+    assert preview.provenance.source_sha256 == photo.sha256
+
+
+def test_a_preview_of_a_region_covers_the_region(monkeypatch):
+    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    reconstructor = Reconstructor(model(), "cpu")
+    preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
+    np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
+
+
+def test_the_ensemble_is_the_mean_over_all_flips_and_transposes():
+    reconstructor = Reconstructor(model(), "cpu")
+    by_hand = []
+    for flips in [(), (0,), (1,), (0, 1)]:
+        flipped = np.flip(PHOTO, flips)
+        by_hand.append(np.flip(reconstructor.reconstruct(flipped).data, [axis + 1 for axis in flips]))
+        transposed = reconstructor.reconstruct(flipped.swapaxes(0, 1)).data.swapaxes(1, 2)
+        by_hand.append(np.flip(transposed, [axis + 1 for axis in flips]))
+    shares: list[float] = []
+    cube = reconstructor.reconstruct(PHOTO, shares.append, ensemble=True)
+    np.testing.assert_allclose(cube.data, np.mean(by_hand, axis=0), atol=1e-6)
+    assert cube.provenance.is_ensemble
+    assert cube.data.flags.c_contiguous
+    assert (shares, shares[-1]) == (sorted(shares), 1)
+    assert len(set(shares)) >= 8 * 6
+
+
+def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
+    reconstructor, photo = Reconstructor(model(), "cpu"), (PHOTO / 255).astype(np.float32)
+    photo[3, 5] = np.nan
+    missing = np.isnan(reconstructor.reconstruct(photo, ensemble=True).data)
+    assert missing[:, 3, 5].all()
+    assert missing.sum() == 31
+    more = reconstructor.plan(800, 400, ensemble=True).memory - reconstructor.plan(800, 400).memory
+    assert more == 800 * 400 * 31 * 4
+
+
+def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
+    single, double = Reconstructor(model(), "cpu"), Reconstructor(model(), "cpu", precision="float64")
+    cube, reference = single.reconstruct(PHOTO), double.reconstruct(PHOTO)
+    assert (cube.data.dtype, reference.data.dtype) == (np.float32, np.float64)
+    assert (cube.provenance.precision, reference.provenance.precision) == ("float32", "float64")
+    assert_close(cube.data, reference.data)
+    assert double.plan(500, 500).memory == pytest.approx(2 * single.plan(500, 500).memory, rel=0.01)
+    assert single.model.network.conv_in.weight.dtype == torch.float32
+    with pytest.raises(DeviceError, match=r"Expected a precision of float32, float64, got 'int8'\."):
+        Reconstructor(model(), "cpu", precision="int8")

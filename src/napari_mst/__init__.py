@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
     from napari_mst.spectra.spectrum import Spectrum
+    from napari_mst.uncertainty import error_bands, spectrum_band
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ _HOMES = {
     "attention_figure": "figures",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
+    "error_bands": "uncertainty",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
     "read_attention": "attention_record",
@@ -48,6 +50,7 @@ _HOMES = {
     "read_spectra": "spectra.library",
     "record_attention": "attention",
     "region_spectrum": "spectra.regions",
+    "spectrum_band": "uncertainty",
     "write_attention": "attention_record",
     "write_cube": "formats",
     "write_spectra": "spectra.library",
@@ -71,6 +74,7 @@ __all__ = [
     "attention_figure",
     "best_matches",
     "compare_region",
+    "error_bands",
     "load_model",
     "point_spectrum",
     "read_attention",
@@ -78,6 +82,7 @@ __all__ = [
     "read_spectra",
     "record_attention",
     "region_spectrum",
+    "spectrum_band",
     "write_attention",
     "write_cube",
     "write_spectra",

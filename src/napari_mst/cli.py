@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info | spectra | attention`.
+"""The command line: `napari-mst reconstruct | models | info | spectra | attention | evaluate | train`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -20,14 +20,15 @@ from napari_mst import __version__
 from napari_mst.attention_record import Selection, write_attention
 from napari_mst.attention_record import check_target as check_attention_target
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.errors import ModelError, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.overlays import OVERLAYS
-from napari_mst.photo import Encoding, Photo
+from napari_mst.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
+from napari_mst.training.commands import add_evaluate, add_train
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
@@ -70,7 +71,25 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a name or a weights file (default: {DEFAULT_MODEL})",
     )
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    reconstruct.add_argument(
+        "--precision", choices=("float32", "float64"), default="float32", help="float64: the reference, slower"
+    )
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
+    reconstruct.add_argument(
+        "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
+    )
+    reconstruct.add_argument(
+        "--error-bands",
+        action="store_true",
+        help="also write the lower and upper spectra of 90 %%: OUT_lower, OUT_upper",
+    )
+    reconstruct.add_argument(
+        "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="only these pixels; attention is global, so "
+        "the numbers differ from those of the whole photo"
+    )  # fmt: skip
+    reconstruct.add_argument(
+        "--ensemble", action="store_true", help="mean of 8 flips and transposes, as published; takes 8 times as long"
+    )
     reconstruct.add_argument(
         "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
     )
@@ -112,21 +131,24 @@ def _parser() -> argparse.ArgumentParser:
     spectra.add_argument("-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)")
     spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     spectra.set_defaults(command=_spectra)
+
+    add_evaluate(commands)
+    add_train(commands)
     return parser
+
+
+def _rectangle(text: str) -> Rectangle:
+    try:
+        (top, bottom), (left, right) = (map(int, part.split(":")) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a region like 100:300,0:512, got {text[:40]!r}") from None
+    return top, bottom, left, right
 
 
 def _reconstruct(options: argparse.Namespace) -> int:
     photos: list[Path] = options.photos
     targets = _targets(photos, options.output, options.format)
-    there = [target for target in targets if len(photos) > 1 and find_format(target)]
-    _check_targets(photos, targets, options.overwrite, there)
-    reconstructor = _reconstructor(options.model, options.device)
-    if there:
-        _tell(f"note: checking {len(there)} cubes that are there already")
-    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
-    _check_targets(photos, targets, options.overwrite, done)
-    if done:
-        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
+    reconstructor, done = _prepared(photos, targets, options)
     failed = 0
     for photo, target in zip(photos, targets, strict=True):
         if target in done:
@@ -171,7 +193,9 @@ def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options:
     """Whether *target* holds, undamaged, the cube of *photo* that a run with these options gives."""
     try:
         with photo.open("rb") as file:
-            wanted = reconstructor.origin(hashlib.file_digest(file, "sha256").hexdigest(), _encoding(options) or "srgb")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        encoding = _encoding(options) or "srgb"
+        wanted = reconstructor.origin(digest, encoding, options.region, options.ensemble)
         cube = read_cube(target, verify=True)
     except (NapariMstError, OSError):
         return False
@@ -189,11 +213,11 @@ def _is_same_file(photo: Path, target: Path) -> bool:
         return False
 
 
-def _reconstructor(model: str, device: str) -> "Reconstructor":
+def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(model), device)
+    reconstructor = Reconstructor(load_model(options.model), options.device, **choices)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     return reconstructor
 
@@ -201,17 +225,57 @@ def _reconstructor(model: str, device: str) -> "Reconstructor":
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
     source = Photo.read(photo, encoding=_encoding(options))
     with _bar(photo.name) as progress:
-        cube = reconstructor.reconstruct(source, progress=progress)
+        cube = reconstructor.reconstruct(source, progress=progress, region=options.region, ensemble=options.ensemble)
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))
+    if options.error_bands:
+        from napari_mst.uncertainty import error_bands
+
+        for path, band in zip(_band_targets(target), error_bands(cube), strict=True):
+            print(write_cube(path, band, overwrite=options.overwrite))
+
+
+def _prepared(
+    photos: Sequence[Path], targets: Sequence[Path], options: argparse.Namespace
+) -> "tuple[Reconstructor, set[Path]]":
+    """What reconstructs, and the targets that are of this very run already; refuses what would fail after it."""
+    is_batch = len(photos) > 1 and not options.error_bands
+    there = [target for target in targets if is_batch and find_format(target)]
+    _check_targets(photos, targets, options.overwrite, there)
+    _check_band_targets(targets if options.error_bands else (), options.overwrite)
+    correct = not options.no_colour_correction
+    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct)
+    if options.error_bands and not reconstructor.model.card.error_factor:
+        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
+    if there:
+        _tell(f"note: checking {len(there)} cubes that are there already")
+    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
+    _check_targets(photos, targets, options.overwrite, done)
+    if done:
+        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
+    return reconstructor, done
+
+
+def _check_band_targets(targets: Sequence[Path], overwrite: bool) -> None:
+    names = {target.name.casefold() for target in targets}
+    for band in (band for target in targets for band in _band_targets(target)):
+        if band.name.casefold() in names:
+            raise SaveError(
+                f"Expected another name for a photo, got that of the error band {shown(band.name)}. Rename."
+            )
+        check_target(band, overwrite=overwrite)
+
+
+def _band_targets(target: Path) -> list[Path]:
+    return [target.with_name(f"{target.stem}_{side}{target.suffix}") for side in ("lower", "upper")]
 
 
 def _attention(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() != ".npz":
         raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
     check_attention_target(options.output, overwrite=options.overwrite)
-    reconstructor = _reconstructor(options.model, options.device)
+    reconstructor = _reconstructor(options)
     photo = Photo.read(options.photo, encoding=_encoding(options))
     selection = Selection(options.block, options.head, options.key, options.query)
     maps = []

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 XYZ_TO_SRGB = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
 """CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
 
+SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
+"""What `srgb_response` renders, in the words of a model card."""
+
 
 @functools.cache
 def _tables() -> dict[str, NDArray[np.float64]]:
@@ -48,6 +51,16 @@ def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str =
     """Reflectance cube (B, H, W) -> linear sRGB (3, H, W), not clipped: out-of-gamut colours stay negative."""
     response = srgb_response(wavelengths, light).astype(np.float32)
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
+
+
+def render_lab(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
+    """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...); reflectance 1 is the white. ISO/CIE 11664-4:2019."""
+    at = np.asarray(wavelengths, dtype=np.float64)
+    step = np.gradient(at) if at.size > 1 else np.ones(1)
+    xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
+    relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative * (29 / 6) ** 2 / 3 + 4 / 29)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:

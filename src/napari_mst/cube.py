@@ -20,7 +20,11 @@ BAND_INDEX = "band"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings mean unknown; `assumptions` are sentences for a person to read."""
+    """Where a cube came from. Empty strings and 0 mean unknown; `assumptions` are sentences for a person to read.
+
+    `region` ("row0:row1,column0:column1") is the part of the photo that was read, "" for all; `is_ensemble`: it is
+    the mean over flips and transposes; `is_preview`: it was made from the photo averaged down.
+    """
 
     model: str = ""
     weights_sha256: str = ""
@@ -28,16 +32,22 @@ class Provenance:
     device: str = ""
     precision: str = ""
     engine: str = ""
+    correction: str = ""
+    error_factor: float = 0.0
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
+    region: str = ""
+    is_ensemble: bool = False
+    is_preview: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
         """Whether both are of one photo, model, and set of options and versions; device and memory may differ."""
-        names = {f.name for f in fields(self)} - {"device", "engine", "source", "assumptions"}
-        return bool(self.source_sha256) and all(getattr(self, name) == getattr(other, name) for name in names)
+        names = {f.name for f in fields(self)} - {"device", "engine", "source", "correction", "assumptions"}
+        is_alike = bool(self.source_sha256) and bool(self.correction) == bool(other.correction)
+        return is_alike and all(getattr(self, name) == getattr(other, name) for name in names)
 
     def to_json(self) -> str:
         """One line of JSON, ASCII only, without the empty fields."""
@@ -78,6 +88,9 @@ class SpectralCube:
         What the numbers are: "reflectance", "radiance", or "" if unknown.
     metadata
         Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...).
+    quality
+        (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit codes (see
+        `consistency`); NaN where unknown. None for cubes that are not fresh from a reconstruction; not kept in files.
 
     Raises
     ------
@@ -91,6 +104,7 @@ class SpectralCube:
     quantity: str = "reflectance"
     provenance: Provenance = field(default_factory=Provenance)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    quality: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3 or 0 in self.data.shape:

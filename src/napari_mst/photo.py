@@ -17,7 +17,8 @@ import functools
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeGuard
@@ -25,12 +26,14 @@ from typing import Any, Literal, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.colour import srgb_to_linear
+from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.errors import PhotoError
 from napari_mst.image_files import decode_file
 
 Encoding = Literal["srgb", "linear"]
 Pixels = NDArray[Any]
+Rectangle = tuple[int, int, int, int]
+"""The first row and one past the last, the first column and one past the last."""
 
 _BLOCK = 64
 """Rows that are converted at a time."""
@@ -125,6 +128,49 @@ class Photo:
         low, high = _extrema(np.moveaxis(self.pixels, 0, -1), self.valid)
         scale = np.float32(self.full_scale)
         return float(np.float32(low) / scale), float(np.float32(high) / scale)
+
+    def cropped(self, rectangle: Rectangle) -> Self:
+        """The pixels of *rectangle*: a view, which means what the whole photo means.
+
+        Raises
+        ------
+        PhotoError
+            If the rectangle is empty or reaches beyond the photo.
+        """
+        top, bottom, left, right = rectangle
+        rows, columns = self.shape
+        if not (0 <= top < bottom <= rows and 0 <= left < right <= columns):
+            raise PhotoError(
+                f"Expected a region within {rows} rows x {columns} columns, got rows {top} to {bottom}, "
+                f"columns {left} to {right}. Choose one that lies on the photo."
+            )
+        valid = None if self.valid is None else self.valid[top:bottom, left:right]
+        return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid)
+
+    def reduced(self, pixels: int) -> Self:
+        """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers."""
+        rows, columns = self.shape
+        factor = max(math.sqrt(rows * columns / pixels), 1.0)
+        row_edges, column_edges = (
+            np.linspace(0, length, max(round(length / factor), 1) + 1) for length in (rows, columns)
+        )
+        sums = np.stack([self._weighted_sums(a, b, column_edges) for a, b in pairwise(row_edges)], axis=1)
+        weights = sums[-1]
+        means = sums[:-1] / np.where(weights > 0, weights, 1)
+        encoded = linear_to_srgb(means) if self.encoding == "srgb" else means
+        valid = None if self.valid is None else weights > 0
+        return replace(self, pixels=encoded.astype(np.float32), full_scale=1.0, valid=valid)
+
+    def _weighted_sums(self, top: float, bottom: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of the channels, and of the valid area, over rows *top* to *bottom* between *edges*: (C + 1, n)."""
+        first, last = math.floor(top), math.ceil(bottom)
+        at = np.arange(first, last)
+        share = np.minimum(at + 1, bottom) - np.maximum(at, top)
+        area = share[:, None] * (np.ones(self.shape[1]) if self.valid is None else self.valid[first:last])
+        linear = self.rows(first, last, linear=True)
+        sums = np.concatenate([np.einsum("crw,rw->cw", linear, area), area.sum(axis=0)[None]])
+        totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
+        return np.diff([np.interp(edges, np.arange(totals.shape[1]), total) for total in totals], axis=1)
 
     def _block(self, top: int, bottom: int, is_encoded: bool) -> NDArray[np.floating[Any]]:
         block = self.pixels[:, top:bottom]

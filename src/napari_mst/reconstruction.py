@@ -5,12 +5,13 @@ Letters: B bands, H rows, W columns.
 
 import copy
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import product
 from os import PathLike
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,16 +20,18 @@ from torch import nn
 
 from napari_mst.attention import HeadProbe, attention_blocks, probe, record_attention
 from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, BlockAttention, Selection
+from napari_mst.colour import SRGB_D65
+from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
-from napari_mst.engine.run import run, tap
-from napari_mst.errors import AttentionError, Cancelled, OutOfMemory, PhotoError
+from napari_mst.engine.run import RowSource, run, tap
+from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import Model
-from napari_mst.models.mst_plus_plus import MULTIPLE
+from napari_mst.models.mst_plus_plus import MULTIPLE, MSTPlusPlus
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 from napari_mst.overlays import OVERLAYS, SENSITIVITY
-from napari_mst.photo import Photo, as_photo
+from napari_mst.photo import Photo, Rectangle, as_photo
 from napari_mst.sensitivity import sensitivity
 
 N = TypeVar("N", bound=nn.Module)
@@ -39,33 +42,63 @@ PICTURE = 160
 PhotoLike = Photo | str | PathLike[str] | ArrayLike
 """A photo, its file, or an array of it."""
 
-Compute = Callable[..., NDArray[np.float32]]
+Compute = Callable[..., NDArray[np.floating]]
 """`run`, or `tap` for one map."""
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
+
+PREVIEW_PIXELS = 250_000
+"""About how many pixels a preview has."""
+
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+AS_LOADED = ("cpu", "float32")
+"""Device and precision of the network of a model."""
+
+Orientation = tuple[bool, bool, bool]
+"""Whether the rows and the columns are reversed, and whether they are then exchanged."""
+
+ORIENTATIONS: tuple[Orientation, ...] = tuple(product((False, True), (False, True), (False, True)))
+"""The eight of the published ensemble; the first changes nothing."""
 
 
 class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
     `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
-    what is free. An instance may be used again and again, from one thread at a time.
+    what is free. *precision* is "float32" or "float64", in which everything is then computed and returned: the
+    reference, slower and twice as large. *correct_colour* moves spectra whose colour is not the photo's, where the
+    model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. An instance
+    may be used again and again, from one thread at a time.
 
     Raises
     ------
     DeviceError
-        If the device is not there.
+        If the device is not there, or cannot compute in this precision.
     """
 
-    def __init__(self, model: Model, device: str = "auto", memory: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        device: str = "auto",
+        memory: int | None = None,
+        precision: str = "float32",
+        correct_colour: bool = True,
+    ) -> None:
         self.model = model
         self.memory = memory
+        self.correct_colour = correct_colour
         self.device = choose_device(device)
-        is_elsewhere = self.device.device.type != "cpu"
-        self._network = _copied(model.network).to(self.device.device) if is_elsewhere else model.network
+        self.precision = precision
+        if precision not in PRECISIONS:
+            raise DeviceError(f"Expected a precision of {', '.join(PRECISIONS)}, got {precision!r}.")
+        if precision == "float64" and self.device.name == "mps":
+            raise DeviceError("Expected a device that has float64, got an Apple GPU. Take the CPU.")
+        target, is_as_loaded = (self.device.device, PRECISIONS[precision]), (self.device.name, precision) == AS_LOADED
+        self._network = model.network if is_as_loaded else _copied(model.network).to(*target)
 
-    def plan(self, height: int, width: int) -> Plan:
+    def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """What a photo of *height* x *width* pixels will need; `str` of it is a sentence for a person.
 
         Raises
@@ -73,24 +106,38 @@ class Reconstructor:
         OutOfMemory
             If the photo fits neither into the memory nor onto the disk.
         """
-        return make_plan(self._network.hyperparameters, height, width, self.device.device, self.memory)
+        return self._plan(height, width, self.memory, ensemble)
+
+    def _plan(self, height: int, width: int, memory: int | None, ensemble: bool) -> Plan:
+        number = next(self._network.parameters()).itemsize
+        return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, ensemble, number)
 
     def reconstruct(
         self,
         photo: PhotoLike,
         progress: Progress | None = None,
         is_cancelled: Callable[[], bool] | None = None,
+        *,
+        region: Rectangle | None = None,
+        ensemble: bool = False,
     ) -> SpectralCube:
         """The cube of *photo* (a `Photo`, a file or an array): (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other pixel. Whatever had to
-        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times;
-        *is_cancelled* is asked as often.
+        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times by MST++, and for
+        every few rows by a pixelwise network, with a share that grows as time does; *is_cancelled* is asked as often.
+        Of a *region* (first row, one past the last, first column, one past the last) only those pixels are read and
+        returned. Attention is global, so a region is another image: its numbers differ from those of the whole photo.
+
+        *ensemble* gives the mean over the eight flips and transposes of the photo, as published, in eight times the
+        time. It hardly changes the accuracy, and the spread of the eight is no error bar: it is far smaller than the
+        error.
 
         Raises
         ------
         PhotoError
-            If the photo cannot be read or has no pixels, or the number of its channels is not the network's.
+            If the photo cannot be read or has no pixels, the number of its channels is not the network's, or the
+            region is empty or reaches beyond it.
         Cancelled
             Soon after *is_cancelled* returned true; nothing of the run remains in memory.
         OutOfMemory
@@ -98,8 +145,29 @@ class Reconstructor:
             all, and again within half of it: nothing of the run remains in it.
         """
         source = self._source(photo)
-        data, provenance = self._computed(run, source, progress, is_cancelled)
-        return self._cube(data, source, provenance)
+        orientations = ORIENTATIONS if ensemble else ORIENTATIONS[:1]
+        cube = self._reconstruct(source, *_part(source, region), orientations, progress, is_cancelled)
+        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region)))
+
+    def preview(
+        self,
+        photo: PhotoLike,
+        is_cancelled: Callable[[], bool] | None = None,
+        *,
+        region: Rectangle | None = None,
+    ) -> SpectralCube:
+        """The cube of *photo*, or of a *region* of it, averaged down in linear light to about 0.25 megapixels.
+
+        It covers exactly what `reconstruct` covers. `cube.provenance.is_preview` tells it from an exact one; errors are
+        those of `reconstruct`.
+        """
+        source = self._source(photo)
+        part, notes = _part(source, region)
+        small = part.reduced(PREVIEW_PIXELS)
+        size = " x ".join(map(str, small.shape))
+        notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
+        cube = self._reconstruct(source, small, notes, ORIENTATIONS[:1], None, is_cancelled)
+        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region), is_preview=True))
 
     def attention(
         self,
@@ -116,7 +184,7 @@ class Reconstructor:
         """
         self._blocks()
         with record_attention(self._network) as record:
-            _, provenance = self._computed(run, self._source(photo), progress, is_cancelled)
+            _, provenance = self._computed_whole(run, self._source(photo), progress, is_cancelled)
         return replace(record, provenance=provenance)
 
     def attention_map(
@@ -139,7 +207,7 @@ class Reconstructor:
         _, pitch = self._check(selection)
         source = self._source(photo)
         compute = partial(tap, name=selection.block, probe=probe(OVERLAYS[overlay].compute, selection))
-        (padded,), provenance = self._computed(compute, source, progress, is_cancelled)
+        (padded,), provenance = self._computed_whole(compute, source, progress, is_cancelled)
         height, width = (-(-side // pitch) for side in source.shape)
         return AttentionMap(
             values=np.ascontiguousarray(padded[:height, :width]),
@@ -175,7 +243,7 @@ class Reconstructor:
                 planes=1 + 3 * depth,
                 stride=stride,
             )
-            planes, provenance = self._computed(compute, source, progress, is_cancelled)
+            planes, provenance = self._computed_whole(compute, source, progress, is_cancelled)
         planes = planes[:, : -(-source.shape[0] // (pitch * stride)), : -(-source.shape[1] // (pitch * stride))]
         return AttentionSteps(
             selection=selection,
@@ -219,9 +287,9 @@ class Reconstructor:
                 raise Cancelled("The map was cancelled.")
 
         at = (band, row, column)
-        values, corner = sensitivity(
-            self._network, record, self._rows(source), *source.shape, at, self.device.device, check
-        )
+        rows = self._rows(source, *self._extrema(source))
+        network, device = self._transformer(), self.device.device
+        values, corner = sensitivity(network, record, rows, *source.shape, at, device, check)
         return AttentionMap(
             values=values,
             overlay=SENSITIVITY.name,
@@ -230,7 +298,7 @@ class Reconstructor:
             pitch=1,
             offset=corner,
             total=float(values.sum(dtype=np.float64)),
-            provenance=self._provenance(source, self.plan(*source.shape), []),
+            provenance=self._provenance(source, self.plan(*source.shape), False, []),
         )
 
     def _source(self, photo: PhotoLike) -> Photo:
@@ -242,11 +310,13 @@ class Reconstructor:
             )
         return source
 
-    def _blocks(self) -> dict[str, SpectralAttentionBlock]:
-        blocks = attention_blocks(self._network)
-        if not blocks:
+    def _transformer(self) -> MSTPlusPlus:
+        if not isinstance(self._network, MSTPlusPlus):
             raise AttentionError(f"Expected a network with spectral attention, got {self.model.card.name}.")
-        return blocks
+        return self._network
+
+    def _blocks(self) -> dict[str, SpectralAttentionBlock]:
+        return attention_blocks(self._transformer())
 
     def _check(self, selection: Selection) -> tuple[int, int]:
         """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
@@ -258,25 +328,69 @@ class Reconstructor:
         selection.check(attention.heads, channels // attention.heads)
         return channels, channels // self._network.hyperparameters.width
 
-    def _computed(
+    def _reconstruct(
+        self,
+        source: Photo,
+        part: Photo,
+        notes: list[str],
+        orientations: Sequence[Orientation],
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> SpectralCube:
+        """The cube of *part*: see `_computed`."""
+        data, provenance = self._computed(run, source, part, notes, orientations, progress, is_cancelled)
+        return self._cube(data, part, provenance, self._correct(data, part, is_cancelled))
+
+    def _computed_whole(
         self, compute: Compute, source: Photo, progress: Progress | None, is_cancelled: Callable[[], bool] | None
-    ) -> tuple[NDArray[np.float32], Provenance]:
-        """What *compute* makes of the photo, if need be within less memory; and where that came from."""
-        plan, notes = self.plan(*source.shape), list[str]()
-        data = self._run(compute, source, plan, progress, is_cancelled)
+    ) -> tuple[NDArray[np.floating], Provenance]:
+        return self._computed(compute, source, source, [], ORIENTATIONS[:1], progress, is_cancelled)
+
+    def _computed(
+        self,
+        compute: Compute,
+        source: Photo,
+        part: Photo,
+        notes: list[str],
+        orientations: Sequence[Orientation],
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> tuple[NDArray[np.floating], Provenance]:
+        """What *compute* makes of *part*, normalised as the whole *source* is, and where that came from.
+
+        It is the mean over *orientations*, if need be within less memory.
+        """
+        is_mean, extrema = len(orientations) > 1, self._extrema(source)
+        plan = self.plan(*part.shape, ensemble=is_mean)
+        data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
         if data is None:
-            plan = make_plan(self._network.hyperparameters, *source.shape, self.device.device, plan.memory // 2)
+            plan = self._plan(*part.shape, plan.memory // 2, is_mean)
             notes.append(f"The run was out of memory and was started again: the second one {plan}.")
-            data = self._run(compute, source, plan, progress, is_cancelled)
+            data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
         if data is None:
-            size = " x ".join(map(str, source.shape))
+            size = " x ".join(map(str, part.shape))
             raise OutOfMemory(
                 f"Expected enough memory on {self.device.name} for {size} pixels, got too little. "
                 "Close other programs, take the CPU, or reconstruct a smaller image."
             )
-        return data, self._provenance(source, plan, notes)
+        return data, self._provenance(source, plan, is_mean, notes)
 
-    def _cube(self, data: NDArray[np.float32], photo: Photo, provenance: Provenance) -> SpectralCube:
+    def _correct(
+        self, data: NDArray[np.floating], photo: Photo, is_cancelled: Callable[[], bool] | None
+    ) -> Correction | None:
+        """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
+        if not self._corrects_colour:
+            return None
+        return correct_colours(data, photo, self.model.card.wavelengths, is_cancelled)
+
+    @property
+    def _corrects_colour(self) -> bool:
+        card = self.model.card
+        return self.correct_colour and card.rendering == SRGB_D65 and bool(card.wavelengths)
+
+    def _cube(
+        self, data: NDArray[np.floating], photo: Photo, provenance: Provenance, correction: Correction | None
+    ) -> SpectralCube:
         if photo.valid is not None:
             data[:, ~photo.valid] = np.nan
         card = self.model.card
@@ -285,42 +399,71 @@ class Reconstructor:
             np.asarray(card.wavelengths or range(len(data)), dtype=np.float64),
             unit=NANOMETRES if card.wavelengths else BAND_INDEX,
             quantity=card.quantity,
-            provenance=provenance,
+            provenance=replace(provenance, correction=correction.text if correction else ""),
+            quality=correction.quality if correction else None,
         )
 
     def _run(
         self,
         compute: Compute,
-        photo: Photo,
+        part: Photo,
+        extrema: tuple[float, float],
+        orientations: Sequence[Orientation],
         plan: Plan,
         progress: Progress | None,
         is_cancelled: Callable[[], bool] | None,
-    ) -> NDArray[np.float32] | None:
-        """What *compute* makes of the photo; None, and nothing of the run left, if it was out of memory."""
-        device, rows = self.device.device, self._rows(photo)
+    ) -> NDArray[np.floating] | None:
+        """What *compute* makes of *part*; None, and nothing of the run left, if it was out of memory."""
+        total: NDArray[np.floating] | None = None
         try:
-            return compute(self._network, rows, *photo.shape, device, plan, progress, is_cancelled)
+            for index, orientation in enumerate(orientations):
+                share = _share(progress, index, len(orientations))
+                # the result of one run has no name here: it would stay in memory through the next
+                total = _added(total, self._run_turned(compute, part, extrema, orientation, plan, share, is_cancelled))
         except (RuntimeError, MemoryError) as error:
             if not _is_out_of_memory(error):
                 raise
-        self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
-        return None
+            total = None
+        if total is None:
+            self._free_memory()  # outside the handler: there, the traceback would keep the tensors of the run
+        elif len(orientations) > 1:
+            total /= len(orientations)
+        return total
 
-    def _rows(self, photo: Photo) -> Callable[[int, int], NDArray[np.float32]]:
-        """Rows of the photo as the model's card says that the network expects them."""
-        card = self.model.card
-        if card.normalisation == "none":
-            return lambda start, stop: photo.rows(start, stop, linear=card.is_linear)
-        low, high = photo.extrema()
+    def _run_turned(
+        self,
+        compute: Compute,
+        part: Photo,
+        extrema: tuple[float, float],
+        orientation: Orientation,
+        plan: Plan,
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> NDArray[np.floating]:
+        """What *compute* makes of *part* by way of another orientation."""
+        turned = replace(part, pixels=_turned(part.pixels, orientation), valid=None)
+        rows, device = self._rows(turned, *extrema), self.device.device
+        result = compute(self._network, rows, *turned.shape, device, plan, progress, is_cancelled)
+        return _turned_back(result, orientation)
+
+    def _extrema(self, source: Photo) -> tuple[float, float]:
+        """What becomes 0 and 1 for the network."""
+        return source.extrema() if self.model.card.normalisation == "min-max" else (0.0, 1.0)
+
+    def _rows(self, photo: Photo, low: float, high: float) -> RowSource:
+        """Rows of *photo* as the model's card says that the network expects them."""
+        is_linear = self.model.card.is_linear
+        if (low, high) == (0, 1):
+            return lambda start, stop: photo.rows(start, stop, linear=is_linear)
         scale = np.float32(1 / (high - low)) if high > low else np.float32(0)
-        return lambda start, stop: (photo.rows(start, stop, linear=card.is_linear) - np.float32(low)) * scale
+        return lambda start, stop: (photo.rows(start, stop, linear=is_linear) - np.float32(low)) * scale
 
     def _free_memory(self) -> None:
         gc.collect()
         if self.device.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def origin(self, sha256: str, encoding: str) -> Provenance:
+    def origin(self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False) -> Provenance:
         """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
         card = self.model.card
         return Provenance(
@@ -328,15 +471,19 @@ class Reconstructor:
             weights_sha256=self.model.weights_sha256,
             normalisation=card.normalisation,
             device=f"{self.device.name} ({self.device.reason})",
-            precision="float32",
+            precision=self.precision,
+            correction="colours corrected" if self._corrects_colour else "",
+            error_factor=card.error_factor,
             source_sha256=sha256,
             encoding=encoding,
+            region=_region_text(region),
+            is_ensemble=ensemble,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
         )
 
-    def _provenance(self, photo: Photo, plan: Plan, notes: list[str]) -> Provenance:
+    def _provenance(self, photo: Photo, plan: Plan, is_mean: bool, notes: list[str]) -> Provenance:
         return replace(
-            self.origin(photo.sha256, photo.encoding),
+            self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
             engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
             source=photo.name,
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
@@ -346,6 +493,45 @@ class Reconstructor:
 def _copied(network: N) -> N:
     """A copy with the very softmax modules of *network*, which have no parameters: hooks on them hear the copy too."""
     return copy.deepcopy(network, {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)})
+
+
+def _part(photo: Photo, region: Rectangle | None) -> tuple[Photo, list[str]]:
+    """The *region* of *photo*, or all of it, and what there is to say about it."""
+    if region is None:
+        return photo, []
+    top, bottom, left, right = region
+    note = (
+        f"Only rows {top} to {bottom - 1}, columns {left} to {right - 1} of the photo were read. "
+        "Attention is global, so a region is another image: its numbers differ from those of the whole photo."
+    )
+    return photo.cropped(region), [note]
+
+
+def _region_text(region: Rectangle | None) -> str:
+    return "" if region is None else "{}:{},{}:{}".format(*region)
+
+
+def _turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """(C, H, W) as *orientation* says: a view."""
+    flips_rows, flips_columns, is_transposed = orientation
+    flipped = planes[:, :: -1 if flips_rows else 1, :: -1 if flips_columns else 1]
+    return flipped.swapaxes(1, 2) if is_transposed else flipped
+
+
+def _turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """The inverse of `_turned`."""
+    flips_rows, flips_columns, is_transposed = orientation
+    return _turned(planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False))
+
+
+def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> NDArray[np.floating]:
+    """*planes* added to *total*, in place; the first become the total."""
+    return planes if total is None else np.add(total, planes, out=total)
+
+
+def _share(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """What tells *progress* of run *index* of *count*."""
+    return None if progress is None else lambda share: progress((index + share) / count)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -1,5 +1,8 @@
 """The plan of memory: what a run needs is stated before it starts, and it keeps to it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -56,5 +59,33 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_free_memory_of_a_cpu_is_what_is_available():
-    assert 10**7 < planning.free_memory(CPU) < 10**14
+MEASURE = """
+import sys
+import numpy as np, torch
+from napari_mst.engine.plan import make_plan
+from napari_mst.engine.run import run
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+
+def kilobytes(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(field))
+
+def measure(height, width):
+    photo = np.zeros((3, height, width), np.float32)
+    plan = make_plan(network.hyperparameters, height, width, cpu)
+    run(network, lambda start, stop: photo[:, start:stop], height, width, cpu, plan)
+    return plan.memory
+
+cpu, network = torch.device("cpu"), MSTPlusPlus(stages=1).eval().requires_grad_(False)
+measure(16, 16)
+before = kilobytes("VmRSS")
+planned = measure(int(sys.argv[1]), int(sys.argv[2]))
+print(planned / 1024 / (kilobytes("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process in this way")
+@pytest.mark.parametrize("size", [(400, 500), (640, 560)])
+def test_the_plan_is_within_a_fifth_of_the_measured_peak(size):
+    done = subprocess.run([sys.executable, "-c", MEASURE, *map(str, size)], capture_output=True, text=True, check=True)
+    assert 0.8 < float(done.stdout) < 1.2

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.engine import run as streaming
+from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import run
 from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining
 
 CPU = torch.device("cpu")
 
@@ -42,19 +45,22 @@ def assert_exact(streamed: np.ndarray, reference: np.ndarray) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(
-    height=st.integers(1, 50),
-    width=st.integers(1, 50),
-    tile=st.sampled_from([8, 16, 24, 64]),
+    height=st.integers(1, 300),
+    width=st.integers(1, 300),
+    cuts=st.integers(1, 6),
+    is_in_file=st.booleans(),
     stages=st.integers(1, 2),
     channels=st.sampled_from([1, 4, 9]),
     seed=st.integers(0, 9),
 )
-def test_streamed_equals_whole_at_every_size_and_tile(height, width, tile, stages, channels, seed):
+def test_streamed_equals_whole_at_every_size_of_image_and_region(
+    height, width, cuts, is_in_file, stages, channels, seed
+):
     network = build(seed, stages=stages, out_bands=channels)
     photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "CPU_SIDE", tile)
-        assert_exact(stream(network, photo), whole(network, photo))
+        patch.setattr(streaming, "CPU_SIDE", -(-max(height, width) // cuts // 8) * 8)
+        assert_exact(stream(network, photo, plan=Plan(is_in_file, 0)), whole(network, photo))
 
 
 @pytest.mark.parametrize(
@@ -68,11 +74,42 @@ def test_every_kind_of_network_streams(parameters):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
+def test_pixelwise_estimate_is_refined_and_streams():
+    torch.manual_seed(0)
+    network = RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1).eval().requires_grad_(False)
+    photo = np.random.default_rng(0).random((3, 75, 70), dtype=np.float32)
+    exact = build_refining(network.state_dict()).double()
+    assert_exact(stream(network, photo), exact(torch.from_numpy(photo).double()[None])[0].numpy())
+
+
+def test_pixelwise_network_streams_with_progress_and_cancel():
+    torch.manual_seed(0)
+    network = PixelwiseNetwork(out_bands=6, width=8).eval().requires_grad_(False)
+    photo = np.random.default_rng(0).random((3, 33, 7), dtype=np.float32)
+    shares: list[float] = []
+    streamed = stream(network, photo, progress=shares.append)
+    assert_exact(streamed, network(torch.from_numpy(photo)[None])[0].numpy())
+    assert len(shares) > 10
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        stream(network, photo, is_cancelled=lambda: True)
+
+
 def test_devices_without_onednn_give_the_same(monkeypatch):
     monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda tensor: False)
     network = build(stages=2)
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     assert_exact(stream(network, photo), whole(network, photo))
+
+
+def test_a_network_in_float64_is_streamed_in_float64():
+    network = build(stages=2, out_bands=9).double()
+    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
+    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
+    for is_in_file in (False, True):
+        streamed = stream(network, photo, plan=Plan(is_in_file, 0))
+        assert streamed.dtype == np.float64
+        np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_the_size_of_the_regions_changes_nothing_beyond_rounding():

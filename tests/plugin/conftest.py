@@ -26,11 +26,12 @@ from napari_mst.plugin.workspace import Request
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 
 
-def make_cube(rows: int = 20, columns: int = 30) -> SpectralCube:
+def make_cube(rows: int = 20, columns: int = 30, is_preview: bool = False) -> SpectralCube:
     """Every value tells its band, row and column."""
     band, row, column = np.indices((31, rows, columns), dtype=np.float32)
     data = (band * 10_000 + row * 100 + column) / 310_000
-    return SpectralCube(data, WAVELENGTHS, provenance=Provenance(model="fake", device="cpu (no GPU was found)"))
+    provenance = Provenance(model="fake", device="cpu (no GPU was found)", is_preview=is_preview)
+    return SpectralCube(data, WAVELENGTHS, provenance=provenance)
 
 
 class GatedJob:
@@ -40,12 +41,17 @@ class GatedJob:
         self.begun, self.gate = threading.Event(), threading.Event()
         self.runs = 0
         self.error: Exception | None = None
+        self.previews: list[SpectralCube] = []
+        self.ensembles: list[bool] = []
 
     def __call__(self, request: Request, reports: Reports) -> SpectralCube:
         self.runs += 1
-        rows, columns = request.source.read().shape
+        self.ensembles.append(request.ensemble)
+        rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
         reports.say("Running on cpu (no GPU was found).")
         reports.progress(0)
+        for cube in self.previews:
+            reports.preview(cube)
         self.begun.set()
         while not self.gate.wait(0.005):
             reports.progress(0.25)
@@ -53,7 +59,8 @@ class GatedJob:
                 raise Cancelled("Cancelled.")
         if self.error is not None:
             raise self.error
-        return make_cube(rows, columns)
+        quality = np.full((rows, columns), 2, np.float32) if request.correct_colour else None
+        return replace(make_cube(rows, columns), quality=quality)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_bad_input_shows_no_spectrum(cube_viewer: ViewerModel, where: str) -> No
     else:
         cube_viewer.layers.clear()
         cube_viewer.add_image(np.zeros((31, 20, 30)))
-    assert picks.spectrum_at(cube_viewer, position) is None
+    assert picks.pixel_under(cube_viewer, position) is None
     assert not picks.pin(cube_viewer, position)
 
 

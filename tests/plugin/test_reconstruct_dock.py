@@ -1,10 +1,13 @@
 """The reconstruction dock without a napari window; the job waits at the test's gate."""
 
 import numpy as np
+import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import GatedJob
+from tests.plugin.conftest import GatedJob, make_cube
 
+from napari_mst.errors import PhotoError
+from napari_mst.plugin import picks
 from napari_mst.plugin.layers import cube_of
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 
@@ -86,3 +89,145 @@ def test_a_chosen_model_without_a_file_is_asked_for(reconstruct_dock: Reconstruc
     reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
     assert not reconstruct_dock.run()
     assert "Choose the weights file" in reconstruct_dock.text.text()
+
+
+def test_what_was_off_is_shown_on_the_photo_if_wanted(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    viewer.layers["photo"].scale = (2, 3)
+    job.gate.set()
+    reconstruct_dock.quality.click()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 3)
+    layer = viewer.layers["photo (colours off)"]
+    assert (layer.data == 2).all()
+    assert (tuple(layer.scale), layer.contrast_limits, layer.visible) == ((2, 3), [0, 2], False)
+    assert viewer.layers.selection.active.name == "photo (MST++)"
+    assert reconstruct_dock.photos.count() == 1
+
+
+def test_correction_can_be_switched_off(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    job.gate.set()
+    reconstruct_dock.quality.click()
+    reconstruct_dock.correction.click()
+    assert not reconstruct_dock.quality.isEnabled()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++)"]
+    assert cube_of(viewer.layers[1]).quality is None
+
+
+def corners(layer) -> list[list[float]]:
+    """Where the outer corners of an image layer lie."""
+    rows, columns = layer.data.shape[-2:]
+    pixels = [(-0.5, -0.5), (rows - 0.5, -0.5), (-0.5, columns - 0.5), (rows - 0.5, columns - 0.5)]
+    lead = (0,) * (layer.data.ndim - 2)
+    return [list(layer.data_to_world((*lead, *pixel))[-2:]) for pixel in pixels]
+
+
+def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    photo = viewer.layers["photo"]
+    viewer.layers.remove(photo)
+    grey = viewer.add_image(photo.data[..., 0], scale=(2, 3), translate=(5, 6), rotate=20, shear=[0.1], name="photo")
+    job.previews = [make_cube(5, 10, is_preview=True)]
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2)
+    layer = viewer.layers["photo (MST++) (preview)"]
+    np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
+    picks.pin(viewer, layer.data_to_world((0, 2, 4)))
+    before = picks.picks_layer(viewer).data.copy()
+    layer.contrast_limits, layer.opacity = (0.1, 0.2), 0.5
+    viewer.dims.set_point(0, 620)
+    viewer.layers.selection.active = layer
+    job.gate.set()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert layer in viewer.layers
+    assert (layer.name, layer.data.shape) == ("photo (MST++)", (31, 20, 30))
+    assert not cube_of(layer).provenance.is_preview
+    np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
+    np.testing.assert_array_equal(picks.picks_layer(viewer).data, before)
+    pixels, _ = picks.pixels_of(picks.picks_layer(viewer), layer)
+    assert pixels.tolist() in ([[9, 13]], [[10, 13]])  # the centre of the preview's pixel is between these two
+    assert (layer.contrast_limits, layer.opacity) == ([0.1, 0.2], 0.5)
+    assert (viewer.dims.point[0], viewer.layers.selection.active) == (620, layer)
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "failed"])
+def test_a_preview_stays_and_is_called_so_if_the_exact_run_does_not_end_well(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot, ending: str
+) -> None:
+    job.previews, job.error = [make_cube(5, 10, is_preview=True)], PhotoError("Expected more.")
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2)
+    reconstruct_dock.cancel_button.click() if ending == "cancelled" else job.gate.set()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++) (preview)"]
+    job.previews, job.error = [], None
+    job.gate.set()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 3)
+    assert viewer.layers[1].data.shape == (31, 5, 10)
+
+
+def test_a_preview_that_was_deleted_is_not_missed(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    job.previews = [make_cube(5, 10, is_preview=True)]
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2)
+    viewer.layers.pop()
+    job.gate.set()
+    qtbot.waitUntil(lambda: len(viewer.layers) == 2)
+    assert viewer.layers[-1].name == "photo (MST++)"
+
+
+def choose_part(dock: ReconstructDock, part: str) -> None:
+    """As a user does."""
+    dock.parts.setCurrentIndex(dock.parts.findData(part))
+    dock.parts.activated.emit(dock.parts.currentIndex())
+
+
+def test_a_drawn_rectangle_is_reconstructed_where_it_lies(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    photo = viewer.layers["photo"]
+    photo.scale, photo.translate = (2, 3), (5, 6)
+    choose_part(reconstruct_dock, "drawn")
+    assert not reconstruct_dock.run()
+    assert "Expected a rectangle on the photo, got none" in reconstruct_dock.text.text()
+    shapes = viewer.layers["Region"]
+    assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
+    shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])
+    job.gate.set()
+    assert reconstruct_dock.run()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    layer = viewer.layers["photo (MST++) [4:13, 7:30]"]
+    assert layer.data.shape == (31, 9, 23)
+    np.testing.assert_allclose(layer.data_to_world((0, 0, 0))[-2:], photo.data_to_world((4, 7)))
+
+
+def test_what_is_on_the_screen_is_reconstructed(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    choose_part(reconstruct_dock, "visible")
+    viewer.layers["photo"].corner_pixels = np.array([[2, 0], [9, 50]])
+    job.gate.set()
+    assert reconstruct_dock.run()
+    qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert viewer.layers[-1].name == "photo (MST++) [2:10, 0:30]"
+    viewer.layers["photo"].corner_pixels = np.array([[40, 0], [90, 50]])
+    assert not reconstruct_dock.run()
+    assert "got none of it" in reconstruct_dock.text.text()
+
+
+def test_the_check_box_asks_for_the_ensemble(reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot) -> None:
+    job.gate.set()
+    for is_wanted in (False, True):
+        reconstruct_dock.ensemble.setChecked(is_wanted)
+        reconstruct_dock.run()
+        qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert job.ensembles == [False, True]

@@ -1,23 +1,39 @@
 """The spectra dock without a napari window."""
 
+import gc
+import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Points
+from napari.layers import Image, Points
 from pytestqt.qtbot import QtBot
+from qtpy.QtCore import QPointF, Qt
+from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin import picks
 from napari_mst.plugin.layers import cube_layer
+from napari_mst.plugin.plot import Line
 from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.spectra.library import colour_checker, read_spectra
+from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
+
+SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
+
+
+def lines(dock: SpectraDock, qtbot: QtBot) -> list[Line]:
+    """The curves, when nothing more is to be drawn."""
+    qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
+    return list(dock.plot.curves.lines)
 
 
 def drawn(dock: SpectraDock, qtbot: QtBot) -> list[tuple[str, np.ndarray]]:
-    """Colour and values of the curves, when nothing more is to be drawn."""
-    qtbot.waitUntil(lambda: not dock.is_drawing)
-    return [(curve.opts["pen"].color().name(), curve.yData) for curve in dock.plot.curves]
+    """Colour and values of the curves."""
+    return [(line.spectrum.colour, line.spectrum.values) for line in lines(dock, qtbot)]
 
 
 def points_of(viewer: ViewerModel) -> Points:
@@ -26,96 +42,12 @@ def points_of(viewer: ViewerModel) -> Points:
     return points
 
 
-def test_the_live_curve_is_the_spectrum_under_the_mouse(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    hover(cube_viewer, (550, 4, 7))
-    drawn(spectra_dock, qtbot)
-    np.testing.assert_array_equal(spectra_dock.plot.live.yData, make_cube().data[:, 4, 7])
-    assert spectra_dock.text.text() == "row 4, column 7"
-    hover(cube_viewer, (550, 40, 7))
-    drawn(spectra_dock, qtbot)
-    assert spectra_dock.plot.live.yData is None
-
-
-def test_curves_follow_their_points_through_add_recolour_move_and_delete(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    data = make_cube().data
-    spectra_dock.pin((550, 4, 7))
-    points = points_of(cube_viewer)
-    points.add([5, 8])
-    (first, values), (second, others) = drawn(spectra_dock, qtbot)
-    assert (first, second) == picks.PALETTE[:2]
-    np.testing.assert_array_equal([values, others], [data[:, 4, 7], data[:, 5, 8]])
-    points.selected_data = {1}
-    points.current_face_color = "#102030"
-    points.data = [[4, 7], [9, 9]]
-    _, (second, others) = drawn(spectra_dock, qtbot)
-    assert second == "#102030"
-    np.testing.assert_array_equal(others, data[:, 9, 9])
-    points.selected_data = {0}
-    points.remove_selected()
-    assert [colour for colour, _ in drawn(spectra_dock, qtbot)] == ["#102030"]
-    spectra_dock.clear_button.click()
-    assert drawn(spectra_dock, qtbot) == []
-    cube_viewer.layers.remove(points)
-    spectra_dock.pin((550, 1, 1))
-    assert len(drawn(spectra_dock, qtbot)) == 1
-
-
-def test_picks_outlive_the_dock(spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot) -> None:
-    spectra_dock.pin((550, 4, 7))
-    spectra_dock.hide()
-    points_of(cube_viewer).add([5, 8])
-    spectra_dock.show()
-    assert len(drawn(spectra_dock, qtbot)) == 2
-
-
-def test_the_line_follows_the_slider_and_drags_it(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    cube_viewer.dims.set_point(0, 620)
-    drawn(spectra_dock, qtbot)
-    assert spectra_dock.plot.band.value() == 620
-    spectra_dock.plot.band_dragged.emit(473.0)
-    assert cube_viewer.dims.point[0] == 470
-
-
-def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    cube_viewer.dims.set_point(0, 620)
-    spectra_dock.pin((550, 4, 7))
-    drawn(spectra_dock, qtbot)
-    assert "<b>620 nm</b>" in spectra_dock.values.text()
-    spectra_dock.plot.cursor_moved.emit(412.0)
-    drawn(spectra_dock, qtbot)
-    value = make_cube().data[1, 4, 7]
-    assert "<b>410 nm</b>" in spectra_dock.values.text()
-    assert f"{value:.3f}" in spectra_dock.values.text()
-
-
-def test_the_spectra_are_those_of_the_selected_cube_and_else_of_the_topmost(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    spectra_dock.pin((550, 4, 7))
-    data, arguments, _ = cube_layer(make_cube(40, 40), "top")
-    top = cube_viewer.add_image(data + 1, **arguments)
-    assert drawn(spectra_dock, qtbot)[0][1][0] == data[0, 4, 7] + 1
-    cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
-    assert drawn(spectra_dock, qtbot)[0][1][0] == data[0, 4, 7]
-    cube_viewer.layers.selection.active = points_of(cube_viewer)
-    assert drawn(spectra_dock, qtbot)[0][1][0] == data[0, 4, 7] + 1
-    top.visible = False
-    assert drawn(spectra_dock, qtbot)[0][1][0] == data[0, 4, 7]
-
-
-@pytest.mark.parametrize("theme", ["dark", "light"])
-def test_the_plot_takes_on_the_theme(spectra_dock: SpectraDock, cube_viewer: ViewerModel, theme: str) -> None:
-    cube_viewer.theme = theme
-    background = spectra_dock.plot.backgroundBrush().color().lightness()
-    assert (background < 128) == (theme == "dark")
+def second_cube(viewer: ViewerModel, **changes: Any) -> Image:
+    """Another visible cube with other values, while the first stays selected."""
+    data, arguments, _ = cube_layer(make_cube(), "other")
+    layer = viewer.add_image(data + 1, **{**arguments, **changes})
+    viewer.layers.selection.active = viewer.layers["cube"]
+    return layer
 
 
 def hover(viewer: ViewerModel, position: tuple[float, ...]) -> None:
@@ -128,3 +60,426 @@ def hover(viewer: ViewerModel, position: tuple[float, ...]) -> None:
     event.position = position
     for callback in viewer.mouse_move_callbacks:
         callback(viewer, event)
+
+
+def test_the_live_curve_is_the_spectrum_under_the_mouse(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    hover(cube_viewer, (550, 4, 7))
+    lines(spectra_dock, qtbot)
+    np.testing.assert_allclose(spectra_dock.plot.lives[0].yData, make_cube().data[:, 4, 7])
+    assert spectra_dock.text.text() == "row 4, column 7"
+    spectra_dock.menus.windows[2].trigger()
+    hover(cube_viewer, (550, 4, 7))
+    lines(spectra_dock, qtbot)
+    np.testing.assert_allclose(
+        spectra_dock.plot.lives[0].yData, make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2))
+    )
+    assert spectra_dock.text.text() == "row 4, column 7, mean of 25 pixels"
+    hover(cube_viewer, (550, 40, 7))
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.plot.lives[0].yData is None
+
+
+def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines(spectra_dock, qtbot)
+    qtbot.waitUntil(lambda: not spectra_dock._timer.isActive())
+    reads = []
+    monkeypatch.setattr(spectra_dock.collection, "live", lambda *_: reads.append(1) or [])
+    for column in range(30):
+        hover(cube_viewer, (550, 4, column))
+    assert len(reads) == 1
+    lines(spectra_dock, qtbot)
+    assert len(reads) == 2
+
+
+def test_curves_follow_their_points_through_add_recolour_move_and_delete(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    data = make_cube().data
+    spectra_dock.pin((550, 4, 7))
+    points = points_of(cube_viewer)
+    points.add([5, 8])
+    (first, values), (second, others) = drawn(spectra_dock, qtbot)
+    assert (first, second) == picks.PALETTE[:2]
+    np.testing.assert_allclose([values, others], [data[:, 4, 7], data[:, 5, 8]])
+    points.selected_data = {1}
+    points.current_face_color = "#102030"
+    points.data = [[4, 7], [9, 9]]
+    _, (second, others) = drawn(spectra_dock, qtbot)
+    assert second == "#102030"
+    np.testing.assert_allclose(others, data[:, 9, 9])
+    points.selected_data = {0}
+    points.remove_selected()
+    assert [colour for colour, _ in drawn(spectra_dock, qtbot)] == ["#102030"]
+    spectra_dock.menus.clear.trigger()
+    assert drawn(spectra_dock, qtbot) == []
+    spectra_dock.menus.undo.trigger()
+    assert [colour for colour, _ in drawn(spectra_dock, qtbot)] == ["#102030"]
+    cube_viewer.layers.remove(points)
+    spectra_dock.pin((550, 1, 1))
+    assert len(drawn(spectra_dock, qtbot)) == 1
+
+
+def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    for column in (1, 2, 3):
+        spectra_dock.pin((550, 5, column))
+    lines(spectra_dock, qtbot)
+    points, model = points_of(cube_viewer), spectra_dock.model
+    model.setData(model.index(1, 0), "leaf")
+    model.setData(model.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
+    spectra_dock.recolour(2, "#102030")
+    assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf", "pick 3"]
+    assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
+    assert picks.colours(points)[2] == "#102030"
+    assert points.shown.tolist() == [False, True, True]
+    spectra_dock.solo([spectra_dock.entries[1]])
+    assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf"]
+    spectra_dock.solo([spectra_dock.entries[1]])
+    assert len(lines(spectra_dock, qtbot)) == 3
+    spectra_dock.table.selectRow(1)
+    assert points.selected_data == {1}
+    assert [line.is_faded for line in lines(spectra_dock, qtbot)] == [True, False, True]
+    qtbot.keyClick(spectra_dock.table, Qt.Key.Key_Delete)
+    lines(spectra_dock, qtbot)
+    assert picks.names(points) == ["pick 1", "pick 3"]
+    for _ in range(2):
+        spectra_dock.undo()
+        lines(spectra_dock, qtbot)
+    assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
+
+
+def test_picks_outlive_the_dock_with_names_and_windows(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.menus.windows[1].trigger()
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    spectra_dock.hide()
+    points_of(cube_viewer).add([5, 8])
+    spectra_dock.show()
+    first, second = (line.spectrum for line in lines(spectra_dock, qtbot))
+    assert (first.origin.window, second.origin.window) == (3, 3)
+    assert (first.name, second.name) == ("pick 1", "pick 2")
+    np.testing.assert_allclose(first.values, make_cube().data[:, 3:6, 6:9].astype(float).mean(axis=(1, 2)))
+
+
+def test_the_line_follows_the_slider_and_drags_it(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    lines(spectra_dock, qtbot)
+    cube_viewer.dims.set_point(0, 620)
+    assert spectra_dock.plot.band.value() == 620
+    spectra_dock.plot.band_dragged.emit(473.0)
+    assert cube_viewer.dims.point[0] == 470
+
+
+def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    cube_viewer.dims.set_point(0, 620)
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    model, data = spectra_dock.model, make_cube().data
+
+    def said() -> tuple[object, object]:
+        return model.headerData(3, Qt.Orientation.Horizontal), model.data(model.index(0, 3))
+
+    assert said() == ("620 nm", f"{data[22, 4, 7]:.4f}")
+    spectra_dock.plot.cursor_moved.emit(412.0)
+    assert said() == ("410 nm", f"{data[1, 4, 7]:.4f}")
+    spectra_dock.plot.cursor_moved.emit(None)
+    assert said()[0] == "620 nm"
+
+
+def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    other = second_cube(cube_viewer, translate=(400, 2, 0))
+    data = make_cube().data
+    spectra_dock.pin((550, 4, 7))
+    first, second = lines(spectra_dock, qtbot)
+    assert (first.style, second.style, first.spectrum.colour) == (0, 1, second.spectrum.colour)
+    np.testing.assert_allclose([first.spectrum.values, second.spectrum.values], [data[:, 4, 7], data[:, 2, 7] + 1])
+    cube_viewer.layers.selection.active = other
+    assert [line.spectrum.origin.cube for line in lines(spectra_dock, qtbot)] == ["other", "cube"]
+    spectra_dock.pin((550, 0, 7))  # off the selected cube, but on the other one
+    assert lines(spectra_dock, qtbot)[-1].spectrum.origin.cube == "cube"
+    cube_viewer.layers["cube"].visible = False
+    assert [line.spectrum.origin.cube for line in lines(spectra_dock, qtbot)] == ["other"]
+    hover(cube_viewer, (550, 1, 7))
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.plot.lives[0].yData is None
+
+
+def test_layers_that_are_reordered_or_given_other_numbers_keep_the_curves_true(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.pin((550, 4, 7))
+    cube_viewer.layers.move(1, 0)
+    data = make_cube().data
+    np.testing.assert_allclose(drawn(spectra_dock, qtbot)[0][1], data[:, 4, 7])
+    cube_viewer.layers["cube"].data = data[:, ::-1].copy()
+    np.testing.assert_allclose(drawn(spectra_dock, qtbot)[0][1], data[:, 15, 7])
+
+
+def test_every_shape_and_label_has_a_curve_that_follows_it(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    data = make_cube().data.astype(float)
+    shapes = cube_viewer.add_shapes([SQUARE, SQUARE + 9], shape_type="polygon", name="leaves")
+    labels = np.zeros((20, 30), dtype=int)
+    labels[0, :5] = 4
+    cells = cube_viewer.add_labels(labels, name="cells")
+    first, second, third = (line.spectrum for line in lines(spectra_dock, qtbot))
+    assert [first.name, second.name, third.name] == ["leaves 1", "leaves 2", "cells 4"]
+    assert len({first.colour, second.colour, third.colour}) == 3
+    np.testing.assert_allclose(third.values, data[:, 0, :5].mean(axis=1))
+    shapes.data = [SQUARE + 1, SQUARE + 9]
+    np.testing.assert_allclose(lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2)))
+    cells.data_setitem((np.array([0]), np.array([5])), 4)
+    np.testing.assert_allclose(lines(spectra_dock, qtbot)[2].spectrum.values, data[:, 0, :6].mean(axis=1))
+    spectra_dock.menus.spreads[1].trigger()
+    assert lines(spectra_dock, qtbot)[0].spectrum.spread == "percentiles 5-95"
+    spectra_dock.table.selectRow(0)
+    spectra_dock.delete()
+    assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaves 1", "cells 4"]
+    spectra_dock.menus.regions.click()
+    assert lines(spectra_dock, qtbot) == []
+
+
+def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_then(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    before = lines(spectra_dock, qtbot)[0].spectrum.values
+    shapes.data = [SQUARE + 5]
+    spectra_dock._timer.stop()
+    spectra_dock.draw()
+    assert spectra_dock.collection.reader.is_busy
+    np.testing.assert_array_equal(spectra_dock.plot.curves.lines[0].spectrum.values, before)
+    assert not np.array_equal(lines(spectra_dock, qtbot)[0].spectrum.values, before)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (1, lambda spectrum: normalised(spectrum, "area")),
+        (2, lambda spectrum: normalised(spectrum, "maximum")),
+        (3, lambda spectrum: normalised(spectrum, 620.0)),
+        (4, first_derivative),
+        (5, continuum_removed),
+    ],
+)
+def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, number: int, expected: Any
+) -> None:
+    spectra_dock.pin((550, 4, 7))
+    cube_viewer.dims.set_point(0, 620)
+    spectra_dock.menus.views[number].trigger()
+    (line,) = lines(spectra_dock, qtbot)
+    (measured,) = spectra_dock.spectra()
+    np.testing.assert_allclose(measured.values, make_cube().data[:, 4, 7])
+    np.testing.assert_allclose(line.spectrum.values, expected(measured).values)
+
+
+def test_the_range_of_values_fits_is_fixed_or_locked(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    view = spectra_dock.plot.view
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    top = make_cube().data[:, 4, 7].max()
+    assert view.viewRange()[1][0] <= 0 < top <= view.viewRange()[1][1] < 1.2 * top
+    second_cube(cube_viewer)
+    lines(spectra_dock, qtbot)
+    assert view.viewRange()[1][1] > 1 + top
+    spectra_dock.menus.ranges[1].trigger()
+    assert view.viewRange()[1] == [0, 1]
+    spectra_dock.menus.ranges[2].trigger()
+    spectra_dock.menus.clear.trigger()
+    lines(spectra_dock, qtbot)
+    assert view.viewRange()[1] == [0, 1]
+    assert view.state["mouseEnabled"] == [True, True]
+
+
+def test_a_click_on_a_curve_chooses_its_row(spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+    data = make_cube().data.copy()
+    data[:, 15, 20] = 0.5
+    cube_viewer.layers["cube"].data = data
+    for row, column in ((1, 1), (15, 20)):
+        spectra_dock.pin((550, row, column))
+    lines(spectra_dock, qtbot)
+    plot = spectra_dock.plot
+    spot = plot.view.mapViewToScene(QPointF(500, 0.5))
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=spot.toPoint())
+    assert spectra_dock.table.chosen() == [1]
+    far = plot.view.mapViewToScene(QPointF(500, 0.75))
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=far.toPoint())
+    assert spectra_dock.table.chosen() == []
+
+
+def test_a_reference_cube_gives_errors_and_scores(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    other = second_cube(cube_viewer)
+    other.visible = False
+    spectra_dock.pin((550, 4, 7))
+    cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    spectra_dock.menus.fill_compare()
+    action = next(one for one in spectra_dock.menus.compare.menu().actions() if one.text() == "other")
+    action.trigger()
+    lines(spectra_dock, qtbot)
+    model = spectra_dock.model
+    header = [model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())]
+    assert header[4:] == ["RMSE", "MRAE", "SAM"]
+    assert [model.data(model.index(row, 4)) for row in range(2)] == ["1.0000", "1.0000"]
+    spectra_dock.toggle_errors()
+    for line in lines(spectra_dock, qtbot):
+        np.testing.assert_allclose(line.spectrum.values, -1, rtol=1e-6)
+    cube_viewer.layers.remove(other)
+    lines(spectra_dock, qtbot)
+    assert model.columnCount() == 4
+
+
+def test_the_chosen_spectrum_is_matched_with_a_library(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    chart = colour_checker()
+    cube = make_cube()
+    data = cube.data.copy()
+    data[:, 4, 7] = 0.5 * chart[6].values
+    cube_viewer.layers["cube"].data = data
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    spectra_dock.set_library(chart)
+    assert spectra_dock.matches.isHidden()
+    spectra_dock.table.selectRow(0)
+    said = [spectra_dock.matches.item(row).text().split("   ") for row in range(spectra_dock.matches.count())]
+    assert len(said) == 5
+    assert said[0][1] == chart[6].name
+    assert float(said[0][0].strip("\N{DEGREE SIGN} ")) == pytest.approx(0, abs=0.01)
+    assert lines(spectra_dock, qtbot)[-1].spectrum.name == chart[6].name
+    spectra_dock.matches.setCurrentRow(1)
+    assert lines(spectra_dock, qtbot)[-1].spectrum.name == said[1][1]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".sli"])
+def test_saved_spectra_open_again_as_the_same_picks_and_regions(
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    path = tmp_path / f"spectra{suffix}"
+    spectra_dock.menus.windows[1].trigger()
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    spectra_dock._rename(0, "a leaf, green")
+    spectra_dock.recolour(0, "#102030")
+    cube_viewer.add_shapes(SQUARE + 0.25, shape_type="polygon", name="soil")
+    before = lines(spectra_dock, qtbot)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    spectra_dock.menus.save_spectra()
+    assert len(read_spectra(path)) == 2
+    for name in ("Picks", "soil"):
+        cube_viewer.layers.remove(cube_viewer.layers[name])
+    assert lines(spectra_dock, qtbot) == []
+    spectra_dock.menus.open_spectra()
+    after = lines(spectra_dock, qtbot)
+    for one, two in zip(before, after, strict=True):
+        np.testing.assert_allclose(one.spectrum.values, two.spectrum.values, rtol=1e-6)
+        assert (one.spectrum.name, one.spectrum.colour) == (two.spectrum.name, two.spectrum.colour)
+    spectra_dock.menus.open_spectra()
+    assert len(points_of(cube_viewer).data) == 1
+
+
+def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    spectra = spectra_dock.spectra()
+    spectra_dock.clear()
+    cube_viewer.layers["cube"].data = make_cube().data + 1
+    spectra_dock.open_spectra(spectra)
+    (line,) = lines(spectra_dock, qtbot)
+    np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
+    assert not len(points_of(cube_viewer).data)
+    spectra_dock.table.selectRow(0)
+    spectra_dock.delete()
+    assert lines(spectra_dock, qtbot) == []
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    path = tmp_path / f"plot{suffix}"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    spectra_dock.menus.save_plot()
+    lines(spectra_dock, qtbot)
+    assert not spectra_dock.plot.legend.isVisible()
+    assert spectra_dock.plot.backgroundBrush().color().lightness() < 128
+    if suffix == ".svg":
+        assert "pick 1" in path.read_text()
+        assert picks.PALETTE[0] in path.read_text()
+    else:
+        assert QImage(str(path)).width() == 3 * spectra_dock.plot.width()
+
+
+def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    spectra_dock.menus.copy_spectra()
+    text = QApplication.clipboard().text()
+    assert "pick 1" in text
+    assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text
+
+
+def test_a_thousand_picks_stay_usable(spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+    spectra_dock.pin((550, 0, 0))
+    lines(spectra_dock, qtbot)
+    points = points_of(cube_viewer)
+    rows, columns = np.divmod(np.arange(600), 30)
+    points.data = np.stack([rows, columns], axis=1)
+    assert len(lines(spectra_dock, qtbot)) == 600
+    assert spectra_dock.model.rowCount() == 600
+    before = [entry.first for entry in spectra_dock.entries]
+    points.data = np.concatenate([points.data[:-1], [[0, 0]]])
+    lines(spectra_dock, qtbot)
+    after = [entry.first for entry in spectra_dock.entries]
+    assert [one is two for one, two in zip(before, after, strict=True)] == [True] * 599 + [False]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_plot_takes_on_the_theme(spectra_dock: SpectraDock, cube_viewer: ViewerModel, theme: str) -> None:
+    cube_viewer.theme = theme
+    background = spectra_dock.plot.backgroundBrush().color().lightness()
+    assert (background < 128) == (theme == "dark")
+
+
+def test_nothing_of_a_hidden_dock_holds_a_cube(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.pin((550, 4, 7))
+    cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    lines(spectra_dock, qtbot)
+    spectra_dock.hide()
+    data = weakref.ref(cube_viewer.layers["cube"].data)
+    cube_viewer.layers.clear()
+    qtbot.waitUntil(lambda: not gc.collect() and data() is None)

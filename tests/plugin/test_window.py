@@ -12,6 +12,7 @@ import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt
+from qtpy.QtWidgets import QApplication
 from tests.plugin.conftest import GatedJob, make_cube, with_photo
 
 from napari_mst import read_cube
@@ -45,7 +46,8 @@ class Mouse:
 
     def __init__(self, viewer: napari.Viewer, qtbot: QtBot) -> None:
         self.viewer, self.qtbot = viewer, qtbot
-        viewer.reset_view()  # the docks have made the canvas smaller
+        QApplication.processEvents()  # the docks make the canvas smaller
+        viewer.reset_view()
         self.canvas = viewer.window._qt_viewer.canvas
 
     def at(self, row: float, column: float) -> QPoint:
@@ -76,8 +78,8 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     qtbot.mouseClick(dock.run_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: active_cube_layer(window) is not None)
     Mouse(window, qtbot).click(4, 7)
-    qtbot.waitUntil(lambda: len(spectra.plot.curves) == 1)
-    np.testing.assert_array_equal(spectra.plot.curves[0].yData, make_cube().data[:, 4, 7])
+    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
+    np.testing.assert_allclose(spectra.plot.curves.lines[0].spectrum.values, make_cube().data[:, 4, 7])
     for name in ("cube.hdr", "cube.tif"):
         window.layers.save(str(tmp_path / name), selected=True, plugin=PLUGIN)
         saved = read_cube(tmp_path / name)
@@ -102,7 +104,7 @@ def test_a_click_pins_and_a_drag_pans(window: napari.Viewer, qtbot: QtBot) -> No
     mouse.click(12, 20)
     points = picks.picks_layer(window)
     np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
-    spectra.pick_button.click()
+    spectra.menus.pick.click()
     mouse.click(15, 15)
     assert len(points.data) == 2
     assert window.layers.selection.active is cube
@@ -122,7 +124,95 @@ def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     assert len(points.data) == 1
     row, column = np.round(points.data[0]).astype(int)
     assert (row, column) != (4, 7)
-    np.testing.assert_array_equal(spectra.plot.curves[0].yData, data[:, row, column])
+    np.testing.assert_allclose(spectra.plot.curves.lines[0].spectrum.values, data[:, row, column])
+    qtbot.keyClick(window.window._qt_viewer.canvas.native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    np.testing.assert_array_equal(points.data, [[4, 7]])
+
+
+def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(window: napari.Viewer, qtbot: QtBot) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    for column in (3, 7):
+        spectra.pin((550, 4, column))
+    qtbot.waitUntil(lambda: not spectra.is_drawing)
+    points = picks.picks_layer(window)
+    window.layers.selection.active, points.mode = points, "select"
+    Mouse(window, qtbot).click(4, 7)
+    canvas = window.window._qt_viewer.canvas.native
+    qtbot.keyClick(canvas, Qt.Key.Key_Delete)
+    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
+    qtbot.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 2)
+    assert [line.spectrum.name for line in spectra.plot.curves.lines] == ["pick 1", "pick 2"]
+
+
+def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down(
+    window: napari.Viewer, qtbot: QtBot
+) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    shapes = window.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
+    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
+    before = spectra.plot.curves.lines[0].spectrum.values
+    shapes.mode = "select"
+    mouse = Mouse(window, qtbot)
+    native, left = mouse.canvas.native, Qt.MouseButton.LeftButton
+    qtbot.mousePress(native, left, pos=mouse.at(5, 6))
+    for step in range(1, 5):
+        qtbot.mouseMove(native, pos=mouse.at(5 + step, 6 + step), delay=20)
+    qtbot.waitUntil(lambda: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, before))
+    qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
+    qtbot.waitUntil(lambda: not spectra.is_drawing)
+    corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
+    assert corner.any()
+    assert spectra.plot.curves.lines[0].spectrum.origin.pixels in range(25, 37)
+
+
+def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(window: napari.Viewer, qtbot: QtBot) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    spectra.menus.draws[1].trigger()
+    Mouse(window, qtbot).drag((3, 4), (9, 12))
+    qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
+    (shape,) = window.layers["Regions"].data
+    row, column = np.indices(data.shape[1:])
+    (top, left), (bottom, right) = shape.min(axis=0), shape.max(axis=0)
+    inside = (row >= top) & (row <= bottom) & (column >= left) & (column <= right)
+    np.testing.assert_allclose(
+        spectra.plot.curves.lines[0].spectrum.values, data[:, inside].astype(float).mean(axis=1), rtol=1e-6
+    )
+
+
+def test_all_fits_into_a_narrow_dock(window: napari.Viewer, qtbot: QtBot) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    spectra.pin((550, 4, 7))
+    qtbot.waitUntil(lambda: not spectra.is_drawing)
+    assert spectra.minimumSizeHint().width() <= 350
+    for button in spectra.menus.buttons:
+        assert button.width() >= button.sizeHint().width()
+
+
+def test_clicks_and_moves_in_the_3d_view_pick_nothing(window: napari.Viewer, qtbot: QtBot) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    mouse = Mouse(window, qtbot)
+    mouse.click(4, 7)
+    window.dims.ndisplay = 3
+    mouse.click(12, 20)
+    qtbot.mouseMove(mouse.canvas.native, pos=mouse.at(4, 7), delay=20)
+    qtbot.waitUntil(lambda: not spectra.is_drawing)
+    assert len(picks.picks_layer(window).data) == 1
+    assert spectra.plot.lives[0].yData is None
+    window.dims.ndisplay = 2
+    mouse = Mouse(window, qtbot)
+    mouse.click(12, 20)
+    assert picks.picks_layer(window).data.tolist() == [[4, 7], [12, 20]]
 
 
 @pytest.mark.parametrize("ending", ["074-viewer-closed", "074-dock-closed"])

@@ -24,7 +24,7 @@ class Payload:
 
 
 class Source:
-    name = "photo"
+    name, region = "photo", None
 
     def __init__(self) -> None:
         self.payload = Payload()
@@ -87,9 +87,14 @@ def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
 
 
 class Silence:
+    previews: tuple[SpectralCube, ...] = ()
+
     def progress(self, fraction: float) -> None: ...
 
     def say(self, text: str) -> None: ...
+
+    def preview(self, cube: SpectralCube) -> None:
+        self.previews = (*self.previews, cube)
 
     def record(self, record: AttentionRecord) -> None:
         self.recorded = record
@@ -117,3 +122,21 @@ def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
         worker.progress(share / 1000)
     assert told[0] == 0
     assert len(told) < 20
+
+
+@pytest.mark.parametrize(("smallest", "shapes"), [(19 * 27, [(31, 5, 7)]), (19 * 27 + 1, [])])
+def test_a_preview_comes_first_where_the_exact_run_takes_long(monkeypatch, smallest, shapes) -> None:
+    monkeypatch.setattr("napari_mst.plugin.worker.PREVIEW_FROM", smallest)
+    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 35)
+    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
+    source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)), Silence()
+    assert reconstruct(Request(1, source, "mstpp-srgb", "cpu"), reports).shape == (31, 19, 27)
+    assert [cube.shape for cube in reports.previews] == shapes
+
+
+def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
+    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), (2, 12, 3, 20))
+    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), Silence())
+    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels, region=(2, 12, 3, 20))
+    np.testing.assert_array_equal(cube.data, expected.data)

@@ -14,7 +14,7 @@ CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))
 
 
 class Source:
-    name = "photo"
+    name, region = "photo", None
 
     def read(self) -> Photo:
         return Photo.from_array(np.zeros((1, 1, 3), np.uint8))

@@ -3,48 +3,209 @@
 import numpy as np
 import pytest
 
-from napari_mst.training.evaluate import evaluate, least_squares, main, mallett_yuksel, model_method, photograph
+from napari_mst.colour import render_srgb, srgb_to_linear
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeFileError
+from napari_mst.formats import write_cube
+from napari_mst.training.baselines import BASELINES, GRID, jakob_hanika, least_squares, smits
+from napari_mst.training.evaluate import (
+    compared,
+    coverage_table,
+    evaluate,
+    means,
+    model_method,
+    score,
+    table,
+    write_csv,
+)
+from napari_mst.training.inputs import INPUTS, Input
+from napari_mst.training.scenes import read_scenes, resampled
 
-WAVELENGTHS = np.arange(400.0, 701, 10)
+KINDS = {kind.name: kind for kind in INPUTS}
+RANDOM = np.random.default_rng(0)
 
 
-def write_scene(path, cube):
-    np.savez(path, cube=cube, wavelengths=WAVELENGTHS)
+def smooth_scene(rows=16, columns=24):
+    """Reflectances between 0.1 and 0.9 that change slowly in space and wavelength."""
+    along = np.linspace(0, 3, 31)[:, None, None] + np.linspace(0, 5, columns) + np.linspace(0, 2, rows)[:, None]
+    return (0.5 + 0.4 * np.sin(along)).astype(np.float32)
 
 
-def test_white_is_photographed_white_and_estimated_flat():
-    white = np.ones((31, 2, 2), np.float32)
-    codes = photograph(white, WAVELENGTHS)
-    assert (codes == 255).all()
-    np.testing.assert_allclose(mallett_yuksel()(codes), white, atol=0.02)
-    np.testing.assert_allclose(least_squares()(codes), white, atol=0.25)
+def write_scene(path, cube, wavelengths=GRID):
+    np.savez(path, cube=cube, wavelengths=wavelengths)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baseline_estimates_white_flat_and_re_renders_greys(name):
+    codes = np.broadcast_to(np.array([255, 188, 99], np.uint8), (3, 1, 3))
+    estimate = BASELINES[name]()(codes)
+    assert estimate.shape == (31, 1, 3)
+    np.testing.assert_allclose(estimate[2:-2, 0, 0], 1, atol=0.12)
+    np.testing.assert_allclose(render_srgb(estimate, GRID), srgb_to_linear(codes / 255), atol=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::Warning:colour")
+def test_smits_and_jakob_hanika_are_those_of_colour_science():
+    colour = pytest.importorskip("colour")
+    shape = colour.SpectralShape(400, 700, 10)
+    codes = RANDOM.integers(30, 230, (3, 1, 4)).astype(np.uint8)
+    ours = smits()(codes), jakob_hanika()(codes)
+    for column in range(4):
+        linear = srgb_to_linear(codes[:, 0, column] / 255)
+        theirs = colour.recovery.RGB_to_sd_Smits1999(linear)
+        expected = np.interp(GRID, theirs.wavelengths, theirs.values)
+        np.testing.assert_allclose(ours[0][:, 0, column], expected, atol=1e-12)
+        xyz = colour.RGB_to_XYZ(linear, "sRGB")
+        theirs = colour.recovery.XYZ_to_sd_Jakob2019(xyz, illuminant=colour.SDS_ILLUMINANTS["D65"]).align(shape).values
+        np.testing.assert_allclose(ours[1][:, 0, column], theirs, atol=0.03)  # theirs sees 360-780 nm
 
 
 def test_metrics_of_a_perfect_method_are_perfect(tmp_path):
-    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
+    cube = RANDOM.uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
     write_scene(tmp_path / "scene.npz", cube)
     measured = evaluate(lambda codes: cube, tmp_path)
-    assert measured["MRAE"] == measured["RMSE"] == 0
+    assert measured["MRAE"] == measured["core MRAE"] == measured["RMSE"] == measured["dE D65"] == 0
     assert measured["SAM (deg)"] < 1e-4
     assert measured["PSNR (dB)"] == np.inf
 
 
-def test_integers_are_read_at_full_scale(tmp_path):
+def test_clean_photo_of_white_is_white():
+    assert (KINDS["clean"].photograph(np.ones((31, 2, 2)), GRID) == 255).all()
+
+
+@pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.name)
+def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind):
+    cube = smooth_scene()
+    codes = kind.photograph(cube, GRID, "scene")
+    assert codes.shape == (3, 16, 24)
+    np.testing.assert_array_equal(codes, kind.photograph(cube, GRID, "scene"))
+    clean = KINDS["clean"].photograph(cube / kind.exposure * kind.exposure, GRID, "scene")
+    is_exposed = kind.exposure != 1
+    assert is_exposed or np.abs(codes.astype(int) - clean).mean() < 12
+    assert (codes != clean).any() == (kind.name != "clean")
+
+
+def test_noise_has_the_stated_variance_and_another_scene_other_noise():
+    grey = np.full((31, 100, 100), 0.4)
+    kind = KINDS["noise 1e-3"]
+    linear = srgb_to_linear(kind.photograph(grey, GRID, "a") / 255)
+    np.testing.assert_allclose(linear.var(axis=(1, 2)), 1e-3 * 0.4, rtol=0.05)
+    assert (kind.photograph(grey, GRID, "a") != kind.photograph(grey, GRID, "b")).any()
+
+
+def test_exposure_scales_the_target_and_leaves_out_clipped_pixels():
+    cube = 0.3 * smooth_scene()
+    kind = KINDS["+2 stops"]
+
+    def perfect_where_not_clipped(codes):
+        return np.where((codes < 255).all(axis=0), 4 * cube, 0)
+
+    (one,) = score({"": perfect_where_not_clipped}, [kind], [_scene(cube)])
+    assert one.values["RMSE"] < 1e-6
+
+
+def test_balance_for_bluer_light_makes_the_photo_redder():
+    red, _, blue = KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5), GRID).ravel().astype(int)
+    assert red > 188 > blue
+
+
+def test_another_camera_keeps_greys_and_moves_colours():
+    grey, colours = np.full((31, 1, 1), 0.5), smooth_scene()
+    kinds = KINDS["clean"], KINDS["another camera"]
+    assert len({kind.photograph(grey, GRID).tobytes() for kind in kinds}) == 1
+    first, second = (kind.photograph(colours, GRID).astype(int) for kind in kinds)
+    assert 1 < np.abs(first - second).mean() < 12
+
+
+def test_integers_are_read_at_full_scale_and_said_so(tmp_path):
     write_scene(tmp_path / "scene.npz", np.full((31, 2, 2), 65535, np.uint16))
-    assert evaluate(lambda codes: np.ones((31, 2, 2), np.float32), tmp_path)["RMSE"] == 0
+    (scene,) = read_scenes(tmp_path)
+    assert (scene.cube == 1).all()
+    assert "65535" in scene.notes[0]
+    (scene,) = read_scenes(tmp_path, full_scale=131070)
+    assert (scene.cube == 0.5).all()
+
+
+def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path):
+    data = smooth_scene()
+    data[3, 0, 0] = np.nan
+    write_cube(tmp_path / "a.hdr", SpectralCube(data, GRID))
+    write_cube(tmp_path / "b.tif", SpectralCube(data, GRID))
+    (tmp_path / "notes.txt").write_text("not a cube")
+    scenes = list(read_scenes(tmp_path))
+    assert [scene.name for scene in scenes] == ["a", "b"]
+    assert all(not scene.valid[0, 0] and scene.valid.sum() == scene.valid.size - 1 for scene in scenes)
+    assert compared(scenes[0].cube + 5 * ~scenes[0].valid, scenes[0].cube, scenes[0].valid)["RMSE"] == 0
+
+
+def test_finer_and_coarser_bands_are_brought_to_the_grid():
+    line = np.arange(390, 711, 2.0)
+    np.testing.assert_allclose(resampled(line[:, None, None].astype(np.float32), line).ravel(), GRID, rtol=1e-6)
+    coarse = np.array([390, 450, 720.0])
+    np.testing.assert_allclose(resampled(coarse[:, None, None].astype(np.float32), coarse).ravel(), GRID, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cube", "wavelengths", "message"),
+    [
+        (np.ones((31, 2, 2), np.float32), np.linspace(500, 900, 31), "Expected bands from 400 to 700 nm"),
+        (np.full((31, 2, 2), 300.0), GRID, "Expected reflectance of about 0 to 1"),
+        (np.ones((31, 2, 2), np.int16), GRID, "Expected floats or unsigned integers"),
+    ],
+    ids=["infrared", "counts", "signed"],
+)
+def test_cube_that_is_no_reflectance_of_the_visible_is_refused(tmp_path, cube, wavelengths, message):
+    write_scene(tmp_path / "scene.npz", cube, wavelengths)
+    with pytest.raises(CubeFileError, match=message):
+        list(read_scenes(tmp_path))
 
 
 def test_folder_without_scenes_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"Expected .npz scenes"):
+    with pytest.raises(CubeFileError, match="Expected cube files"):
         evaluate(least_squares(), tmp_path)
 
 
-def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path, capsys):
+def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
+    methods = {"ours": least_squares(), "theirs": least_squares()}
+    scores = list(score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [_scene(smooth_scene())]))
+    averages = means(scores)
+    assert [(one.input, one.method) for one in averages] == [
+        (kind, method) for kind in ("clean", "noisy") for method in methods
+    ]
+    assert averages[0].values == pytest.approx(scores[0].values, nan_ok=True)
+    assert len(table(averages).splitlines()) == 7
+    write_csv(tmp_path / "scores.csv", scores)
+    assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("ours,clean,scene,")
+
+
+def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tmp_path):
+    methods = {"ours": model_method("pixelwise-srgb"), "theirs": least_squares()}
+    scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [_scene(smooth_scene())]))
+    ours, theirs = means(scores)[:2]
+    assert ours.covered is not None
+    assert ours.covered.shape == (31,)
+    assert ours.values["in band"] == pytest.approx(ours.covered[2:-2].mean())
+    assert theirs.covered is None
+    assert np.isnan(theirs.values["in band"])
+    assert coverage_table(scores).count("ours") == 2
+    assert "in band" not in evaluate_dictionary(tmp_path)
+
+
+def evaluate_dictionary(folder):
+    write_scene(folder / "scene.npz", smooth_scene())
+    return evaluate(least_squares(), folder)
+
+
+def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path):
     (tmp_path / "paints.npz").symlink_to(shared_data / "cave" / "paints.npz")
     ours = evaluate(model_method("mstpp-srgb"), tmp_path)
-    for baseline in (least_squares(), mallett_yuksel()):
-        theirs = evaluate(baseline, tmp_path)
+    for name in ("Mallett & Yuksel 2019", "least squares 3 to 31"):
+        theirs = evaluate(BASELINES[name](), tmp_path)
         assert ours["MRAE"] < theirs["MRAE"]
         assert ours["PSNR (dB)"] > theirs["PSNR (dB)"]
-    main([str(tmp_path), "mstpp-srgb"])
-    assert f"{ours['MRAE']:.4f}" in capsys.readouterr().out
+
+
+def _scene(cube):
+    from napari_mst.training.scenes import Scene
+
+    return Scene("scene", cube, np.ones(cube.shape[1:], bool))

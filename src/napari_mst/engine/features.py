@@ -37,13 +37,15 @@ class FeatureMap:
 class Slab:
     """Memory, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
 
-    def __init__(self, size: int, device: torch.device, is_in_file: bool = False) -> None:
+    def __init__(
+        self, size: int, device: torch.device, is_in_file: bool = False, dtype: torch.dtype = torch.float32
+    ) -> None:
         if is_in_file:
-            self._memory = _mapped_file(size)
+            self._memory = _mapped_file(size, dtype)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory = _huge_pages(size)
+            self._memory = _huge_pages(size, dtype)
         else:
-            self._memory = torch.empty(size, device=device)
+            self._memory = torch.empty(size, device=device, dtype=dtype)
 
     def feature_map(self, height: int, width: int, channels: int, offset: int = 0) -> FeatureMap:
         """The part of the slab from *offset* (in values) on, as a feature map; what was there is overwritten."""
@@ -60,15 +62,15 @@ class Slab:
         return self._memory[offset : offset + size].view(shape)
 
 
-def _huge_pages(size: int) -> Tensor:
-    """*size* float32 values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
-    pages = mmap.mmap(-1, 4 * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
+    """*size* values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
+    pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=torch.float32)
+    return torch.frombuffer(pages, dtype=dtype)
 
 
-def _mapped_file(size: int) -> Tensor:
-    """*size* float32 values in a temporary file that vanishes with its last user.
+def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
+    """*size* values in a temporary file that vanishes with its last user.
 
     The space is allocated before it is mapped: a full disk is an error here, not a dead process later.
     """
@@ -76,8 +78,8 @@ def _mapped_file(size: int) -> Tensor:
         path = Path(file.name)
         try:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, 4 * size)
-            values = torch.from_file(file.name, shared=True, size=size, dtype=torch.float32)
+                os.posix_fallocate(file.fileno(), 0, dtype.itemsize * size)
+            values = torch.from_file(file.name, shared=True, size=size, dtype=dtype)
         except BaseException:
             path.unlink()
             raise

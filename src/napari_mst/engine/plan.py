@@ -9,11 +9,12 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 
-import psutil
 import torch
 
+from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
+from napari_mst.models.pixelwise import PixelwiseHyperparameters
 
 MAPS = 3.25
 """Full-resolution feature maps that a run keeps."""
@@ -43,10 +44,22 @@ class Plan:
         return f"needs {_gigabytes(self.memory)} of memory"
 
 
+Parameters = Hyperparameters | PixelwiseHyperparameters
+
+
 def make_plan(
-    parameters: Hyperparameters, height: int, width: int, device: torch.device, budget: int | None = None
+    parameters: Parameters,
+    height: int,
+    width: int,
+    device: torch.device,
+    budget: int | None = None,
+    has_total: bool = False,
+    number: int = 4,
 ) -> Plan:
     """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
+
+    *has_total*: a result of the same size is kept beside the run, to which its own is added. *number*: bytes of each
+    number, 4 or 8.
 
     Raises
     ------
@@ -55,8 +68,10 @@ def make_plan(
     """
     budget = int(free_memory(device) * MARGIN) if budget is None else budget
     padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = int(MAPS * padded * parameters.width * _FLOAT)
-    working = _working_set(parameters, width, padded, device)
+    maps = int(padded * (_kept_channels(parameters) + has_total * parameters.out_bands) * number)
+    has_own_result = isinstance(parameters, Hyperparameters) and parameters.out_bands > parameters.width
+    result = parameters.out_bands * height * width * number if has_own_result else 0
+    working = _working_set(parameters, width, padded, device) * number // _FLOAT + result
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
@@ -68,16 +83,12 @@ def make_plan(
     return Plan(is_in_file=True, memory=working, disk=maps)
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes of memory that are free on *device*."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return int(psutil.virtual_memory().available)
+def _kept_channels(parameters: Parameters) -> float:
+    """Values a pixel that a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
+    return parameters.out_bands if isinstance(parameters, PixelwiseHyperparameters) else MAPS * parameters.width
 
 
-def _working_set(parameters: Hyperparameters, width: int, pixels: int, device: torch.device) -> int:
+def _working_set(parameters: Parameters, width: int, pixels: int, device: torch.device) -> int:
     if device.type != "cpu":
         return min(pixels, 1 << 20) * parameters.width * _GPU_BYTES_PER_PIXEL
     rows_of_photo = 4 * 80 * width * parameters.in_bands * _FLOAT

@@ -20,11 +20,14 @@ from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
+from napari_mst.engine.pixelwise import run_pixelwise
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import Read, window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 CPU_SIDE = 64
@@ -41,7 +44,7 @@ RowSource = Callable[[int, int], NDArray[np.float32]]
 
 
 def run(
-    network: MSTPlusPlus,
+    network: MSTPlusPlus | PixelwiseNetwork,
     rows: RowSource,
     height: int,
     width: int,
@@ -49,20 +52,24 @@ def run(
     plan: Plan | None = None,
     progress: Callable[[float], None] | None = None,
     is_cancelled: Callable[[], bool] | None = None,
-) -> NDArray[np.float32]:
-    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W) float32.
+) -> NDArray[np.floating]:
+    """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W).
 
-    The *plan* says where the feature maps live (in the device's memory, if there is none); it changes no number.
-    *progress* is called with the share done (0-1) at least once for every block, from the calling thread;
-    *is_cancelled* is asked as often.
+    Everything is computed, and returned, in the precision of the network's weights: float32 or float64. The *plan* says
+    where the feature maps live (in the device's memory, if there is none); it changes no number. *progress* is called
+    with the share done (0-1) at least once for every block, from the calling thread; *is_cancelled* is asked as often.
+    A pixelwise network has no blocks: it goes through the rows once.
 
     Raises
     ------
     Cancelled
         As soon as *is_cancelled* says so.
     """
+    if isinstance(network, PixelwiseNetwork):
+        return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     cost = FIRST + len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN + LAST
-    with torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
+    without_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    with without_tf32, torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
@@ -125,12 +132,13 @@ class _Run:
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
-        self._photo = _PaddedPhoto(rows, height, width, device)
+        dtype = network.conv_in.weight.dtype
+        self._photo = _PaddedPhoto(rows, height, width, device, dtype)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
         is_in_file = plan is not None and plan.is_in_file
-        self._deep, self._skip, self._free = (Slab(size, device, is_in_file) for _ in range(3))
-        self._quarter = Slab(size // 4, device, is_in_file)
+        self._deep, self._skip, self._free = (Slab(size, device, is_in_file, dtype) for _ in range(3))
+        self._quarter = Slab(size // 4, device, is_in_file, dtype)
         self._tapped: SpectralAttentionBlock | None = None
 
     def bands(self) -> Tensor:
@@ -265,7 +273,7 @@ class _Run:
             else:
                 values = near.convolve(network.conv_out, features.add_(shallow))
             target = result[:, region.rows.whole, region.columns.whole]
-            target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
+            target.copy_(network.finish(values)[0, :, : target.shape[1], : target.shape[2]])
 
         for _ in self._workers.each(compute, self._tiles(*self._size), LAST):
             pass
@@ -283,9 +291,12 @@ class _Run:
         return compute
 
     def _shallow(self, region: Region) -> Tensor:
-        """The first convolution of the photo on *region*, halo included."""
-        near = region.grown(1)
-        return near.convolve(self._network.conv_in, self._photo.read(near))
+        """The first features of the photo on *region*, halo included."""
+        near, network = region.grown(1), self._network
+        photo = self._photo.read(near)
+        if not isinstance(network, RefiningMSTPlusPlus):
+            return near.convolve(network.conv_in, photo)
+        return near.convolve(network.conv_in, encoded(photo)) + network.first_spectra(self._photo.read(region))
 
     def _pass(
         self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
@@ -314,9 +325,9 @@ class _Run:
 class _PaddedPhoto:
     """The photo, reflect-padded, read region by region."""
 
-    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device) -> None:
+    def __init__(self, rows: RowSource, height: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
         self._rows = functools.lru_cache(maxsize=4)(rows)  # the regions of one band of rows share them
-        self._device = device
+        self._device, self._dtype = device, dtype
         self._row_of, self._column_of = reflected_index(height), reflected_index(width)
         self.size = (len(self._row_of), len(self._column_of))
 
@@ -325,7 +336,7 @@ class _PaddedPhoto:
         index = self._row_of[region.rows.whole]
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
-        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device)
+        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device, self._dtype)
 
 
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
+from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""
 
 _CARD_KEY = "napari_mst.card"
+_SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
 _HEADER_LIMIT = 100_000_000
 
 
@@ -37,6 +39,10 @@ class ModelCard:
         What is done to a whole photo first: nothing, or (x - min) / (max - min).
     quantity
         What comes out: "reflectance" or "relative radiance"; "" if unknown.
+    rendering
+        How the photo shows what comes out: `colour.SRGB_D65`; "" if unknown.
+    error_factor
+        Of the 90 % error band (see `uncertainty`), calibrated on simulated scenes that no model has seen; 0: no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where it is described.
     accuracy
@@ -61,6 +67,8 @@ class ModelCard:
     file: str | None = None
     url: str | None = None
     git_blob: str | None = None
+    rendering: str = ""
+    error_factor: float = 0.0
 
 
 PUBLISHED = ModelCard(
@@ -98,6 +106,8 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         return None
     try:
         stored = json.loads(metadata[_CARD_KEY])
+        stored["error_factor"] = float(stored.get("error_factor", 0))
+        stored.setdefault("rendering", SRGB_D65 if stored["name"].endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -128,6 +138,8 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
     faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
     if not all(map(math.isfinite, stored["wavelengths"])):
         faults.append("wavelengths")
+    if not 0 <= stored["error_factor"] < math.inf:
+        faults.append("error_factor")
     if not isinstance(stored["is_linear"], bool):
         faults.append("is_linear")
     if stored["normalisation"] not in ("none", "min-max"):

@@ -20,6 +20,8 @@ from torch import Tensor
 from napari_mst.errors import CheckpointError, ModelError
 from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise, is_pixelwise
+from napari_mst.models.refining import build_refining, is_refining
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -67,7 +69,7 @@ class Model:
     """A network with its conventions; `assumptions` are sentences for a person about what the file did not say."""
 
     card: ModelCard
-    network: MSTPlusPlus
+    network: MSTPlusPlus | PixelwiseNetwork
     weights_sha256: str
     assumptions: tuple[str, ...] = ()
 
@@ -104,7 +106,7 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
 def _load(path: Path) -> Model:
     data = _read(path)
     state, card = _parsed(data, path.name if path.parent == WEIGHTS else None)
-    network = build_mst_plus_plus(_checked(state))
+    network = _build(_checked(state))
     if not all(torch.isfinite(value).all() for value in network.state_dict().values()):
         raise CheckpointError("Expected finite weights, got NaN or infinity. Ask for another copy.")
     card, assumptions = (card, ()) if card else _assumed_card(path.name, data, network)
@@ -114,7 +116,13 @@ def _load(path: Path) -> Model:
     return Model(card, network, hashlib.sha256(data).hexdigest(), assumptions)
 
 
-def _assumed_card(name: str, data: bytes, network: MSTPlusPlus) -> tuple[ModelCard, tuple[str, ...]]:
+def _build(state: Mapping[str, Tensor]) -> MSTPlusPlus | PixelwiseNetwork:
+    if is_pixelwise(state):
+        return build_pixelwise(state)
+    return build_refining(state) if is_refining(state) else build_mst_plus_plus(state)
+
+
+def _assumed_card(name: str, data: bytes, network: MSTPlusPlus | PixelwiseNetwork) -> tuple[ModelCard, tuple[str, ...]]:
     """The published card for the published file; its conventions for any other file without a card."""
     if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
         return PUBLISHED, ()

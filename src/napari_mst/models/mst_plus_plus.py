@@ -115,15 +115,23 @@ class MSTPlusPlus(nn.Module):
             if isinstance(module, SpectralAttentionBlock):
                 yield name, module
 
+    def shallow(self, photo: Tensor) -> Tensor:
+        """The features that the stages refine: (N, in_bands, H, W) -> (N, width, H, W)."""
+        return self.conv_in(photo)
+
     def forward(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
         height, width = photo.shape[-2:]
-        shallow = self.conv_in(pad(photo))
+        shallow = self.shallow(pad(photo))
         deep = shallow
         for stage in self.stages:
             deep = stage(deep)
         bands = self.conv_out(deep) + shallow if self.is_residual_around_output else self.conv_out(deep + shallow)
-        return bands[..., :height, :width]
+        return self.finish(bands[..., :height, :width])
+
+    def finish(self, bands: Tensor) -> Tensor:
+        """What is done to every value in the end: nothing, as published."""
+        return bands
 
 
 def pad(photo: Tensor, multiple: int = MULTIPLE) -> Tensor:

@@ -304,19 +304,24 @@ class AttentionDock(Dock):
         if recording is None or photo is None or photo.layer() not in self.viewer.layers:
             self.text.setText("The photo of this run is no longer in the viewer. Open it and record it again.")
             return False
-        return self.workspace.run(photo, recording.model, recording.device, job)
+        return self.workspace.run(photo, recording.model, recording.device, job=job)
 
     def _picked(self, recording: Recording) -> tuple[int, int, int] | None:
         """Band that is shown, row and column of the last pick on the cube of this run; None, and a hint, if none is."""
-        layer, spectra = active_cube_layer(self.viewer), picks.pinned(self.viewer)
+        layer, points = active_cube_layer(self.viewer), picks.picks_layer(self.viewer)
         cube = cube_of(layer)
-        if layer is None or cube is None or not spectra:
+        pixels: list[list[int]] = []
+        if layer is not None and points is not None and points.visible:
+            at, inside = picks.pixels_of(points, layer)
+            pixels = at[inside].tolist()
+        if layer is None or cube is None or not pixels:
             self.text.setText("Pin a spectrum first: in the dock Spectra, click a pixel of the cube.")
             return None
         if cube.provenance.source_sha256 != recording.record.provenance.source_sha256:
             self.text.setText(f"Select the cube of the photo of this run first: '{layer.name}' is of another.")
             return None
-        return band_of(layer, self.viewer.dims.point), spectra[-1].row, spectra[-1].column
+        row, column = pixels[-1]
+        return band_of(layer, self.viewer.dims.point), row, column
 
     def _show_photos(self) -> None:
         chosen = self.photos.currentData()

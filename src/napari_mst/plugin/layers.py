@@ -12,17 +12,22 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
-from numpy.typing import NDArray
+from napari.utils.transforms import Affine
+from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
-from napari_mst.photo import Photo
+from napari_mst.photo import Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
+QUALITY_KEY = "napari_mst_quality"
+"""Marks a layer that shows how far colours were off, which is no photo."""
 COLORMAP = "inferno"
 SUFFIX = "(MST++)"
 UNEVEN = 0.01
 """Largest departure from equal steps, in steps, at which a linear wavelength axis is still true to the bands."""
+MIXED = 1e-9
+"""Share of one axis in another that is taken for rounding."""
 SAMPLES = 1_000_000
 """About how many values are looked at for the contrast limits."""
 
@@ -57,6 +62,21 @@ class Placement:
         """Whether the image axes are measured in something other than pixels."""
         return any(unit != "pixel" for unit in self.units)
 
+    def of_part(self, offset: Sequence[float], step: Sequence[float] = (1.0, 1.0)) -> "Placement":
+        """The placement of an image whose first pixel is centred at *offset* and *step* wide.
+
+        Both are (rows, columns), in pixels of this one.
+        """
+        return replace(self, scale=self.scale * step, translate=np.asarray(self._place()(offset), dtype=np.float64))
+
+    def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
+        """World positions (n, 2) -> pixels (n, 2): row and column, not rounded."""
+        to_world = Affine(affine_matrix=self.affine).compose(self._place())
+        return np.asarray([to_world.inverse(position) for position in np.asarray(positions)], dtype=np.float64)
+
+    def _place(self) -> Affine:
+        return Affine(scale=self.scale, rotate=self.rotate, shear=[self.shear], translate=self.translate)
+
     def image_kwargs(self) -> dict[str, Any]:
         """For a layer of two axes."""
         placed = {name: getattr(self, name) for name in ("scale", "translate", "rotate", "affine", "units")}
@@ -86,15 +106,33 @@ class LayerPhoto:
     layer: "weakref.ref[Image]"
     pixels: Any
     index: tuple[int, ...]
+    region: Rectangle | None = None
 
     @classmethod
-    def of(cls, layer: Image, point: Sequence[float]) -> "LayerPhoto":
-        """The photo, or the page of a stack, that *layer* shows when the sliders stand at world *point*."""
+    def of(cls, layer: Image, point: Sequence[float], region: Rectangle | None = None) -> "LayerPhoto":
+        """The photo, or the page of a stack, that *layer* shows when the sliders stand at world *point*.
+
+        Of a *region* of it only that part is asked for.
+        """
         pixels = layer.data[0] if layer.multiscale else layer.data
         pages = pixels.shape[: pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)]
         at = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
         index = tuple(int(i) for i in np.clip(at, 0, np.array(pages, dtype=int) - 1))
-        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index)
+        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index, region)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the photo, or of the region of it."""
+        if self.region is not None:
+            top, bottom, left, right = self.region
+            return bottom - top, right - left
+        return image_shape(self.pixels.shape[len(self.index) :])
+
+    def placement_of(self, cube: SpectralCube) -> Placement:
+        """Where *cube*, of whatever size, covers the photo, or the region of it."""
+        step = np.array(self.shape) / cube.shape[1:]
+        first = np.array(self.region or (0, 0, 0, 0))[::2]
+        return self.placement.of_part(first + (step - 1) / 2, step)
 
     def reference(self) -> "LayerReference":
         """What finds the photo again, without keeping its pixels."""
@@ -132,6 +170,12 @@ def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
     return 3 if is_rgb or _is_planar(shape) else 2
 
 
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(H, W) of one photo of *shape*: (H, W), (H, W, C) or planar."""
+    rows, columns = shape[-2:] if len(shape) == 2 or _is_planar(shape) else shape[-3:-1]
+    return rows, columns
+
+
 def _is_planar(shape: tuple[int, ...]) -> bool:
     return len(shape) > 2 and shape[-3] == 3 and shape[-1] not in (3, 4)
 
@@ -150,6 +194,21 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
         "metadata": {METADATA_KEY: cube},
     }
     return cube.data, arguments, "image"
+
+
+def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerTuple | None:
+    """The Image layer of how far the colours were off, in 8-bit codes; None if *cube* does not know."""
+    if cube.quality is None:
+        return None
+    arguments = {
+        **placement.image_kwargs(),
+        "name": name,
+        "rgb": False,
+        "contrast_limits": (0.0, max(contrast_limits(cube.quality[None])[1], 1.0)),
+        "colormap": COLORMAP,
+        "metadata": {QUALITY_KEY: True},
+    }
+    return cube.quality, arguments, "image"
 
 
 def _spectral_axis(cube: SpectralCube, is_calibrated: bool) -> tuple[float, float, str, str]:
@@ -201,7 +260,8 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
 
 def _is_made(layer: Image) -> bool:
     """Whether *layer* shows a cube or a map of ours."""
-    return cube_of(layer) is not None or isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+    is_map = QUALITY_KEY in layer.metadata or isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+    return is_map or cube_of(layer) is not None
 
 
 def active_cube_layer(viewer: ViewerModel) -> Image | None:
@@ -213,11 +273,43 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
     return next(shown, None)
 
 
+def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
+    """The active cube layer, then the other visible ones whose wavelengths have its unit, topmost first.
+
+    Those that turn the axis of their bands into the image are left out: there, a point is no one pixel.
+    """
+    active = active_cube_layer(viewer)
+    cube = cube_of(active)
+    if active is None or cube is None:
+        return []
+    others = [layer for layer in reversed(viewer.layers) if layer.visible and layer is not active]
+    same = [layer for layer in others if (other := cube_of(layer)) is not None and other.unit == cube.unit]
+    return [layer for layer in (active, *same) if image_matrix(layer) is not None]
+
+
+def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
+    """(3, 3) matrix from (row, column, 1) of *layer* to the last two axes of the world; None if others mix in."""
+    origin = np.array(layer.data_to_world(np.zeros(layer.ndim)))
+    axes = np.stack([layer.data_to_world(axis) for axis in np.eye(layer.ndim)], axis=1) - origin[:, None]
+    mixed = np.abs([*axes[:-2, -2:].ravel(), *axes[-2:, :-2].ravel(), 0.0]).max()
+    if mixed > MIXED * np.abs(axes).max():
+        return None
+    matrix = np.eye(3)
+    matrix[:2, :2], matrix[:2, 2] = axes[-2:, -2:], origin[-2:]
+    return matrix
+
+
+def to_pixels(source: Layer, target: Layer) -> NDArray[np.float64] | None:
+    """(3, 3) matrix from (row, column, 1) of *source* to those of *target*; None as for `image_matrix`."""
+    there, here = image_matrix(target), image_matrix(source)
+    return None if there is None or here is None else np.asarray(np.linalg.solve(there, here), dtype=np.float64)
+
+
 def pixel_at(layer: Layer, position: Sequence[float]) -> tuple[int, int] | None:
     """(row, column) of the pixel of *layer* under the world *position*; None outside the image."""
-    row, column = (int(i) for i in np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5))
+    row, column = np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5)
     rows, columns = layer.data.shape[-2:]
-    return (row, column) if 0 <= row < rows and 0 <= column < columns else None
+    return (int(row), int(column)) if 0 <= row < rows and 0 <= column < columns else None
 
 
 def band_of(layer: Image, point: Sequence[float]) -> int:

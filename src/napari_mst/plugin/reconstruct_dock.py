@@ -10,6 +10,7 @@ from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QHBoxLayout,
@@ -21,10 +22,12 @@ from qtpy.QtWidgets import (
 )
 from superqt.utils import create_worker
 
-from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.layers import LayerPhoto, photo_layers
+from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
+from napari_mst.plugin.parts import Part, draw, photo_part
 from napari_mst.plugin.workspace import JobState, Request
 
 if TYPE_CHECKING:
@@ -32,6 +35,19 @@ if TYPE_CHECKING:
 
 STEPS = 1000
 """Steps of the progress bar."""
+CORRECTION_HINT = (
+    "Move spectra whose colour is not that of the photo just as far as its codes tell. Noise that the network removed "
+    "stays away. For models that know how a photo shows their spectra."
+)
+QUALITY_HINT = "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
+PARTS: dict[str, Part] = {"whole photo": "whole", "what is on the screen": "visible", "a drawn rectangle": "drawn"}
+PART_HINT = (
+    "How much of the photo to reconstruct. Attention is global, so a part is another image: its numbers differ from "
+    "those of the whole photo."
+)
+ENSEMBLE_HINT = (
+    "The published 8-fold ensemble: eight times the time, nearly the same accuracy. Its spread is no error bar."
+)
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
@@ -69,6 +85,9 @@ class ReconstructDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.photos = QComboBox(toolTip="The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
+        self.parts = QComboBox(toolTip=PART_HINT)
+        for title, part in PARTS.items():
+            self.parts.addItem(title, part)
         self.models = QComboBox()
         self.weights = FileEdit(
             mode=FileDialogMode.EXISTING_FILE,
@@ -77,6 +96,9 @@ class ReconstructDock(Dock):
         )
         self.about = Paragraph()
         self.devices = QComboBox()
+        self.correction = QCheckBox("match the photo", checked=True, toolTip=CORRECTION_HINT)
+        self.quality = QCheckBox("show what was off", toolTip=QUALITY_HINT)
+        self.ensemble = QCheckBox("Mean of 8 flips and transposes", toolTip=ENSEMBLE_HINT)
         self.run_button, self.cancel_button = QPushButton("Run"), QPushButton("Cancel")
         self.cpu_button = QPushButton("Run on the CPU instead")
         self.bar = QProgressBar(maximum=STEPS, textVisible=True)
@@ -87,10 +109,16 @@ class ReconstructDock(Dock):
     def _lay_out(self) -> None:
         self.form = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self.form.addRow("Photo", self.photos)
+        self.form.addRow("Part", self.parts)
         self.form.addRow("Model", self.models)
         self.form.addRow("Weights", self.weights.native)
         self.form.addRow("", self.about)
         self.form.addRow("Device", self.devices)
+        colours = QHBoxLayout()
+        colours.addWidget(self.correction)
+        colours.addWidget(self.quality)
+        self.form.addRow("Colours", colours)
+        self.form.addRow("Ensemble", self.ensemble)
         buttons = QHBoxLayout()
         buttons.addWidget(self.run_button)
         buttons.addWidget(self.cancel_button)
@@ -107,7 +135,9 @@ class ReconstructDock(Dock):
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.cpu_button.clicked.connect(self._run_on_cpu)
+        self.parts.activated.connect(self._draw_part)
         self.models.currentIndexChanged.connect(self._show_model)
+        self.correction.toggled.connect(self.quality.setEnabled)
         self.devices.currentIndexChanged.connect(self._show_device)
         self.destroyed.connect(self.workspace.cancel)
         for card in MODELS.values():
@@ -123,6 +153,7 @@ class ReconstructDock(Dock):
         return [
             *((change, self.refresh) for change in changes),
             (self.workspace.state_changed, self._show_state),
+            (self.workspace.cube_ready, self._show_quality),
             (self.workspace.failed, self._offer_cpu),
         ]
 
@@ -145,9 +176,19 @@ class ReconstructDock(Dock):
         if not self.model:
             self.text.setText("Choose the weights file of this model first.")
             return False
+        try:
+            photo = photo_part(self.viewer, layer, self.parts.currentData())
+        except PhotoError as error:
+            self.text.setText(str(error))
+            return False
         self.cpu_button.hide()
-        photo = LayerPhoto.of(layer, self.viewer.dims.point)
-        return self.workspace.run(photo, self.model, self.devices.currentData())
+        return self.workspace.run(
+            photo,
+            self.model,
+            self.devices.currentData(),
+            ensemble=self.ensemble.isChecked(),
+            correct_colour=self.correction.isChecked(),
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -165,6 +206,12 @@ class ReconstructDock(Dock):
         """The chosen model: a name of `MODELS`, or the path of a weights file; "" if none is chosen."""
         card = MODELS[self.models.currentData()]
         return card.name if card.file else self.weights.line_edit.value
+
+    def _draw_part(self) -> None:
+        """A rectangle was chosen: let the user draw it."""
+        if self.parts.currentData() == "drawn" and self.photo is not None:
+            draw(self.viewer, self.photo)
+            self.text.setText("Draw a rectangle on the photo, then press Run.")
 
     def _show_devices(self, devices: "list[DeviceChoice]") -> None:
         best = devices[0]
@@ -214,6 +261,13 @@ class ReconstructDock(Dock):
         if not self.photos.count():
             return "Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral."
         return f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+
+    def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
+        layer = quality_layer(cube, f"{photo.name} (colours off)", photo.placement_of(cube))
+        if layer is not None and self.quality.isChecked():
+            active = self.viewer.layers.selection.active
+            self.viewer.add_image(layer[0], **layer[1], visible=False)
+            self.viewer.layers.selection.active = active
 
     def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
         has_gpu = self.devices.count() > 2

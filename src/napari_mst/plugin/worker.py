@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
@@ -28,6 +28,9 @@ logger = logging.getLogger("napari_mst")
 PERIOD = 0.1
 """Seconds between two reports of progress: each has the whole window drawn again."""
 
+PREVIEW_FROM = 2_000_000
+"""Pixels from which a preview comes first: it then takes at most an eighth of the time of the exact run."""
+
 
 class Reports(Protocol):
     """How a job speaks to the outside, from its own thread."""
@@ -37,6 +40,9 @@ class Reports(Protocol):
 
     def say(self, text: str) -> None:
         """One sentence for the user."""
+
+    def preview(self, cube: SpectralCube) -> None:
+        """What the cube will look like."""
 
     def record(self, record: AttentionRecord) -> None:
         """The attention of the run."""
@@ -54,14 +60,21 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
-    photo = request.source.read()
-    reconstructor = Reconstructor(load_model(request.model), device=request.device)
+    photo, region = request.source.read(), request.source.region
+    reconstructor = Reconstructor(
+        load_model(request.model), device=request.device, correct_colour=request.correct_colour
+    )
     device = reconstructor.device
-    plan = reconstructor.plan(*photo.shape)
+    rows, columns = (photo if region is None else photo.cropped(region)).shape
+    plan = reconstructor.plan(rows, columns, ensemble=request.ensemble)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
+    if rows * columns >= PREVIEW_FROM:
+        reports.preview(reconstructor.preview(photo, reports.is_cancelled, region=region))
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(photo, progress=reports.progress, is_cancelled=reports.is_cancelled)
-    if record:
+        cube = reconstructor.reconstruct(
+            photo, reports.progress, reports.is_cancelled, region=region, ensemble=request.ensemble
+        )
+    if record and region is None and not request.ensemble:  # of a part, or of eight runs, it would not be the photo's
         reports.record(replace(record, provenance=cube.provenance))
     return cube
 
@@ -70,12 +83,13 @@ class _Signals(QObject):
     progressed = Signal(float)
     told = Signal(str)
     recorded = Signal(object)
+    previewed = Signal(object)
 
 
-class JobWorker(FunctionWorker[SpectralCube | None]):
+class JobWorker(FunctionWorker[Any]):
     """Runs one job on its request; `quit` cancels it."""
 
-    def __init__(self, job: Job, request: Request) -> None:
+    def __init__(self, job: Callable[[Any, Reports], Any], request: Any) -> None:
         super().__init__(job)
         self.reports = _Signals()
         self._job = job
@@ -103,12 +117,16 @@ class JobWorker(FunctionWorker[SpectralCube | None]):
         """See `Reports`."""
         self.reports.recorded.emit(record)
 
+    def preview(self, cube: SpectralCube) -> None:
+        """See `Reports`."""
+        self.reports.previewed.emit(cube)
+
     def is_cancelled(self) -> bool:
         """See `Reports`."""
         return self._cancelled.is_set()
 
-    def work(self) -> SpectralCube | None:
-        """The cube, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
+    def work(self) -> Any:
+        """What the job gives, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
         try:
             return self._job(self._box.pop(), self)
         except Cancelled:
@@ -142,6 +160,7 @@ def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) ->
     worker.reports.progressed.connect(partial(workspace.report, generation))
     worker.reports.told.connect(partial(workspace.say, generation))
     worker.reports.recorded.connect(partial(workspace.record, generation))
+    worker.reports.previewed.connect(partial(workspace.preview, generation))
     worker.returned.connect(partial(workspace.deliver, generation))
     worker.errored.connect(partial(workspace.fail, generation))
     worker.finished.connect(partial(workspace.end, generation))

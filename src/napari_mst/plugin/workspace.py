@@ -14,7 +14,7 @@ from psygnal import Signal
 from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.photo import Photo
+from napari_mst.photo import Photo, Rectangle
 
 
 class Source(Protocol):
@@ -24,8 +24,12 @@ class Source(Protocol):
     def name(self) -> str:
         """The name of the source when the job began."""
 
+    @property
+    def region(self) -> Rectangle | None:
+        """The part of the photo that the cube shall cover; None for all of it."""
+
     def read(self) -> Photo:
-        """The photo; raises `PhotoError` if it is not one."""
+        """The photo, all of it; raises `PhotoError` if it is not one."""
 
     def reference(self) -> Any:
         """What finds the photo again, without keeping its pixels."""
@@ -33,15 +37,18 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: its generation, the photo's source, a model's name or file, and a device's name.
+    """All that one job needs: its generation, the photo's source, a model's name or file, a device's name, options.
 
-    *job* is what else than a cube is to be made, and its result has a `provenance`; None for a cube.
+    *ensemble*: whether the mean over eight flips and transposes is wanted. *job* is what else than a cube is to be
+    made, and its result has a `provenance`; None for a cube.
     """
 
     generation: int
     source: Source
     model: str
     device: str
+    ensemble: bool = False
+    correct_colour: bool = True
     job: Callable[..., Any] | None = None
 
 
@@ -76,10 +83,11 @@ Start = Callable[["Request", "Workspace"], Callable[[], None]]
 class Workspace:
     """One job at a time: `run` it, `cancel` it, and hear of it through the signals.
 
-    A job reports through `report`, `say`, `deliver`, `fail` and `end`, always with its generation.
+    A job reports through `report`, `say`, `preview`, `deliver`, `fail` and `end`, always with its generation.
     """
 
     state_changed = Signal(JobState)
+    preview_ready = Signal(SpectralCube, object)  # what `cube_ready` will replace, and the same `Source`
     cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
     made = Signal(object, object)  # what another job than that of a cube has made, and its `Request`
     recorded = Signal(Recording)  # the attention of a run, now the last of `recordings`
@@ -101,13 +109,21 @@ class Workspace:
         """Whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
-    def run(self, source: Source, model: str, device: str = "auto", job: Callable[..., Any] | None = None) -> bool:
+    def run(
+        self,
+        source: Source,
+        model: str,
+        device: str = "auto",
+        ensemble: bool = False,
+        correct_colour: bool = True,
+        job: Callable[..., Any] | None = None,
+    ) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
         if self.is_busy:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(self._generation, source, model, device, job)
+        self._request = Request(self._generation, source, model, device, ensemble, correct_colour, job)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
@@ -127,6 +143,11 @@ class Workspace:
         """The job has one sentence for the user."""
         if self._listens_to(generation):
             self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+
+    def preview(self, generation: int, cube: SpectralCube) -> None:
+        """The job shows what its cube will look like."""
+        if self._request is not None and self._listens_to(generation):
+            self.preview_ready.emit(cube, self._request.source)
 
     def record(self, generation: int, record: AttentionRecord) -> None:
         """The job has recorded the attention of its run."""

@@ -1,104 +1,190 @@
-"""How well a model does on real scenes: `python -m napari_mst.training.evaluate SCENES [MODEL ...]`.
+"""How well methods do on real scenes: `napari-mst evaluate FOLDER`.
 
-A scene is a reflectance cube from a multispectral camera (`.npz` with `cube` (B, H, W), integers at full scale or
-floats, and `wavelengths` in nm). Its photo is rendered to 8-bit sRGB under D65, reconstructed, and compared with it.
-Letters: B bands, H rows, W columns.
+A scene is a reflectance cube from a multispectral camera. Its photo is rendered to 8-bit sRGB under D65, cleanly and in
+all the ways of `INPUTS`, reconstructed, and compared with it. Letters: B bands, H rows, W columns.
 """
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_estimate, linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
-from napari_mst.metrics import mrae, psnr, rmse, spectral_angle
-from napari_mst.models import MODELS, load_model
-from napari_mst.reconstruction import Reconstructor
-from napari_mst.training.simulate import load_reflectances
+from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
+from napari_mst.training.baselines import GRID, Method
+from napari_mst.training.inputs import INPUTS, Input
+from napari_mst.training.scenes import Scene, read_scenes, resampled
 
 METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], float]] = {
     "MRAE": mrae,
+    "core MRAE": partial(core_mrae, wavelengths=GRID),
     "RMSE": rmse,
     "PSNR (dB)": psnr,
     "SAM (deg)": spectral_angle,
+    "dE D65": partial(colour_difference, wavelengths=GRID, light="D65"),
+    "dE A": partial(colour_difference, wavelengths=GRID, light="A"),
 }
+"""By label; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
 
-Method = Callable[[NDArray[np.uint8]], NDArray[np.floating]]
-"""8-bit sRGB photo (3, H, W) -> reflectance (B, H, W)."""
+COVERED = "in band"
+"""Label of the share of core values that lie in the 90 % error band: for methods that have one."""
 
-
-def read_scenes(folder: Path) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float64]]]:
-    """Reflectance (B, H, W) and wavelengths (nm) of every `.npz` scene in *folder*, by name."""
-    for path in sorted(folder.glob("*.npz")):
-        with np.load(path) as archive:
-            cube, wavelengths = archive["cube"], archive["wavelengths"].astype(np.float64)
-        full_scale = np.iinfo(cube.dtype).max if cube.dtype.kind == "u" else 1
-        yield (cube / full_scale).astype(np.float32), wavelengths
+CLEAN = INPUTS[0]
 
 
-def photograph(cube: NDArray[np.floating], wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The 8-bit sRGB photo (3, H, W) of a reflectance cube under D65."""
-    linear = render_srgb(cube, wavelengths).clip(0, 1)
-    return np.rint(linear_to_srgb(linear) * 255).astype(np.uint8)
+@dataclass(frozen=True)
+class Score:
+    """The metrics of one method on one input of one scene ("mean": their mean over the scenes).
+
+    *covered* (31,): share of the core pixels whose true value lies in the 90 % error band, band by band; None without.
+    """
+
+    method: str
+    input: str
+    scene: str
+    values: Mapping[str, float]
+    covered: NDArray[np.floating] | None = None
 
 
-def evaluate(method: Method, folder: Path) -> dict[str, float]:
+def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]) -> Iterator[Score]:
+    """The metrics of every method on every input of every scene; each photo is the same for all methods."""
+    for scene in scenes:
+        for kind in inputs:
+            codes = kind.photograph(scene.cube, GRID, scene.name)
+            counted = scene.valid & kind.counted(codes)
+            for name, method in methods.items():
+                estimate = method(codes)
+                values = compared(estimate / kind.exposure, scene.cube, counted)
+                covered = _covered(method, estimate, scene.cube * np.float32(kind.exposure), counted)
+                values[COVERED] = np.nan if covered is None else float(covered[core_bands(GRID)].mean())
+                yield Score(name, kind.name, scene.name, values, covered)
+
+
+def compared(
+    estimate: NDArray[np.floating], reference: NDArray[np.floating], counted: NDArray[np.bool_]
+) -> dict[str, float]:
+    """All metrics of *estimate* over the pixels that count (H, W); NaN without any."""
+    if not counted.any():
+        return dict.fromkeys(METRICS, np.nan)
+    if not counted.all():
+        estimate, reference = estimate[:, counted][..., None], reference[:, counted][..., None]
+    return {label: metric(estimate, reference) for label, metric in METRICS.items()}
+
+
+def by_input(scores: Iterable[Score]) -> list[Score]:
+    """The scores and their means, input by input, each method's scenes together."""
+    scores = list(scores)
+    averages = means(scores)
+    order = {(one.input, one.method): place for place, one in enumerate(averages)}
+    return sorted([*scores, *averages], key=lambda one: order[one.input, one.method])
+
+
+def means(scores: Iterable[Score]) -> list[Score]:
+    """The mean over the scenes of every method and input, input by input in the order of the scores."""
+    groups: dict[tuple[str, str], list[Score]] = {}
+    for one in scores:
+        groups.setdefault((one.input, one.method), []).append(one)
+    return [
+        Score(
+            method,
+            kind,
+            "mean",
+            {label: _mean([row.values[label] for row in rows]) for label in (*METRICS, COVERED)},
+            _mean_band([row.covered for row in rows if row.covered is not None]),
+        )
+        for (kind, method), rows in groups.items()
+    ]
+
+
+def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, float]:
     """Mean of each metric over the scenes in *folder*.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no scene.
+    CubeFileError
+        If there is no scene, or one cannot be used.
     """
-    rows = []
-    for cube, wavelengths in read_scenes(folder):
-        estimate = method(photograph(cube, wavelengths))
-        rows.append([metric(estimate, cube) for metric in METRICS.values()])
-    if not rows:
-        raise FileNotFoundError(f"Expected .npz scenes in {folder}, got none.")
-    return dict(zip(METRICS, np.mean(rows, axis=0).tolist(), strict=True))
+    (mean,) = means(score({"": method}, [kind], read_scenes(folder)))
+    return {label: value for label, value in mean.values.items() if not np.isnan(value)}
 
 
-def matrix_method(matrix: NDArray[np.floating]) -> Method:
-    """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
-    return lambda codes: np.einsum("bc,chw->bhw", matrix, srgb_to_linear(codes / 255), optimize=True)
+class ModelMethod:
+    """A model by its name in `MODELS` or its file, with or without the correction of its colours."""
+
+    def __init__(self, name: str, device: str = "cpu", correct_colour: bool = True) -> None:
+        from napari_mst.models import load_model
+        from napari_mst.reconstruction import Reconstructor
+
+        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
+
+    def __call__(self, codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        """8-bit sRGB photo (3, H, W) -> reflectance (31, H, W)."""
+        cube = self._reconstructor.reconstruct(codes)
+        return resampled(cube.data, cube.wavelengths)
+
+    def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
+        """Where (31, H, W) the reference lies in the error band of *estimate*; None if the model has no band."""
+        from napari_mst.uncertainty import margins
+
+        card = self._reconstructor.model.card
+        if not card.error_factor or not np.array_equal(card.wavelengths, GRID):
+            return None
+        below, above = (card.error_factor * margin for margin in margins(estimate))
+        return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
 
 
-def least_squares() -> Method:
-    """Least squares 3 -> 31 on the measured reflectances that also train the bundled model."""
-    wavelengths, sources = load_reflectances()
-    return matrix_method(linear_estimate(np.concatenate(list(sources.values())), srgb_response(wavelengths)))
+def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> ModelMethod:
+    """See `ModelMethod`."""
+    return ModelMethod(name, device, correct_colour)
 
 
-def mallett_yuksel() -> Method:
-    """Spectral primaries of Mallett & Yuksel, EGSR 2019, doi:10.2312/sr.20191216, as tabulated in colour-science."""
-    import colour
-
-    basis = colour.recovery.MSDS_BASIS_FUNCTIONS_sRGB_MALLETT2019
-    return matrix_method(basis.copy().align(colour.SpectralShape(400, 700, 10)).values)
-
-
-def model_method(name: str) -> Method:
-    """A model by its name in `MODELS` or its file, on the CPU."""
-    reconstructor = Reconstructor(load_model(name), device="cpu")
-    return lambda codes: reconstructor.reconstruct(codes).data
+def table(scores: Sequence[Score]) -> str:
+    """The scores for a person: one line a method and scene under the name of each input."""
+    lines, kind = [], ""
+    for one in scores:
+        if one.input != kind:
+            kind = one.input
+            lines += ["", f"{kind:36}" + "".join(f"{label:>11}" for label in one.values)]
+        name = one.method if one.scene == "mean" else f"{one.method} {one.scene}"
+        lines.append(f"{name[:35]:36}" + "".join(f"{value:11.4f}" for value in one.values.values()))
+    return "\n".join(lines[1:])
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Command line: print one row of metrics for each baseline and model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenes", type=Path, help="folder of .npz scenes")
-    parser.add_argument("models", nargs="*", default=[next(iter(MODELS))], help="names or weights files")
-    options = parser.parse_args(arguments)
-    methods = {"Mallett & Yuksel 2019": mallett_yuksel(), "least squares 3 -> 31": least_squares()}
-    methods |= {name: model_method(name) for name in options.models}
-    print(f"{'method':28}" + "".join(f"{metric:>11}" for metric in METRICS))
-    for name, method in methods.items():
-        values = evaluate(method, options.scenes).values()
-        print(f"{name[-27:]:28}" + "".join(f"{value:11.4f}" for value in values))
+def coverage_table(scores: Iterable[Score]) -> str:
+    """The share of core pixels in the error band, band by band: one line a score that has one; "" if none has."""
+    lines = [f"{'in the 90 % error band, at nm':44}" + "".join(f"{nm:5.0f}" for nm in GRID)]
+    for one in scores:
+        if one.covered is not None:
+            name = f"{one.method}, {one.input}, {one.scene}"
+            lines.append(f"{name[:43]:44}" + "".join(f"{share:5.2f}" for share in one.covered))
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
-if __name__ == "__main__":
-    main()
+def write_csv(path: Path, scores: Iterable[Score]) -> None:
+    """One line a score: method, input, scene, and its metrics."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "input", "scene", *METRICS, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
+        for one in scores:
+            covered = [] if one.covered is None else one.covered.tolist()
+            writer.writerow([one.method, one.input, one.scene, *one.values.values(), *covered])
+
+
+def _covered(
+    method: Method, estimate: NDArray[np.floating], reference: NDArray[np.floating], counted: NDArray[np.bool_]
+) -> NDArray[np.floating] | None:
+    pixels = counted & core_pixels(reference)
+    within = method.is_within(estimate, reference) if isinstance(method, ModelMethod) else None
+    return None if within is None or not pixels.any() else within[:, pixels].mean(axis=1)
+
+
+def _mean_band(covered: Sequence[NDArray[np.floating]]) -> NDArray[np.floating] | None:
+    return np.mean(covered, axis=0) if covered else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")

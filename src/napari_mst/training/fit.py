@@ -1,41 +1,51 @@
 """Fit MST++ to simulated photos: `python -m napari_mst.training.fit -o weights.safetensors`.
 
-The network starts as the best linear estimate: the centre tap of its first convolution is the least-squares
-matrix from RGB to spectra, and its last convolution is small. Deterministic for a seed, a step count and a number of
-threads; a run that was stopped continues from its last checkpoint to the same weights.
+The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the surroundings of a pixel
+add to it. Deterministic for a seed, a step count and a number of processes and threads; a run that was stopped
+continues from its last checkpoint to the same weights. Several GPUs, or several cores, which one small network uses
+badly by threads: `torchrun --nproc-per-node 2 -m napari_mst.training.fit ...`.
 """
 
 import argparse
 import copy
 import math
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
-from napari_mst.colour import linear_estimate
+from napari_mst.colour import SRGB_D65
+from napari_mst.errors import ModelError
+from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.evaluate import evaluate, model_method
-from napari_mst.training.simulate import SceneSimulator
+from napari_mst.training.sources import Simulated, Source
 
-_VALIDATION_SCENES = 32
+_SMALL_LOSS = 0.02  # added to the pixelwise error: a clean photo counts about twice as much as a noisy one
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What decides the outcome of a fit; times in steps, sizes in pixels."""
+    """What decides the outcome of a fit; times in steps, sizes in pixels, *batch* scenes for each process."""
 
-    steps: int = 14_000
-    batch: int = 2
+    steps: int = 25_000
+    batch: int = 1
     size: int = 64
-    stages: int = 3
-    learning_rate: float = 6e-4
+    stages: int = 1
+    is_half: bool = True
+    spectra_share: float = 0.0
+    learning_rate: float = 1.5e-3
     weight_decay: float = 1e-4
-    warm_up: int = 200
+    warm_up: int = 300
     average_decay: float = 0.999
     seed: int = 2026
 
@@ -47,76 +57,160 @@ class FitSettings:
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def reconstruction_loss(estimate: Tensor, reference: Tensor) -> Tensor:
-    """|d| / (r + 0.02) + 5 |d| + 50 d^2, averaged: relative error where it is bright, bounded where it is dark."""
-    error = (estimate - reference).abs()
-    return (error / (reference + 0.02) + 5 * error + 50 * error.square()).mean()
+def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor) -> Tensor:
+    """Mean |difference| of the encoded spectra, and of the encoded colour that they show, of each photo: (N,).
+
+    *response* (B, 3) takes spectra to linear sRGB.
+    """
+    spectra = (encoded(estimate) - encoded(reference)).abs().mean((1, 2, 3))
+    seen, expected = (torch.einsum("nbhw,bc->nchw", cubes, response) for cubes in (estimate, reference))
+    return spectra + (encoded(seen) - encoded(expected)).abs().mean((1, 2, 3))
 
 
-def start_linear(network: MSTPlusPlus, simulator: SceneSimulator) -> None:
-    """Make *network* the least-squares map from linear sRGB to the simulator's spectra, in place."""
-    matrix = linear_estimate(simulator.spectra.double().numpy(), simulator.response.double().numpy())
+def pixelwise_network() -> PixelwiseNetwork:
+    """The bundled pixelwise network.
+
+    Raises
+    ------
+    ModelError
+        If the bundled file holds another network.
+    """
+    network = load_model("pixelwise-srgb").network
+    if not isinstance(network, PixelwiseNetwork):
+        raise ModelError(f"Expected a pixelwise network as pixelwise-srgb, got {type(network).__name__}.")
+    return network
+
+
+def start_network(stages: int, pixelwise: PixelwiseNetwork) -> RefiningMSTPlusPlus:
+    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it as it is."""
+    network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
     with torch.no_grad():
         network.conv_in.weight.zero_()
-        network.conv_in.weight[:, :, 1, 1] = torch.from_numpy(matrix)
-        network.conv_out.weight.mul_(0.05)
+        network.conv_out.weight.mul_(0.01)
+    return network
+
+
+class Progress(NamedTuple):
+    """One report of a fit: steps taken, mean training loss since the last report, held-out loss, seconds a step."""
+
+    step: int
+    loss: float
+    held_out: float
+    seconds: float
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return f"step {self.step}  loss {self.loss:.4f}  held-out {self.held_out:.4f}  {self.seconds:.3f} s/step"
 
 
 class Fit:
     """One fit: `Fit(settings, checkpoint).run()` returns the averaged network; a checkpoint is continued."""
 
-    def __init__(self, settings: FitSettings, checkpoint: Path, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        settings: FitSettings,
+        checkpoint: Path,
+        pixelwise: PixelwiseNetwork | None = None,
+        device: torch.device | str = "cpu",
+        *,
+        source: Source | None = None,
+        network: MSTPlusPlus | None = None,
+        patience: int = 0,
+        report: Callable[["Progress"], None] = print,
+    ) -> None:
         self.settings = settings
         self.checkpoint = checkpoint
         self.device = torch.device(device)
         self.step = 0
+        self.rank, self.processes = (
+            (distributed.get_rank(), distributed.get_world_size()) if distributed.is_initialized() else (0, 1)
+        )
         torch.manual_seed(settings.seed)
-        network = MSTPlusPlus(stages=settings.stages)
-        start_linear(network, self._simulator(0))
+        self.source = source or Simulated(settings.seed, settings.size)
+        self.patience, self.report = patience, report
+        self.best_loss, self._reports_since_best = math.inf, 0
+        self._best: dict[str, Tensor] = {}
+        network = network or start_network(settings.stages, pixelwise or pixelwise_network())
+        self.response = self.source.response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), betas=(0.9, 0.99), weight_decay=settings.weight_decay
-        )
+        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay)
         if checkpoint.exists():
             self._resume()
 
-    def run(self, report_every: int = 500) -> MSTPlusPlus:
-        """Take the remaining steps, printing the validation error and leaving a checkpoint every *report_every*."""
+    def run(self, report_every: int = 1000) -> MSTPlusPlus:
+        """Take the remaining steps, and every *report_every* of them report, judge and leave a checkpoint.
+
+        Returns the averaged network: with *patience* the best one, and no more steps than it takes to be sure of it.
+        """
         started, first, losses = time.perf_counter(), self.step, []
-        while self.step < self.settings.steps:
+        while self.step < self.settings.steps and not self._is_out_of_patience():
             losses.append(self._take_step())
             if self.step % report_every == 0 or self.step == self.settings.steps:
                 seconds = (time.perf_counter() - started) / (self.step - first)
                 loss, losses = torch.stack(losses).mean().item(), []
-                print(
-                    f"step {self.step}  loss {loss:.4f}  held-out {self.validate():.4f}  {seconds:.3f} s/step",
-                    flush=True,
-                )
-                self._save_checkpoint()
+                held_out = self.validate()
+                self._remember(held_out)
+                if self.rank == 0:
+                    self.report(Progress(self.step, loss, held_out, seconds))
+                    self._save_checkpoint()
+        if self.patience and self._best:
+            self.average.load_state_dict(self._best)
         return self.average
+
+    def _is_out_of_patience(self) -> bool:
+        return 0 < self.patience <= self._reports_since_best
+
+    def _remember(self, held_out: float) -> None:
+        self._reports_since_best += 1
+        if held_out < self.best_loss:
+            self.best_loss, self._reports_since_best = held_out, 0
+            if self.patience:
+                self._best = {key: value.clone() for key, value in self.average.state_dict().items()}
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
-        photos, cubes = SceneSimulator(self.settings.seed, self.settings.size, held_out=True).draw(_VALIDATION_SCENES)
+        photos, cubes = self.source.held_out()
+        photos, cubes = photos.to(self.device), cubes.to(self.device)
         with torch.inference_mode():
-            estimates = self.average(photos.to(self.device))
-        return reconstruction_loss(estimates, cubes.to(self.device)).item()
+            return self._loss(photos, self.average(photos), cubes).item()
 
     def _take_step(self) -> Tensor:
         settings = self.settings
-        photos, cubes = self._simulator(self.step + 1).draw(settings.batch)
+        photos, cubes = self.source.draw(1 + self.step * self.processes + self.rank, settings.batch)
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)
-        loss = reconstruction_loss(self.network(photos), cubes.to(self.device))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=settings.is_half):
+            estimates = self.network(photos).float()
+        loss = self._loss(photos, estimates, cubes.to(self.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._share_gradients()
+        nn.utils.clip_grad_norm_(self.trained, 10.0)
         self.optimizer.step()
         self.step += 1
         self._update_average()
         return loss.detach()
+
+    def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor) -> Tensor:
+        """Share of the pixelwise error that is left: error against what the photo without noise and JPEG would give.
+
+        The distance to the cube itself is for the most part what no network can know, and would drown what the
+        surroundings tell; `spectra_share` of it is added. A share, so that a clean photo counts as much as a bad one.
+        """
+        if not isinstance(self.network, RefiningMSTPlusPlus):
+            return reconstruction_loss(estimates, cubes, self.response).mean()
+        with torch.no_grad():
+            clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
+            first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
+            scale = reconstruction_loss(first, attainable, self.response) + _SMALL_LOSS
+        share = self.settings.spectra_share
+        loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response)
+        if share:
+            loss = loss + share * reconstruction_loss(estimates, cubes, self.response)
+        return (loss / scale).mean()
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -124,8 +218,14 @@ class Fit:
         averaged, current = list(self.average.parameters()), list(self.network.parameters())
         torch._foreach_lerp_(averaged, current, 1 - decay)
 
-    def _simulator(self, step: int) -> SceneSimulator:
-        return SceneSimulator(self.settings.seed * 1_000_000 + step, self.settings.size)
+    def _share_gradients(self) -> None:
+        """Give every process the mean of all their gradients."""
+        if self.processes > 1:
+            gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
+            flat = torch.cat([gradient.flatten() for gradient in gradients]) / self.processes
+            distributed.all_reduce(flat)
+            for gradient, shared in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+                gradient.copy_(shared.view_as(gradient))
 
     def _save_checkpoint(self) -> None:
         state = {
@@ -133,6 +233,9 @@ class Fit:
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "best": self._best,
+            "best_loss": self.best_loss,
+            "reports_since_best": self._reports_since_best,
         }
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save(state, temporary)
@@ -144,6 +247,9 @@ class Fit:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._best = state.get("best", {})
+        self.best_loss = state.get("best_loss", math.inf)
+        self._reports_since_best = state.get("reports_since_best", 0)
 
 
 CARD = ModelCard(
@@ -153,6 +259,7 @@ CARD = ModelCard(
     is_linear=True,
     normalisation="none",
     quantity="reflectance",
+    rendering=SRGB_D65,
     domain=(
         "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean to moderately noisy. "
         "Not for emitters, other lights, strong tone curves, or raw camera values."
@@ -167,11 +274,34 @@ CARD = ModelCard(
 """What the bundled default model is, but for its accuracy, which is measured."""
 
 
-def save(network: MSTPlusPlus, path: Path, card: ModelCard) -> None:
+def save(network: nn.Module, path: Path, card: ModelCard) -> None:
     """Write the weights as float16 and the card to one safetensors file."""
     halves = {key: value.cpu().half().contiguous() for key, value in network.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(halves, path, metadata=card_to_metadata(card))
+
+
+def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path | None) -> None:
+    """`save`, with the accuracy on the real *scenes*, if there are any, in the card."""
+    save(network, path, card)
+    if scenes is not None:
+        measured = evaluate(model_method(str(path)), scenes)
+        accuracy = {f"scenes of {scenes.name}": {name: round(value, 4) for name, value in measured.items()}}
+        save(network, path, replace(card, accuracy=accuracy))
+
+
+def join_processes(device: str) -> str:
+    """Join the other processes if torchrun started this one; returns the device of this one."""
+    if "LOCAL_RANK" not in os.environ:
+        return device
+    distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    return f"cuda:{os.environ['LOCAL_RANK']}" if device.startswith("cuda") else device
+
+
+def _card(settings: FitSettings, processes: int) -> ModelCard:
+    options = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
+    command = f"torchrun --nproc-per-node {processes} -m napari_mst.training.fit {options}"
+    return replace(CARD, reference=f"{CARD.reference}; made by `{command}`, one thread each")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -180,18 +310,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)")
     parser.add_argument("--steps", type=int, default=FitSettings.steps)
     parser.add_argument("--seed", type=int, default=FitSettings.seed)
+    parser.add_argument("--stages", type=int, default=FitSettings.stages)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--checkpoint", type=Path, help="where to continue from; beside the output by default")
     parser.add_argument("--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card")
     options = parser.parse_args(arguments)
-    settings = FitSettings(steps=options.steps, seed=options.seed)
+    settings = FitSettings(steps=options.steps, stages=options.stages, seed=options.seed)
+    device = join_processes(options.device)
     checkpoint = options.checkpoint or options.output.with_suffix(".checkpoint")
-    network = Fit(settings, checkpoint, options.device).run()
-    save(network, options.output, CARD)
-    if options.scenes:
-        measured = evaluate(model_method(str(options.output)), options.scenes)
-        accuracy = {f"scenes of {options.scenes.name}": {name: round(value, 4) for name, value in measured.items()}}
-        save(network, options.output, replace(CARD, accuracy=accuracy))
+    fit = Fit(settings, checkpoint, pixelwise_network(), device)
+    network = fit.run()
+    if fit.rank == 0:
+        save_measured(network, options.output, _card(settings, fit.processes), options.scenes)
 
 
 if __name__ == "__main__":

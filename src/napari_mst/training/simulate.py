@@ -5,7 +5,6 @@ All randomness comes from one seed. Letters: N scenes, K materials, B bands, H r
 """
 
 import io
-from importlib import resources
 
 import numpy as np
 import torch
@@ -15,34 +14,35 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.training.spectra import load_reflectances
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene and makes the validation scenes."""
 
-_MATERIALS = 20
-_BRIGHTEST = 1.1
-_GRID = 8  # side of a JPEG block: photos are cropped at a random offset of it
+_RARE = {"earthlib_317": 0.15, "usgs_splib06_M": 0.15, "usgs_splib06_S": 0.15}
+"""Sources that are drawn this much less often: soils, minerals as powders, targets of remote sensing."""
 
-
-def load_reflectances() -> tuple[NDArray[np.float64], dict[str, NDArray[np.float32]]]:
-    """Wavelengths (nm) and measured reflectances (n, 31) by source; origins and licences: `data/README.md`."""
-    path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
-    with path.open("rb") as stream, np.load(stream) as archive:
-        spectra = {name: archive[name] for name in sorted(archive) if name != "wavelength"}
-        return archive["wavelength"], spectra
+_MATERIALS = 10
+_LEAVES = 48
+_BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
+_DEGRADED = 0.4  # share of the photos with noise, and, independently, with JPEG
+_LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 class SceneSimulator:
     """Draws scenes and photos: `simulator.draw(n)` gives linear photos (N, 3, H, W) and cubes (N, 31, H, W).
 
-    Every source of spectra is drawn with a weight of sqrt(its size), so that no large set rules the others.
-    The same *seed* draws the same scenes. *held_out* selects the spectra that training never sees.
+    Every source of spectra is drawn with a weight of sqrt(its size), so that no large set rules the others, and powders
+    and aerial targets, which few photos show, less often. The same *seed* draws the same scenes.
+    *held_out* selects the spectra that training never sees.
     """
 
     def __init__(self, seed: int, size: int = 64, held_out: bool = False) -> None:
         wavelengths, sources = load_reflectances()
         picked = [spectra[_is_held_out(len(spectra)) == held_out] for spectra in sources.values()]
-        weights = np.concatenate([np.full(len(spectra), len(spectra) ** -0.5) for spectra in picked if len(spectra)])
+        weights = np.concatenate(
+            [np.full(n, _RARE.get(name, 1.0) / n**0.5) for name, n in zip(sources, map(len, picked), strict=True) if n]
+        )
         self.spectra = torch.from_numpy(np.concatenate(picked)).clamp(0, 1)
         self.response = torch.from_numpy(srgb_response(wavelengths)).float()
         self.size = size
@@ -51,76 +51,133 @@ class SceneSimulator:
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* photos as linear sRGB decoded from 8 bit, and the apparent reflectance that they show."""
-        scene = self._scene(count, self.size + _GRID)
-        photo = self._photograph(scene)
-        top, left = (int(torch.randint(_GRID, (1,), generator=self._random)) for _ in range(2))
-        window = (..., slice(top, top + self.size), slice(left, left + self.size))
-        return photo[window].contiguous(), scene[window].contiguous()
+        scene = self._scene(count, self.size)
+        return self.photograph(scene), scene
+
+    def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
+        """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31).
+
+        Each is a mixture of two materials, at a brightness from 0 to beyond white, a few with a highlight.
+        """
+        first, second = self._pick(count), self._pick(count)
+        share = self._uniform(count, 1)
+        shade = self._uniform(count, 1) * 1.2
+        glint = self._uniform(count, 1) ** 3 * 0.6 * (self._uniform(count, 1) < 0.02)
+        spectra = (first + share * (second - first)) * shade + glint
+        return _decoded(_encoded(spectra @ self.response)), spectra
 
     def _scene(self, n: int, size: int) -> Tensor:
-        scene = torch.einsum("nkb,nkhw->nbhw", self._materials(n), self._regions(n, size))
-        light = self._texture(n, size) * self._shading(n, size) * self._shadow(n, size)
-        scene = scene * light + self._highlight(n, size)
-        exposure = self._log_uniform(n, 0.3, 3.0)
-        scene = (scene * exposure).clamp(0, _BRIGHTEST)
-        return _blur(scene) if self._chance(0.3) else scene
+        """Apparent reflectance (N, B, H, W): objects that cover one another, in light and shadow."""
+        u, v, leaf = self._leaves(n, size)
+        scene = self._textured(leaf) * self._shading(u, v, leaf) * self._shadow(n, size)
+        scene = self._exposed(scene + self._highlight(n, size))
+        softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
+        return self._grained(scene + softness * (_blur(scene) - scene))
 
-    def _materials(self, n: int) -> Tensor:
-        """Reflectances (N, K, B): measured ones, mixtures of two, each also darker than measured."""
-        first, second = (self._pick(n * _MATERIALS).view(n, _MATERIALS, -1) for _ in range(2))
-        share = self._uniform(n, _MATERIALS, 1) * (self._uniform(n, _MATERIALS, 1) < 0.5)
-        return (first + share * (second - first)) * self._log_uniform(n, 0.3, 1.0, _MATERIALS).squeeze(-1)
+    def _grained(self, scene: Tensor) -> Tensor:
+        """The same scene with fine variation of its own, brightness and colour, that looks like noise and is none."""
+        shapes = self.response.clamp_min(0) / self.response.amax(0)
+        grain = torch.einsum("nchw,bc->nbhw", self._normal(len(scene), 3, *scene.shape[2:]), shapes)
+        return (scene + (self._log_uniform(len(scene), 1e-7, 1e-4) * scene).sqrt() * grain).clamp_min(0)
 
-    def _pick(self, count: int) -> Tensor:
-        return self.spectra[torch.multinomial(self._weights, count, replacement=True, generator=self._random)]
+    def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Dead leaves: which object is seen at each pixel, (N, H, W), and where on it: u, v of about -1 to 1.
 
-    def _regions(self, n: int, size: int) -> Tensor:
-        """Share of each material at each pixel, (N, K, H, W): from hard-edged objects to smooth blends."""
-        fields = self._smooth(n, _MATERIALS, size, cells=self._integer(3, 14))
-        used = self._uniform(n, _MATERIALS, 1, 1) < self._uniform(n, 1, 1, 1).clamp_min(0.1)
-        used[:, 0] = True
-        sharpness = self._log_uniform(n, 3, 100)
-        return (fields * sharpness).masked_fill(~used, -torch.inf).softmax(dim=1)
+        Objects are rounded boxes, ellipses and diamonds with warped outlines; the number of those larger than r falls
+        as r^-2, as in photos (Lee, Mumford & Huang, Int. J. Comput. Vis. 41 (2001) 35, doi:10.1023/A:1011109015675).
+        """
+        axis = torch.arange(float(size))
+        warp = self._smooth(n, 2, size, cells=self._integer(4, 16)) * self._uniform(n, 1, 1, 1) * 4
+        y, x = (axis[:, None] + warp[:, :1], axis + warp[:, 1:])
+        smallest = self._log_uniform(n, 2, 16)
+        radius = (smallest**-2 + self._uniform(n, _LEAVES, 1, 1) * (size**-2.0 - smallest**-2)) ** -0.5
+        aspect, angle = self._log_uniform(n, 0.4, 2.5, _LEAVES), self._uniform(n, _LEAVES, 1, 1) * torch.pi
+        dy, dx = (z - self._uniform(n, _LEAVES, 1, 1) * size for z in (y, x))
+        u = (dx * angle.cos() + dy * angle.sin()) / (radius * aspect)
+        v = (dy * angle.cos() - dx * angle.sin()) / (radius / aspect)
+        power = self._log_uniform(n, 1, 8, _LEAVES)
+        is_inside = u.abs().clamp_min(1e-3) ** power + v.abs().clamp_min(1e-3) ** power < 1
+        is_inside[:, 0] = True
+        leaf = (is_inside * torch.arange(_LEAVES)[:, None, None]).amax(1)
+        u, v = (torch.where(leaf > 0, z.gather(1, leaf[:, None])[:, 0], 0) for z in (u, v))
+        return u[:, None], v[:, None], leaf
 
-    def _texture(self, n: int, size: int) -> Tensor:
-        """Fine-grained albedo variation of one material, (N, 1, H, W)."""
-        grain = self._smooth(n, 1, size, cells=self._integer(16, size))
-        return (grain * self._uniform(n, 1, 1, 1) * 0.3).exp()
+    def _textured(self, leaf: Tensor) -> Tensor:
+        """Reflectance (N, B, H, W): a few materials, each on several objects, lighter or darker, plain or mottled."""
+        n, size = len(leaf), leaf.shape[-1]
+        palette = self._pick(n * _MATERIALS).view(n, _MATERIALS, -1)
+        used = self._integer(2, _MATERIALS)
+        lightness = self._log_uniform(n, 0.4, 1.0, _LEAVES)[..., 0]
+        first, second = (_of_leaf(palette, self._choices(n, used)) * lightness for _ in range(2))
+        share = self._uniform(n, _LEAVES, 1)
+        contrast = self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.4) * 0.5
+        mottle = _at(contrast, leaf) * self._octaves(n, size) + _at(share, leaf)
+        plain, other = _at(first, leaf), _at(second, leaf)
+        grain = (self._octaves(n, size) * self._uniform(n, 1, 1, 1) * 0.3).exp()
+        return (plain + mottle.clamp(0, 1) * (other - plain)) * grain
 
-    def _shading(self, n: int, size: int) -> Tensor:
-        """Light falling off over curved surfaces, (N, 1, H, W), at most 1."""
-        relief = self._smooth(n, 1, size, cells=self._integer(2, 8))
-        return (-relief.abs() * self._uniform(n, 1, 1, 1) * 1.5).exp()
+    def _shading(self, u: Tensor, v: Tensor, leaf: Tensor) -> Tensor:
+        """Light falling off over each object, flat or curved, and over the scene, (N, 1, H, W)."""
+        n, size = len(leaf), leaf.shape[-1]
+        slope_u, slope_v = (_at(self._normal(n, _LEAVES, 1) * 0.4, leaf) for _ in range(2))
+        curved = _at(self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.5), leaf)
+        relief = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs() * self._uniform(n, 1, 1, 1)
+        return (slope_u * u + slope_v * v - curved * (u * u + v * v) - relief).clamp(-3, 1).exp()
 
     def _shadow(self, n: int, size: int) -> Tensor:
         shape = self._smooth(n, 1, size, cells=self._integer(2, 6))
-        depth = self._uniform(n, 1, 1, 1) * 0.95 * (self._uniform(n, 1, 1, 1) < 0.6)
-        return 1 - depth * torch.sigmoid((shape - 0.5) * 20)
+        depth = self._uniform(n, 1, 1, 1) * 0.9 * (self._uniform(n, 1, 1, 1) < 0.4)
+        return 1 - depth * torch.sigmoid((shape - 0.5) * self._log_uniform(n, 5, 50))
 
     def _highlight(self, n: int, size: int) -> Tensor:
         """Specular reflection: the colour of the light, so the same in all bands."""
         glint = (self._smooth(n, 1, size, cells=self._integer(4, 20)) - 1.2).clamp_min(0)
-        return glint * self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.3)
+        return glint * self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.1)
 
-    def _photograph(self, scene: Tensor) -> Tensor:
+    def _exposed(self, scene: Tensor) -> Tensor:
+        """The same scene with its bright parts anywhere between nearly black and beyond white."""
+        bright = torch.einsum("nbhw,bc->nchw", scene, self.response).amax(1).flatten(1).quantile(0.98, dim=1)
+        exposure = (self._uniform(len(scene)) + 0.1) / bright.clamp_min(1e-3)
+        scene = scene * exposure[:, None, None, None]
+        return scene / (scene.amax(1, keepdim=True) / _BRIGHTEST).clamp_min(1)
+
+    def photograph(self, scene: Tensor) -> Tensor:
         """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
+        n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
-        gain = self._log_uniform(len(scene), 1e-6, 1e-3) * (self._uniform(len(scene), 1, 1, 1) < 0.6)
-        noise = torch.randn(linear.shape, generator=self._random)
-        linear = linear + noise * (gain * linear.clamp_min(0)).sqrt()
-        codes = np.rint(linear_to_srgb(linear.clamp(0, 1).numpy()) * 255).astype(np.uint8)
-        codes = np.stack([self._jpeg(image) if self._chance(0.35) else image for image in codes])
-        return torch.from_numpy(srgb_to_linear(codes / 255)).float()
+        shot, read = self._log_uniform(n, 2e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
+        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < _DEGRADED)
+        codes = _encoded(linear + self._normal(*linear.shape) * deviation)
+        return _decoded(np.stack([self._jpeg(image) if self._chance(_DEGRADED) else image for image in codes]))
 
     def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
         stream = io.BytesIO()
-        Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=self._integer(50, 98))
+        quality, subsampling = self._integer(40, 95), 2 if self._chance(0.75) else 0
+        Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=quality, subsampling=subsampling)
         return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
+
+    def _octaves(self, n: int, size: int) -> Tensor:
+        """Noise of all scales from blotches to single pixels, of about unit variance, (N, 1, H, W)."""
+        roughness = self._uniform(n, 1, 1, 1) * 0.5 + 0.5
+        layers = [
+            self._smooth(n, 1, size, cells) * roughness**level for level, cells in enumerate((4, 8, 16, 32, size))
+        ]
+        return torch.stack(layers).sum(0) / 2
+
+    def _pick(self, count: int) -> Tensor:
+        return self.spectra[torch.multinomial(self._weights, count, replacement=True, generator=self._random)]
+
+    def _choices(self, n: int, used: int) -> Tensor:
+        """One of the first *used* materials for every object, (N, leaves)."""
+        return torch.randint(used, (n, _LEAVES), generator=self._random)
 
     def _smooth(self, n: int, channels: int, size: int, cells: int) -> Tensor:
         """Smooth noise of unit variance at its nodes, about *cells* bumps across, (N, channels, H, W)."""
-        nodes = torch.randn(n, channels, cells, cells, generator=self._random)
+        nodes = self._normal(n, channels, cells, cells)
         return F.interpolate(nodes, size=(size, size), mode="bicubic", align_corners=True)
+
+    def _normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self._random)
 
     def _uniform(self, *shape: int) -> Tensor:
         return torch.rand(*shape, generator=self._random)
@@ -133,6 +190,26 @@ class SceneSimulator:
 
     def _chance(self, probability: float) -> bool:
         return float(self._uniform(1)) < probability
+
+
+def _encoded(linear: Tensor) -> NDArray[np.uint8]:
+    """Linear sRGB -> 8-bit code values, clipped."""
+    return np.rint(linear_to_srgb(linear.clamp(0, 1).numpy()) * 255).astype(np.uint8)
+
+
+def _decoded(codes: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(_LINEAR_OF_CODE[codes])
+
+
+def _of_leaf(palette: Tensor, material: Tensor) -> Tensor:
+    """The spectrum (N, leaves, B) of the *material* (N, leaves) of every object."""
+    return palette.gather(1, material[..., None].expand(-1, -1, palette.shape[-1]))
+
+
+def _at(values: Tensor, leaf: Tensor) -> Tensor:
+    """Values (N, leaves, C) of every object -> (N, C, H, W), where each is seen."""
+    pixels = leaf.flatten(1)[..., None].expand(-1, -1, values.shape[-1])
+    return values.gather(1, pixels).mT.unflatten(2, leaf.shape[1:])
 
 
 def _is_held_out(count: int) -> NDArray[np.bool_]:

@@ -1,0 +1,245 @@
+"""Colour consistency: the spectra of a cube are moved until they show the colours of the photo, and no further.
+
+A photo tells the colour of a pixel to within one code: a cell of half a code to each side. Spectra that a camera would
+have given another code are moved, by the smallest change that does it, to the edge of the cell; those within it stay as
+they are, so that rounding is not taken for colour (a dead band). Of a clipped channel only one side is known.
+
+What the network has smoothed away as noise must not come back that way. So where the photo is noisy, or a JPEG, its
+cells are as wide as two standard deviations of what was smoothed away. Letters: B bands, H rows, W columns, C colours.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.errors import Cancelled
+from napari_mst.photo import Photo
+
+HALF_CODE = 0.49
+"""Half the width of a cell, in codes of the photo: a little less than a half, so that rounding gives the same code."""
+
+_PIXELS = 1 << 16  # of a block: its spectra take 8 MB
+_THREADS = 4
+_STEPS = 8  # towards a cell: more than one only where a spectrum would become negative
+_CLOSE = 1e-6  # in linear light
+
+_BLOCK = 8
+_STRIPS = 32  # of _BLOCK rows that are looked at for the noise
+_FEWEST = 32  # blocks without clipped pixels that tell the noise of a photo
+_FLAT = 5  # per cent of the blocks that are taken to show noise and nothing else
+_NOISY_PHOTO, _NOISY_RESIDUAL = 0.7, 0.4  # standard deviations in flat blocks, in 8-bit codes; rounding alone has 0.3
+_JPEG_GRID = 1.25  # how much larger steps of the residual are across the borders of JPEG's blocks
+_DEVIATIONS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What was done: *quality* (H, W) float32 and one sentence for the provenance.
+
+    The quality is how far the colour of the uncorrected spectrum was from that of the photo: in 8-bit codes of the
+    channel that is furthest, 0 beyond a clipped one.
+    """
+
+    quality: NDArray[np.float32]
+    text: str
+
+
+def correct_colours(
+    data: NDArray[np.floating],
+    photo: Photo,
+    wavelengths: ArrayLike,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> Correction:
+    """Move the spectra in *data* (B, H, W), reflectances under D65, to the cells of the *photo*'s colours, in place.
+
+    It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
+
+    Raises
+    ------
+    Cancelled
+        As soon as *is_cancelled* says so.
+    """
+    response = srgb_response(wavelengths).astype(np.float32)
+    half, why = _half_widths(data, photo, response)
+    cells, quality = _Cells(photo, half), np.empty(photo.shape, dtype=np.float32)
+
+    def correct(rows: slice) -> int:
+        if is_cancelled is not None and is_cancelled():
+            raise Cancelled("The reconstruction was cancelled.")
+        return _correct_rows(data, quality, rows, cells, response)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        moved = sum(threads.map(correct, _row_blocks(photo.shape)))
+    if photo.valid is not None:
+        quality[~photo.valid] = np.nan
+    return Correction(
+        quality, f"spectra moved to the colours of the photo within {why}: {moved / quality.size:.1%} of its pixels"
+    )
+
+
+def _correct_rows(
+    data: NDArray[np.floating],
+    quality: NDArray[np.float32],
+    rows: slice,
+    cells: "_Cells",
+    response: NDArray[np.float32],
+) -> int:
+    """Correct *rows* of *data* and fill those of *quality*; returns the number of pixels that were moved."""
+    block = data[:, rows]
+    rendered = np.tensordot(response.T, block, axes=1)
+    quality[rows] = cells.distance(rendered, rows)
+    low, high = cells.linear(rows)
+    outside = ((rendered < low - _CLOSE) | (rendered > high + _CLOSE)).any(axis=0)
+    if outside.any():
+        block[:, outside] = moved_into(block[:, outside], low[:, outside], high[:, outside], response)
+    return int(np.count_nonzero(outside))
+
+
+def moved_into(
+    spectra: NDArray[np.floating],
+    low: NDArray[np.floating],
+    high: NDArray[np.floating],
+    response: NDArray[np.floating],
+) -> NDArray[np.floating]:
+    """*spectra* (B, n) changed as little as makes their colours lie between *low* and *high* (C, n); never negative.
+
+    r + S (S'S)^-1 (target - S'r), S being the *response* (B, C): the least change in the sense of least squares. Lin &
+    Finlayson, Sensors 20 (2020) 6399, doi:10.3390/s20216399, for the nearest point of the cell instead of its centre.
+    """
+    inverse = (response @ np.linalg.inv(response.T.astype(np.float64) @ response)).astype(np.float32)
+    moved, left = spectra.copy(), np.arange(spectra.shape[1])
+    for _ in range(_STEPS):
+        rendered = response.T @ moved[:, left]
+        missing = np.clip(rendered, low[:, left], high[:, left]) - rendered
+        is_far = np.abs(missing).max(axis=0) > _CLOSE
+        left = left[is_far]
+        moved[:, left] = np.maximum(moved[:, left] + inverse @ missing[:, is_far], 0)
+    return moved
+
+
+class _Cells:
+    """The colours that the photo allows, in linear light: within *half* (C,) 8-bit codes, at least half a code of its.
+
+    They are looked up by stored value, or computed for floats, whose cells are those of 16 bits.
+    """
+
+    def __init__(self, photo: Photo, half: NDArray[np.float64]) -> None:
+        self._photo, self._half = photo, half
+        self._is_integer = photo.pixels.dtype.kind == "u"
+        self._native = (HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / 65535) / photo.full_scale
+        if self._is_integer:
+            values = np.arange(np.iinfo(photo.pixels.dtype).max + 1)
+            self._tables = [self._bounds(values, channel) for channel in range(3)]
+            self._codes = self._code(values).astype(np.float32)
+
+    def linear(self, rows: slice) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Lower and upper bound (C, rows, W) in linear light; infinite beyond a clipped channel."""
+        channels = enumerate(self._photo.pixels[:, rows])
+        if self._is_integer:
+            bounds = [tuple(table[stored] for table in self._tables[channel]) for channel, stored in channels]
+        else:
+            bounds = [self._bounds(stored, channel) for channel, stored in channels]
+        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
+
+    def codes(self, rows: slice) -> NDArray[np.float32]:
+        """The photo in 8-bit sRGB codes, not rounded, (C, rows, W)."""
+        stored = self._photo.pixels[:, rows]
+        return self._codes[stored] if self._is_integer else self._code(stored).astype(np.float32)
+
+    def distance(self, rendered: NDArray[np.floating], rows: slice) -> NDArray[np.float32]:
+        """How many 8-bit codes *rendered* (C, rows, W), in linear light, is from the photo: the furthest channel."""
+        return np.asarray(np.abs(difference(rendered, self.codes(rows))).max(axis=0), dtype=np.float32)
+
+    def _bounds(self, stored: NDArray[np.generic], channel: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
+        code, half = self._code(stored) / 255, self._half[channel] / 255
+        low = np.minimum(self._decoded(value - self._native), srgb_to_linear(code - half))
+        high = np.maximum(self._decoded(value + self._native), srgb_to_linear(code + half))
+        low, high = np.where(value <= 0, -np.inf, low), np.where(value >= 1, np.inf, high)
+        return low.astype(np.float32), high.astype(np.float32)
+
+    def _code(self, stored: NDArray[np.generic]) -> NDArray[np.floating]:
+        value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
+        return (value if self._photo.encoding == "srgb" else linear_to_srgb(value)) * 255
+
+    def _decoded(self, value: NDArray[np.float64]) -> NDArray[np.floating]:
+        return srgb_to_linear(value) if self._photo.encoding == "srgb" else value
+
+
+def difference(rendered: NDArray[np.floating], codes: NDArray[np.floating]) -> NDArray[np.floating]:
+    """*rendered*, in linear light, minus *codes*, in 8-bit sRGB codes; 0 beyond a clipped channel."""
+    return np.asarray(linear_to_srgb(rendered.clip(0, 1)) * np.float32(255) - np.clip(codes, 0, 255))
+
+
+# How sure the photo is of its colours
+
+
+def _half_widths(
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], str]:
+    """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words."""
+    own = np.zeros(3), "half a code"
+    if min(photo.shape) < _BLOCK:
+        return own
+    residual, codes = _sample(data, photo, response)
+    spread, texture = _deviations(residual), _deviations(codes)
+    known = ~np.isnan(spread).any(axis=0)
+    if np.count_nonzero(known) < _FEWEST:
+        return own
+    flat, flat_photo = (np.percentile(each[:, known], _FLAT, axis=1).max() for each in (spread, texture))
+    is_jpeg = _grid_strength(residual) > _JPEG_GRID
+    if not is_jpeg and (flat <= _NOISY_RESIDUAL or flat_photo <= _NOISY_PHOTO):
+        return own
+    removed = _blocks(residual).std(axis=(2, 3)) if is_jpeg else spread
+    half = np.maximum(_DEVIATIONS * np.median(removed[:, known], axis=1), HALF_CODE)
+    if half.max() < 2 * HALF_CODE:
+        return own
+    red, green, blue = half
+    return half, f"its {'JPEG errors' if is_jpeg else 'noise'} ({red:.1f}, {green:.1f} and {blue:.1f} codes)"
+
+
+def _sample(
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Strips of 8 rows (C, 8 n, W) from all over the image, in 8-bit codes: rendered estimate - photo, and the photo.
+
+    The first is NaN where the photo is clipped or unknown.
+    """
+    cells, height = _Cells(photo, np.zeros(3)), photo.shape[0] // _BLOCK
+    every = max(1, -(-height // _STRIPS)) * _BLOCK
+    strips = [slice(top, top + _BLOCK) for top in range(0, height * _BLOCK, every)]
+    codes = [cells.codes(rows) for rows in strips]
+    rendered = [np.tensordot(response.T, data[:, rows], axes=1) for rows in strips]
+    photos = np.concatenate(codes, axis=1)
+    residual = difference(np.concatenate(rendered, axis=1), photos)
+    residual[:, ~((photos > 0) & (photos < 255)).all(axis=0)] = np.nan
+    return residual, photos
+
+
+def _deviations(image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Standard deviation (C, n) of the noise in every block: of neighbours' differences, over the root of 2."""
+    return np.asarray(np.sqrt(np.square(np.diff(_blocks(image), axis=3)).mean(axis=(2, 3)) / 2))
+
+
+def _blocks(image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(C, 8 n, W) -> its whole blocks (C, m, 8, 8)."""
+    columns = image.shape[2] // _BLOCK
+    blocks = image[..., : columns * _BLOCK].reshape(3, -1, _BLOCK, columns, _BLOCK)
+    return blocks.swapaxes(2, 3).reshape(3, -1, _BLOCK, _BLOCK)
+
+
+def _grid_strength(residual: NDArray[np.float32]) -> float:
+    """How much larger the differences between neighbouring columns are at one of 8 places than at most of them."""
+    steps = np.abs(np.diff(residual, axis=2))
+    means = [np.nanmean(steps[..., place::_BLOCK]) for place in range(_BLOCK)]
+    return float(np.max(means) / max(np.median(means), np.finfo(np.float32).tiny))
+
+
+def _row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    rows = max(1, _PIXELS // shape[1])
+    for start in range(0, shape[0], rows):
+        yield slice(start, min(start + rows, shape[0]))

@@ -1,0 +1,43 @@
+"""The run of a pixelwise network: a few rows at a time. Letters: B bands, H rows, W columns."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from napari_mst.engine.features import Slab
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.regions import Region, tiles
+from napari_mst.engine.workers import Workers
+from napari_mst.models.pixelwise import PixelwiseNetwork
+
+_PIXELS = 1 << 14
+_STEPS = 16
+
+
+def run_pixelwise(
+    network: PixelwiseNetwork,
+    rows: Callable[[int, int], NDArray[np.float32]],
+    height: int,
+    width: int,
+    device: torch.device,
+    plan: Plan | None = None,
+    progress: Callable[[float], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+) -> NDArray[np.floating]:
+    """What `napari_mst.engine.run.run` does, for a network without context."""
+    bands, dtype = network.hyperparameters.out_bands, next(network.parameters()).dtype
+    slab = Slab(bands * height * width, device, plan is not None and plan.is_in_file, dtype)
+    result = slab.planes(bands, height, width)
+
+    def compute(region: Region) -> None:
+        span = region.rows.whole
+        photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
+        result[:, span] = network(photo)[0]
+
+    at_once = max(min(_PIXELS // width, -(-height // _STEPS)), 1)
+    with torch.inference_mode(), Workers(device, 1, progress, is_cancelled) as workers:
+        for _ in workers.each(compute, tiles(height, width, at_once, width), 1):
+            pass
+    return result.cpu().numpy()

@@ -1,0 +1,104 @@
+"""A small network that sees one pixel at a time: linear sRGB in, a spectrum and a 90 % band around it out.
+
+Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460, doi:10.1109/TIP.2015.2405336)
+hold the colour whatever the exposure, three encoded ones the brightness up to white; what comes out is scaled by the
+brightness and bounded. So a black pixel is black, no colour has a reflectance far above 1, and beyond white a spectrum
+keeps its shape.
+Letters: N batch, B bands, H rows, W columns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.errors import CheckpointError
+
+LIMIT = 1.25
+"""Reflectance that no estimate exceeds, whatever the colour, up to white."""
+
+_FEATURES = 9
+_DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
+_OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
+
+
+@dataclass(frozen=True)
+class PixelwiseHyperparameters:
+    """What defines a pixelwise network besides its weights."""
+
+    in_bands: int = 3
+    out_bands: int = 31
+    width: int = 64
+
+
+class PixelwiseNetwork(nn.Module):
+    """Three hidden layers of *width*; `forward` takes (N, 3, H, W) linear sRGB, 0 to 1 and beyond.
+
+    It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
+    Negative light is taken as none.
+    """
+
+    def __init__(self, out_bands: int = 31, width: int = 64) -> None:
+        super().__init__()
+        self.hyperparameters = PixelwiseHyperparameters(3, out_bands, width)
+        self.hidden = nn.Sequential(
+            nn.Linear(_FEATURES, width),
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.GELU(),
+        )
+        self.estimate = nn.Linear(width, out_bands)
+        self.margins = nn.Linear(width, 2 * out_bands)
+
+    def forward(self, photo: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, B, H, W)."""
+        pixels = photo.movedim(1, -1).clamp_min(_DARKEST)
+        return self._spectrum(self.hidden(_features(pixels)), pixels).movedim(-1, 1)
+
+    def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(N, 3, H, W) -> lower (5 %), estimate and upper (95 %), each (N, B, H, W), in this order everywhere."""
+        pixels = photo.movedim(1, -1).clamp_min(_DARKEST)
+        hidden = self.hidden(_features(pixels))
+        estimate = self._spectrum(hidden, pixels)
+        below, above = self.margins(hidden).chunk(2, dim=-1)
+        lower, upper = estimate * torch.sigmoid(below), estimate * (1 + F.softplus(above))
+        return lower.movedim(-1, 1), estimate.movedim(-1, 1), upper.movedim(-1, 1)
+
+    def _spectrum(self, hidden: Tensor, pixels: Tensor) -> Tensor:
+        limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
+        brightness = pixels.mean(-1, keepdim=True) + _OFFSET
+        return limit * torch.sigmoid(self.estimate(hidden) + (brightness / limit).log())
+
+
+def _features(pixels: Tensor) -> Tensor:
+    """Pixels (..., 3), positive -> features (..., 9) of about -1 to 2."""
+    total = pixels.sum(-1, keepdim=True) + _OFFSET
+    roots = (pixels * pixels.roll(1, -1)).sqrt()
+    encoded = pixels.clamp(max=1) ** (1 / 2.4)
+    return torch.cat([3 * pixels / total - 1, 3 * roots / total - 1, 2 * encoded - 1], dim=-1)
+
+
+def is_pixelwise(state: Mapping[str, Tensor]) -> bool:
+    """Whether *state* holds the weights of a `PixelwiseNetwork`."""
+    return "margins.weight" in state
+
+
+def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
+    """Build the network whose weights *state* holds and load them strictly.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape.
+    """
+    try:
+        out_bands, width = state["estimate.weight"].shape
+        network = PixelwiseNetwork(out_bands, width)
+        network.load_state_dict({key: value.float() for key, value in state.items()})
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"Expected a whole pixelwise network, got {len(state)} tensors that are none.") from error
+    return network.eval().requires_grad_(False)

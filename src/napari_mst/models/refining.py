@@ -1,0 +1,71 @@
+"""MST++ that starts from a pixelwise estimate and learns what a pixel's surroundings add to it.
+
+Letters: N batch, B bands, H rows, W columns.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from napari_mst.errors import CheckpointError
+from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise
+
+_PREFIX = "pixelwise."
+
+
+_BLACK = 0.003
+
+
+class RefiningMSTPlusPlus(MSTPlusPlus):
+    """MST++ whose first features are the spectra of a pixelwise network, encoded, plus its convolution of the photo.
+
+    The residual around the network carries these spectra to the output, so while the convolutions at both ends are
+    small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes light, so that noise and rounding
+    are about as large in the dark as in the light; the result is decoded, and never negative.
+    """
+
+    def __init__(self, pixelwise: PixelwiseNetwork, stages: int = 1) -> None:
+        super().__init__(out_bands=pixelwise.hyperparameters.out_bands, stages=stages)
+        self.pixelwise = pixelwise
+
+    def shallow(self, photo: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, B, H, W)."""
+        return self.conv_in(encoded(photo)) + self.first_spectra(photo)
+
+    def first_spectra(self, photo: Tensor) -> Tensor:
+        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W). In full precision: it is what is kept."""
+        with torch.autocast(photo.device.type, enabled=False):
+            return encoded(self.pixelwise(photo))
+
+    def finish(self, bands: Tensor) -> Tensor:
+        """Encoded spectra -> reflectance."""
+        return (bands.clamp_min(0) ** 2.4 - _BLACK).clamp_min(0)
+
+
+def encoded(light: Tensor) -> Tensor:
+    """Linear light or reflectance on a scale where equal steps look about equal; what is negative is black."""
+    return (light.clamp_min(0) + _BLACK) ** (1 / 2.4)
+
+
+def is_refining(state: Mapping[str, Tensor]) -> bool:
+    """Whether *state* holds the weights of a `RefiningMSTPlusPlus`."""
+    return any(key.startswith(_PREFIX) for key in state)
+
+
+def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
+    """Build the network whose weights *state* holds and load them strictly.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape.
+    """
+    inner = {key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)}
+    outer = build_mst_plus_plus({key: value for key, value in state.items() if not key.startswith(_PREFIX)})
+    network = RefiningMSTPlusPlus(build_pixelwise(inner), outer.hyperparameters.stages)
+    if network.hyperparameters != outer.hyperparameters:
+        raise CheckpointError(f"Expected {network.hyperparameters}, got {outer.hyperparameters}.")
+    network.load_state_dict({**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}})
+    return network.eval().requires_grad_(False)

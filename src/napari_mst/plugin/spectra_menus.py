@@ -1,0 +1,256 @@
+"""The tool bar of the spectra dock: a few buttons, each with its menu."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from napari.layers import Shapes
+from napari.utils.notifications import show_error
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QAction, QActionGroup, QKeySequence
+from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QToolButton
+
+from napari_mst.errors import NapariMstError
+from napari_mst.plugin import picks, regions
+from napari_mst.plugin.layers import active_cube_layer, cube_of
+from napari_mst.plugin.spectra_table import Column
+from napari_mst.plugin.views import VIEWS
+from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
+
+if TYPE_CHECKING:
+    from napari_mst.plugin.collection import Entry
+    from napari_mst.plugin.spectra_dock import SpectraDock
+    from napari_mst.spectra.compare import Comparison
+    from napari_mst.spectra.spectrum import Spectrum
+
+SPREADS = (("Mean and 1 standard deviation", "std"), ("Mean and 5-95 %", (5.0, 95.0)), ("Mean only", ""))
+RANGES = (("Fit the values", None, False), ("0 to 1", (0.0, 1.0), False), ("Locked (the wheel zooms)", None, True))
+SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
+OPENS = "Spectra (*.csv *.txt *.sli *.hdr)"
+PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
+SHAPES = (("polygon", "add_polygon"), ("rectangle", "add_rectangle"), ("ellipse", "add_ellipse"))
+
+
+class SpectraMenus:
+    """Makes the buttons of *dock*, and asks it to do what they say."""
+
+    def __init__(self, dock: "SpectraDock") -> None:
+        self._dock = dock
+        self.pick = _button("Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True)
+        self.regions = _button(
+            "Regions", "The mean of every shape and every label of the layers that are shown.", checkable=True
+        )
+        self.view = _button("View", "What the plot shows of the curves.")
+        self.maps = QToolButton(text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True)
+        self.compare = _button("Compare", "Compare with a reference cube, or with a library of spectra.")
+        self.save = _button("Save", "Keep the spectra and the plot, or open spectra again.")
+        self.buttons = [self.pick, self.regions, self.view, self.maps, self.compare, self.save]
+        self._fill_pick(self.pick.menu())
+        self._fill_regions(self.regions.menu())
+        self._fill_view(self.view.menu())
+        self._fill_save(self.save.menu())
+        self.compare.menu().aboutToShow.connect(self.fill_compare)
+
+    @property
+    def is_picking(self) -> bool:
+        """Whether a click pins."""
+        return bool(self.pick.isChecked())
+
+    def columns(self) -> "tuple[Column, ...]":
+        """What the table says besides."""
+        return SCORES if self._dock.collection.reference_layer(self._dock.viewer) is not None else ()
+
+    def drawn(self, entry: "Entry") -> "list[tuple[Spectrum, int]]":
+        """The spectra of *entry* that the plot draws, and the numbers of their cubes."""
+        if self._dock.is_error_shown:
+            return [] if entry.comparison is None else [(_like(entry.comparison.error, entry.first), 0)]
+        return [(spectrum, number) for number, spectrum in enumerate(entry.spectra) if spectrum is not None]
+
+    def _fill_pick(self, menu: QMenu) -> None:
+        titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
+        self.windows = _choice(menu, titles, lambda number: self._set_window(picks.WINDOWS[number]))
+        menu.addSeparator()
+        self.undo = menu.addAction("Undo", self._dock.undo)
+        self.undo.setShortcut(QKeySequence.StandardKey.Undo)
+        self.undo.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        self._dock.addAction(self.undo)
+        self.clear = menu.addAction("Clear all", self._dock.clear)
+
+    def _set_window(self, side: int) -> None:
+        self._dock.collection.window = side
+        points = picks.picks_layer(self._dock.viewer)
+        if points is not None:  # for napari's own tool
+            points.feature_defaults = {"name": "", "window": side}
+
+    def _fill_regions(self, menu: QMenu) -> None:
+        self.draws = [menu.addAction(f"Draw a {title}", partial(self._draw, mode)) for title, mode in SHAPES]
+        menu.addSeparator()
+        self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
+        self.regions.setChecked(True)
+        self.regions.toggled.connect(self._set_regions)
+
+    def _draw(self, mode: str) -> None:
+        """Let the user draw on the layer of the regions."""
+        viewer = self._dock.viewer
+        cube_layer = active_cube_layer(viewer)
+        if cube_layer is None:
+            return
+        shapes = [layer for layer in regions.region_layers(viewer) if isinstance(layer, Shapes)]
+        layer = shapes[-1] if shapes else regions.add_regions(viewer, cube_layer)
+        viewer.layers.selection.active = layer
+        layer.mode = mode
+        self.regions.setChecked(True)
+
+    def _set_regions(self, is_on: bool) -> None:
+        self._dock.collection.has_regions = is_on
+        for layer in regions.region_layers(self._dock.viewer) if is_on else ():
+            self._dock.tell_apart(layer)
+        self._dock.draw_soon()
+
+    def _set_spread(self, number: int) -> None:
+        self._dock.collection.spread = SPREADS[number][1]
+        self._dock.draw_soon()
+
+    def _fill_view(self, menu: QMenu) -> None:
+        self.views = _choice(menu, [view.title for view in VIEWS], self._set_view)
+        menu.addSeparator()
+        self.ranges = _choice(menu, [title for title, *_ in RANGES], self._set_range)
+        menu.addSeparator()
+        self.legend = menu.addAction("Legend", self._set_legend)
+        self.legend.setCheckable(True)
+        menu.addAction("All wavelengths", self._dock.plot.show_all_wavelengths)
+
+    def _set_view(self, number: int) -> None:
+        self._dock.view = VIEWS[number]
+        self._dock.draw_soon()
+
+    def _set_range(self, number: int) -> None:
+        _, y_range, is_locked = RANGES[number]
+        self._dock.plot.set_range(y_range, is_locked=is_locked)
+
+    def _set_legend(self) -> None:
+        self._dock.is_legend_shown = self.legend.isChecked()
+        self._dock.draw_soon()
+
+    def fill_compare(self) -> None:
+        """List the cubes there are now, and the libraries."""
+        menu, viewer = self.compare.menu(), self._dock.viewer
+        menu.clear()
+        menu.addSection("Reference cube")
+        cubes = [layer for layer in viewer.layers if cube_of(layer) is not None]
+        present = self._dock.collection.reference_layer(viewer)
+        for layer in (None, *cubes):
+            action = menu.addAction("None" if layer is None else layer.name, partial(self._dock.set_reference, layer))
+            action.setCheckable(True)
+            action.setChecked(layer is present)
+        menu.addSeparator()
+        errors = menu.addAction("Show errors", self._dock.toggle_errors)
+        errors.setCheckable(True)
+        errors.setChecked(self._dock.is_error_shown)
+        errors.setEnabled(present is not None)
+        menu.addSection("Library of spectra")
+        menu.addAction("None", partial(self._dock.set_library, []))
+        menu.addAction("ColorChecker", lambda: self._dock.set_library(colour_checker()))
+        menu.addAction("From a file ...", self.open_library)
+
+    def open_library(self) -> None:
+        """Ask for a library, and compare with it."""
+        path, _ = QFileDialog.getOpenFileName(self._dock, "Open a library of spectra", "", OPENS)
+        if path:
+            with reported():
+                self._dock.set_library(read_spectra(path))
+
+    def _fill_save(self, menu: QMenu) -> None:
+        self.saves = [
+            menu.addAction(title, slot)
+            for title, slot in (
+                ("Save spectra ...", self.save_spectra),
+                ("Open spectra ...", self.open_spectra),
+                ("Copy spectra", self.copy_spectra),
+                ("Save plot ...", self.save_plot),
+                ("Copy plot", self.copy_plot),
+            )
+        ]
+
+    def save_spectra(self) -> None:
+        """Ask for a file, and save the spectra whose curves are shown."""
+        path, _ = QFileDialog.getSaveFileName(self._dock, "Save spectra", "spectra.csv", SAVES)
+        if path:
+            with reported():
+                write_spectra(path, self._dock.spectra(), overwrite=True)
+
+    def open_spectra(self) -> None:
+        """Ask for a file; its spectra become picks and regions again where they belong to the cube."""
+        path, _ = QFileDialog.getOpenFileName(self._dock, "Open spectra", "", OPENS)
+        if path:
+            with reported():
+                self._dock.open_spectra(read_spectra(path))
+
+    def copy_spectra(self) -> None:
+        """Put the spectra on the clipboard, as a table."""
+        with reported():
+            QApplication.clipboard().setText(spectra_text(self._dock.spectra()))
+
+    def save_plot(self) -> None:
+        """Ask for a file, and save the plot with its legend."""
+        path, _ = QFileDialog.getSaveFileName(self._dock, "Save plot", "spectra.png", PICTURES)
+        if path:
+            with reported():
+                self._dock.save_plot(path)
+
+    def copy_plot(self) -> None:
+        """Put a picture of the plot on the clipboard."""
+        QApplication.clipboard().setPixmap(self._dock.plot.grab())
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Tell the user of an error of ours, instead of raising it."""
+    try:
+        yield
+    except NapariMstError as error:
+        show_error(str(error))
+
+
+def _like(curve: "Spectrum", spectrum: "Spectrum") -> "Spectrum":
+    return replace(curve, name=spectrum.name, colour=spectrum.colour)
+
+
+def _score(title: str, tip: str, text: Callable[["Comparison"], str]) -> Column:
+    return Column(title, tip, lambda entry: "" if entry.comparison is None else text(entry.comparison))
+
+
+SCORES = (
+    _score("RMSE", "Root mean square error to the reference.", lambda one: f"{one.rmse:.4f}"),
+    _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
+    _score("SAM", "Mean spectral angle to the reference in degrees.", lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}"),
+)
+
+
+def _button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:
+    """A flat button with a menu; one that can be checked has the menu at its arrow."""
+    button = QToolButton(text=text, toolTip=tip, checkable=checkable, checked=checkable)
+    button.setMenu(QMenu(button))
+    mode = QToolButton.ToolButtonPopupMode
+    button.setPopupMode(mode.MenuButtonPopup if checkable else mode.InstantPopup)
+    return button
+
+
+def _choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) -> list[QAction]:
+    """Actions of *menu* of which one is chosen, the first at the beginning."""
+    group = QActionGroup(menu)
+    actions = list[QAction]()
+    for number, title in enumerate(titles):
+        action = menu.addAction(title)
+        action.setCheckable(True)
+        action.setChecked(number == 0)
+        action.triggered.connect(partial(_chosen, choose, number))
+        group.addAction(action)
+        actions.append(action)
+    return actions
+
+
+def _chosen(choose: Callable[[int], Any], number: int, _: bool = True) -> None:
+    choose(number)

@@ -1,0 +1,80 @@
+"""Calibrate the error band of a model: `python -m napari_mst.training.calibrate FILE ...` writes it into the card.
+
+The factor is such that nine in ten values of simulated scenes, of spectra that no model has seen, lie in the band, in
+the bands and pixels that `core_mrae` counts. The photos are as those in training: some clean, some noisy, some JPEG.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from napari_mst.colour import linear_to_srgb
+from napari_mst.errors import CheckpointError
+from napari_mst.metrics import core_bands, core_pixels
+from napari_mst.models import load_model
+from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.reconstruction import Reconstructor
+from napari_mst.training.baselines import GRID
+from napari_mst.training.simulate import SceneSimulator
+from napari_mst.uncertainty import margins
+
+COVERED = 0.9
+_SEED, _SCENES, _SIZE = 990, 32, 64
+
+
+def calibrate(path: Path) -> ModelCard:
+    """Measure the factor of the model in the weights file at *path*, and write it into its card.
+
+    Raises
+    ------
+    CheckpointError
+        If it has no card, or is not of reflectances at 400, 410, ..., 700 nm.
+    """
+    model = load_model(path)
+    if not np.array_equal(model.card.wavelengths, GRID) or model.card.quantity != "reflectance" or model.assumptions:
+        raise CheckpointError(f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}.")
+    factor = calibrated_factor(Reconstructor(model, "cpu"))
+    card = replace(model.card, error_factor=round(factor, 3))
+    save_file(load_file(path), path, metadata=card_to_metadata(card))
+    return card
+
+
+def calibrated_factor(reconstructor: Reconstructor) -> float:
+    """By how much the margins around the estimates of *reconstructor* have to grow to hold `COVERED` of the values."""
+    return float(np.quantile(np.concatenate(list(_needed(reconstructor))), COVERED))
+
+
+def _needed(reconstructor: Reconstructor) -> Iterator[NDArray[np.floating]]:
+    """The factor that each value of each scene needs."""
+    simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
+    bands = core_bands(GRID)
+    for _ in range(_SCENES):
+        photo, cube = (drawn[0].numpy() for drawn in simulator.draw(1))
+        codes = np.rint(linear_to_srgb(photo) * 255).astype(np.uint8)
+        estimate = reconstructor.reconstruct(np.moveaxis(codes, 0, -1)).data
+        yield needed_factors(estimate, cube)[bands][:, core_pixels(cube)].ravel()
+
+
+def needed_factors(estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.floating]:
+    """By how much the margins around *estimate* have to grow to hold the *reference*, value by value (B, H, W)."""
+    below, above = margins(estimate)
+    error = reference - estimate
+    margin = np.where(error > 0, above, below).clip(np.finfo(np.float32).tiny)
+    return np.asarray(np.abs(error) / margin)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Command line: one line a file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="weights with a card (.safetensors)")
+    for file in parser.parse_args(arguments).files:
+        print(f"{file.name}: factor {calibrate(file).error_factor:g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The part of the command line that trains and judges: `napari-mst evaluate` and `train`.
+
+Each `add_` function adds one command to the parser of `napari_mst.cli`.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from napari_mst.errors import ModelError
+from napari_mst.formats.commit import check_targets
+from napari_mst.models import MODELS
+
+if TYPE_CHECKING:
+    from napari_mst.training.baselines import Method
+    from napari_mst.training.inputs import Input
+    from napari_mst.training.scenes import Scene
+
+
+def add_evaluate(commands: Any) -> None:
+    """Add `evaluate` to the sub-parsers *commands*."""
+    parser = commands.add_parser("evaluate", help="how well models do on real scenes: a folder of reflectance cubes")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of cubes of any format, 400-700 nm; or one cube")
+    parser.add_argument(
+        "--model", action="append", metavar="NAME|FILE", help="again for several (default: all bundled)"
+    )
+    parser.add_argument(
+        "--input", action="append", metavar="NAME", help="as clean or 'JPEG 75', again for several (default: all)"
+    )
+    parser.add_argument("--no-colour-correction", action="store_true", help="judge the networks' spectra as they are")
+    parser.add_argument("--no-baselines", action="store_true", help="leave out the estimates without a network")
+    parser.add_argument("--per-scene", action="store_true", help="print every scene, not only the mean")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every scene and the means to this file")
+    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    parser.set_defaults(command=_evaluate)
+
+
+def add_train(commands: Any) -> None:
+    """Add `train` to the sub-parsers *commands*."""
+    parser = commands.add_parser("train", help="a new model from simulated scenes, or one tuned to your own cubes")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="the .safetensors file to write"
+    )
+    parser.add_argument("--from", dest="start", default="", metavar="NAME|FILE", help="the MST++ model to go on from")
+    parser.add_argument("--cubes", type=Path, metavar="FOLDER", help="of reflectance cubes (default: simulated scenes)")
+    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument(
+        "--camera",
+        default="sRGB",
+        metavar="NAME|FILE",
+        help="sRGB (default), Nikon_D5100, ... or a CSV file: nm, r, g, b",
+    )
+    parser.add_argument(
+        "--light", default="D65", metavar="NAME|FILE", help="D65 (default), A, E, or a CSV file: nm, power"
+    )
+    parser.add_argument("--steps", type=int, help="to take (default: 40000; 4000 with --from)")
+    parser.add_argument("--batch", type=int, default=1, help="photos a step and process (default: 1)")
+    parser.add_argument("--size", type=int, default=64, help="side of the photos in pixels (default: 64)")
+    parser.add_argument("--stages", type=int, default=1, help="of a new network (default: 1)")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-3, metavar="RATE", help="at its peak (default: 0.001)"
+    )
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N worse reports")
+    parser.add_argument("--report-every", type=int, default=500, metavar="STEPS")
+    parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    parser.set_defaults(command=_train)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from napari_mst.training.fit import FitSettings
+    from napari_mst.training.train import Plan, train
+
+    if options.output.suffix != ".safetensors":
+        raise ModelError(f"Expected a name ending in .safetensors, got {options.output.name}. Add it.")
+    if min(options.batch, options.stages, options.report_every) < 1 or options.size % 8 or options.size < 8:
+        raise ModelError("Expected a batch, stages and reports of at least 1 and a size divisible by 8, got others.")
+    check_targets([options.output], overwrite=True)
+    steps = options.steps if options.steps is not None else 4_000 if options.start else FitSettings.steps
+    shared = {name: getattr(options, name) for name in ("batch", "size", "stages", "learning_rate", "seed")}
+    names = ("output", "start", "cubes", "full_scale", "camera", "light", "device", "patience", "report_every")
+    card = train(
+        Plan(**{name: getattr(options, name) for name in names}),
+        FitSettings(steps=steps, warm_up=min(FitSettings.warm_up, steps // 10 + 1), **shared),
+    )
+    if card is not None:
+        print(options.output)
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from napari_mst.training import evaluate as judge
+    from napari_mst.training.scenes import read_scenes, scene_files
+
+    inputs, files = _inputs(options.input or ()), scene_files(options.folder)
+    if options.csv:
+        check_targets([options.csv], overwrite=True)
+    methods = _methods(options)
+    scenes = _told(read_scenes(options.folder, options.full_scale))
+    found = judge.score(methods, inputs, scenes)
+    scores = list(tqdm(found, total=len(files) * len(inputs) * len(methods), unit="photo"))
+    averages = judge.means(scores)
+    if options.csv:
+        judge.write_csv(options.csv, [*scores, *averages])
+    shown = judge.by_input(scores) if options.per_scene else averages
+    print(judge.table(shown))
+    if covered := judge.coverage_table(shown):
+        print(f"\n{covered}")
+    return 0
+
+
+def _methods(options: argparse.Namespace) -> "dict[str, Method]":
+    from napari_mst.training.baselines import BASELINES
+    from napari_mst.training.evaluate import model_method
+
+    methods: dict[str, Method] = {}
+    for name, make in () if options.no_baselines else BASELINES.items():
+        try:
+            methods[name] = make()
+        except ModelError as error:
+            _tell(f"note: without {name}: {error}")
+    models = options.model or [card.name for card in MODELS.values() if card.file]
+    is_corrected = not options.no_colour_correction
+    return methods | {name: model_method(name, options.device, is_corrected) for name in models}
+
+
+def _inputs(names: Sequence[str]) -> "list[Input]":
+    from napari_mst.training.inputs import INPUTS
+
+    known = {kind.name: kind for kind in INPUTS}
+    if unknown := ", ".join(name for name in names if name not in known):
+        raise ModelError(f"Expected an input of {', '.join(map(repr, known))}, got {unknown!r}. Choose one of them.")
+    return [known[name] for name in names] or list(INPUTS)
+
+
+def _told(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
+    for scene in scenes:
+        for note in scene.notes:
+            _tell(f"note: {note}")
+        yield scene
+
+
+def _tell(text: str) -> None:
+    tqdm.write(text, file=sys.stderr)

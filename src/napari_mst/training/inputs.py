@@ -1,0 +1,117 @@
+"""What photos a method is tried on: clean, noisy, compressed, badly exposed or balanced, by another renderer.
+
+An `Input` makes the 8-bit sRGB photo of a reflectance cube, always the same one for the same scene. A new one is one
+row of `INPUTS`. Letters: B bands, H rows, W columns.
+"""
+
+import functools
+import io
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
+from napari_mst.training.spectra import load_cameras, load_reflectances
+
+D65_KELVIN = 6504.0
+
+
+@dataclass(frozen=True)
+class Input:
+    """One kind of photo of a scene in daylight (D65).
+
+    Attributes
+    ----------
+    name
+        For the table and the command line.
+    exposure
+        Factor on the light before anything else; clipped pixels then do not count.
+    kelvin
+        Daylight that the camera's white balance took the light for.
+    camera
+        A camera of `load_cameras` whose values a 3 x 3 matrix takes to sRGB; "": the CIE observer, which sRGB means.
+    noise
+        Variance of the sensor noise over linear signal: its standard deviation is sqrt(noise x signal).
+    quality
+        Of JPEG compression; None: none.
+    """
+
+    name: str
+    exposure: float = 1.0
+    kelvin: float = D65_KELVIN
+    camera: str = ""
+    noise: float = 0.0
+    quality: int | None = None
+
+    def photograph(self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = "") -> NDArray[np.uint8]:
+        """The photo (3, H, W) of a reflectance cube (B, H, W); *scene* seeds its noise."""
+        linear = self._exposed(cube, np.asarray(wavelengths)) * (self.exposure * self._gains())[:, None, None]
+        random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
+        linear = linear + random.standard_normal(linear.shape) * np.sqrt(self.noise * linear.clip(0))
+        codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
+        return codes if self.quality is None else _compressed(codes, self.quality)
+
+    def counted(self, codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """The pixels (H, W) that count: those that another exposure has not clipped."""
+        return np.asarray((codes < 255).all(axis=0) | (self.exposure == 1))
+
+    def _exposed(self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]) -> NDArray[np.floating]:
+        if not self.camera:
+            return render_srgb(cube, wavelengths)
+        return np.einsum("bhw,bc->chw", cube, camera_response(self.camera, tuple(wavelengths)), optimize=True)
+
+    def _gains(self) -> NDArray[np.float64]:
+        gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
+        return np.asarray(gains / gains[1])
+
+
+INPUTS: tuple[Input, ...] = (
+    Input("clean"),
+    Input("noise 2e-4", noise=2e-4),
+    Input("noise 1e-3", noise=1e-3),
+    Input("noise 4e-3", noise=4e-3),
+    Input("JPEG 75", quality=75),
+    Input("JPEG 50", quality=50),
+    Input("noise 1e-3, JPEG 75", noise=1e-3, quality=75),
+    Input("+2 stops", exposure=4.0),
+    Input("-2 stops", exposure=0.25),
+    Input("balance +500 K", kelvin=D65_KELVIN + 500),
+    Input("balance -500 K", kelvin=D65_KELVIN - 500),
+    Input("another camera", camera="Nikon_D5100"),
+)
+
+
+@functools.cache
+def camera_response(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
+    """(B, 3): reflectance under D65 to linear sRGB as *camera* gives it: white-balanced, and its best 3 x 3 matrix.
+
+    The matrix is fitted to the measured reflectances and keeps white white.
+    """
+    measured_at, cameras = load_cameras()
+    sources = load_reflectances()[1]
+    spectra = np.concatenate(list(sources.values())).astype(np.float64)
+    raw = cameras[camera] * illuminant("D65", measured_at)[:, None]
+    raw = raw / raw.sum(axis=0)
+    matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(measured_at), rcond=None)
+    response = raw @ (matrix / matrix.sum(axis=0))
+    at = np.asarray(wavelengths)
+    sampled = np.stack([np.interp(at, measured_at, channel, left=0, right=0) for channel in response.T], axis=-1)
+    return np.asarray(sampled / sampled.sum(axis=0))
+
+
+def daylight_white(kelvin: float) -> NDArray[np.float64]:
+    """Linear sRGB (3,) of CIE daylight of a correlated colour temperature from 4000 to 25000 K. CIE 15:2018."""
+    low = (0.244063, 0.09911e3, 2.9678e6, -4.6070e9)
+    high = (0.237040, 0.24748e3, 1.9018e6, -2.0064e9)
+    x = sum(factor / kelvin**power for power, factor in enumerate(low if kelvin <= 7000 else high))
+    y = -3.0 * x**2 + 2.87 * x - 0.275
+    return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])
+
+
+def _compressed(codes: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    stream = io.BytesIO()
+    Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=quality)
+    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)

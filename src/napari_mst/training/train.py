@@ -1,0 +1,157 @@
+"""Train MST++ from scratch on simulated scenes, or fine-tune a model on cubes of the user: `napari-mst train`.
+
+Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
+"""
+
+import copy
+import csv
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from napari_mst.colour import SRGB_D65
+from napari_mst.engine.device import choose_device
+from napari_mst.errors import CheckpointError
+from napari_mst.models import ModelCard, load_model
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.training.baselines import GRID
+from napari_mst.training.calibrate import calibrate
+from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save
+from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
+from napari_mst.training.scenes import read_scenes
+from napari_mst.training.sources import DAYLIGHT, SRGB, Cubes, Simulated, Source, camera_response
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train: weights to write, where to start and learn from, the camera and light of the photos.
+
+    Attributes
+    ----------
+    output
+        The `.safetensors` file to write; its checkpoint and log lie beside it.
+    start
+        Name or file of the model to go on from; "" to begin anew.
+    cubes
+        Folder of reflectance cubes; None for simulated scenes.
+    full_scale
+        Stored value of the cubes that stands for reflectance 1; None: see `read_scenes`.
+    camera, light
+        See `camera_response`.
+    patience
+        Reports without a better held-out loss after which the fit ends; 0: never.
+    """
+
+    output: Path
+    start: str = ""
+    cubes: Path | None = None
+    full_scale: float | None = None
+    camera: str = SRGB
+    light: str = DAYLIGHT
+    device: str = "auto"
+    patience: int = 0
+    report_every: int = 500
+
+
+def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
+    """Fit the network and write the best one, as float16, with its card; None in a process other than the first.
+
+    A fit that was stopped continues from its checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If the model to start from is not for 31 bands of reflectance at 400-700 nm.
+    CubeFileError
+        If the cubes, the camera or the light cannot be used.
+    """
+    device = join_processes(choose_device(plan.device).name)
+    source = _source(plan, settings)
+    network = _start(plan.start)
+    pixelwise = _pixelwise(plan, settings, source) if network is None else None
+    log = plan.output.with_suffix(".csv")
+    fit = Fit(
+        replace(settings, spectra_share=1.0 if plan.cubes else settings.spectra_share),
+        plan.output.with_suffix(".checkpoint"),
+        pixelwise,
+        device,
+        source=source,
+        network=network,
+        patience=plan.patience,
+        report=lambda progress: _log(log, progress),
+    )
+    best = fit.run(plan.report_every)
+    if fit.rank != 0:
+        return None
+    card = _card(plan, settings, source, fit)
+    save(best, plan.output, card)
+    return calibrate(plan.output) if card.rendering else card
+
+
+def _source(plan: Plan, settings: FitSettings) -> Source:
+    response = camera_response(plan.camera, plan.light)
+    if plan.cubes is None:
+        return Simulated(settings.seed, settings.size, response)
+    return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
+
+
+def _start(name: str) -> MSTPlusPlus | None:
+    """A copy of the network of a model, to be trained; None without a name."""
+    if not name:
+        return None
+    model = load_model(name)
+    if not isinstance(model.network, MSTPlusPlus) or not np.array_equal(model.card.wavelengths, GRID):
+        raise CheckpointError(f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}.")
+    network = copy.deepcopy(model.network).requires_grad_(True).train()
+    if hasattr(network, "pixelwise"):
+        network.pixelwise.requires_grad_(False)
+    return network
+
+
+def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNetwork:
+    """The pixelwise network to refine: the bundled one, or one for another camera or light, fitted in a minute."""
+    if _is_srgb(plan):
+        return pixelwise_network()
+    steps = min(settings.steps, PixelwiseSettings.steps)
+    simulated = Simulated(settings.seed, settings.size, source.response)
+    return fit_pixelwise(
+        PixelwiseSettings(steps=steps, seed=settings.seed), simulator=simulated.simulator(settings.seed)
+    )
+
+
+def _is_srgb(plan: Plan) -> bool:
+    return (plan.camera, plan.light) == (SRGB, DAYLIGHT)
+
+
+def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelCard:
+    """What the model is, and what made it."""
+    photos = "sRGB photos" if plan.camera == SRGB else f"linear, white-balanced RGB of {Path(plan.camera).stem}"
+    made_of = "simulated scenes of measured reflectances"
+    if isinstance(source, Cubes):
+        made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
+    begun = f", begun with {Path(plan.start).name}" if plan.start else ""
+    return replace(
+        CARD,
+        name=plan.output.stem,
+        title=f"MST++ for {photos} under {Path(plan.light).stem}",
+        domain=f"8-bit {photos} under {Path(plan.light).stem}, of scenes like those that it was trained on.",
+        training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
+        licence="",
+        accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
+        reference="napari-mst train",
+        rendering=SRGB_D65 if _is_srgb(plan) else "",
+        error_factor=0.0,
+    )
+
+
+def _log(path: Path, progress: Progress) -> None:
+    """Print a report and append it to the log."""
+    print(progress, flush=True)
+    is_new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        if is_new:
+            writer.writerow(progress._fields)
+        writer.writerow(progress)

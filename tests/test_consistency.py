@@ -1,0 +1,145 @@
+"""Colour consistency: spectra show the photo's colours to within a code, and what was noise does not come back."""
+
+import numpy as np
+import pytest
+
+from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
+from napari_mst.consistency import correct_colours, moved_into
+from napari_mst.errors import Cancelled
+from napari_mst.photo import Photo
+from napari_mst.training.inputs import Input
+
+WAVELENGTHS = np.arange(400.0, 701, 10)
+RESPONSE = srgb_response(WAVELENGTHS)
+
+
+def scene(rows: int = 80, columns: int = 96) -> np.ndarray:
+    """Smooth reflectances of many colours, between 0.05 and 0.75."""
+    along = np.arange(31)[:, None, None] / 5 + np.linspace(0, 9, columns) + np.linspace(0, 7, rows)[:, None]
+    return (0.4 + 0.35 * np.sin(along)).astype(np.float32)
+
+
+def codes_of(cube: np.ndarray) -> np.ndarray:
+    return np.rint(linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255).astype(np.uint8)
+
+
+def shifted(cube: np.ndarray) -> np.ndarray:
+    """An estimate of the right kind and another colour."""
+    return np.asarray(cube * np.linspace(0.9, 1.1, 31, dtype=np.float32)[:, None, None])
+
+
+def test_corrected_spectra_show_the_very_codes_of_the_photo() -> None:
+    cube = scene()
+    photo, estimate = codes_of(cube), shifted(cube)
+    assert (codes_of(estimate) != photo).any(axis=0).mean() > 0.9
+    correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS)
+    np.testing.assert_array_equal(codes_of(estimate), photo)
+    assert estimate.min() >= 0
+
+
+def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
+    cube = scene()
+    estimate = cube.copy()
+    correction = correct_colours(estimate, Photo.from_array(codes_of(cube)), WAVELENGTHS)
+    assert (estimate == cube).all(axis=0).mean() > 0.9  # the others lie at the very edge of their cells
+    np.testing.assert_allclose(estimate, cube, atol=1e-3)
+    assert correction.quality.max() <= 0.501
+
+
+def test_quality_is_the_distance_of_the_uncorrected_colour_in_codes() -> None:
+    cube = scene()
+    photo, estimate = codes_of(cube), shifted(cube)
+    exact = linear_to_srgb(render_srgb(estimate, WAVELENGTHS).clip(0, 1)) * 255
+    quality = correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS).quality
+    assert quality.dtype == np.float32
+    np.testing.assert_allclose(quality, np.abs(exact - photo).max(axis=0), atol=0.01)
+
+
+def test_clipped_channels_only_bound_one_side() -> None:
+    bright = np.full((31, 9, 9), 1.4, np.float32)
+    dark = np.zeros((31, 9, 9), np.float32)
+    for estimate, code in ((bright, 255), (dark, 0)):
+        before = estimate.copy()
+        quality = correct_colours(estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), WAVELENGTHS).quality
+        np.testing.assert_array_equal(estimate, before)
+        assert (quality < 1e-3).all()
+    grey = np.full((31, 9, 9), 0.5, np.float32)
+    correct_colours(grey, Photo.from_array(np.full((9, 9, 3), 255, np.uint8)), WAVELENGTHS)
+    assert render_srgb(grey, WAVELENGTHS).min() > 0.99
+
+
+def test_change_is_the_smallest_that_reaches_the_cell() -> None:
+    spectra = scene()[:, :1, :50].reshape(31, -1).astype(np.float64)
+    target = RESPONSE.T @ spectra + 0.01
+    change = moved_into(spectra, target, target + 0.01, RESPONSE) - spectra
+    expected, *_ = np.linalg.lstsq(RESPONSE.T, np.full((3, 50), 0.01), rcond=None)
+    np.testing.assert_allclose(change, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("encoding", ["srgb", "linear"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "float32"])
+def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(kind: str, encoding: str) -> None:
+    cube = scene(16, 20)
+    linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
+    values = linear_to_srgb(linear) if encoding == "srgb" else linear
+    full = {"uint8": 255, "uint16": 65535, "float32": 1}[kind]
+    stored = (np.rint(values * full) if full > 1 else values).astype(kind)
+    estimate = shifted(cube)
+    correct_colours(estimate, Photo.from_array(stored, encoding=encoding), WAVELENGTHS)
+    shown = render_srgb(estimate, WAVELENGTHS).clip(0, 1)
+    shown = linear_to_srgb(shown) if encoding == "srgb" else shown
+    half = 0.5 / (full if full > 1 else 65535)
+    assert np.abs(shown - stored / full).max() <= half + 3e-6
+
+
+def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected() -> None:
+    cube = scene(4, 4).repeat(33, axis=1).repeat(33, axis=2)
+    noisy = Input("noisy", noise=1e-3).photograph(cube, WAVELENGTHS, "a")
+    estimate = cube.copy()
+    correction = correct_colours(estimate, Photo.from_array(noisy), WAVELENGTHS)
+    assert "its noise" in correction.text
+    assert np.abs(estimate - cube).mean() < 0.02 * np.abs(cube).mean()
+    wrong = np.asarray(cube * np.float32(0.7))
+    correct_colours(wrong, Photo.from_array(noisy), WAVELENGTHS)
+    assert np.abs(wrong - cube).mean() < 0.6 * np.abs(0.3 * cube).mean()
+
+
+def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    cube = scene(128, 128)
+    compressed = Input("JPEG", quality=50).photograph(cube, WAVELENGTHS, "a")
+    photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
+    correction = correct_colours(estimate, photo, WAVELENGTHS)
+    assert "JPEG errors" in correction.text
+    monkeypatch.setattr("napari_mst.consistency._FEWEST", np.inf)
+    correct_colours(exact, photo, WAVELENGTHS)
+    assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
+
+
+def test_unknown_pixels_have_no_quality() -> None:
+    values = np.full((5, 6, 3), 0.5, np.float32)
+    values[2, 3] = np.nan
+    quality = correct_colours(scene(5, 6), Photo.from_array(values), WAVELENGTHS).quality
+    assert np.isnan(quality[2, 3])
+    assert np.isnan(quality).sum() == 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1), (7, 7), (8, 300)])
+def test_any_size_can_be_corrected(size: tuple[int, int]) -> None:
+    cube = scene(*size)
+    estimate = shifted(cube)
+    correct_colours(estimate, Photo.from_array(np.moveaxis(codes_of(cube), 0, -1)), WAVELENGTHS)
+    np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cube = scene()
+    photo, first, second = Photo.from_array(codes_of(cube)), shifted(cube), shifted(cube)
+    correct_colours(first, photo, WAVELENGTHS)
+    monkeypatch.setattr("napari_mst.consistency._PIXELS", 500)
+    correct_colours(second, photo, WAVELENGTHS)
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_cancel_is_heard() -> None:
+    with pytest.raises(Cancelled):
+        correct_colours(scene(), Photo.from_array(codes_of(scene())), WAVELENGTHS, lambda: True)

@@ -1,0 +1,83 @@
+"""Error bands: around every spectrum, as wide as the calibration says, from the cube alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from napari_mst import load_model
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.models import MODELS
+from napari_mst.reconstruction import Reconstructor
+from napari_mst.uncertainty import error_bands, has_band, margins, spectrum_band
+
+PHOTO = np.random.default_rng(0).integers(0, 256, (12, 15, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def cube() -> SpectralCube:
+    return Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct(PHOTO)
+
+
+@pytest.mark.parametrize("name", [card.name for card in MODELS.values() if card.file])
+def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
+    """After new weights: `python -m napari_mst.training.calibrate` on all files of models/weights."""
+    assert 0.5 < MODELS[name].error_factor < 10
+
+
+def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -> None:
+    lower, upper = error_bands(cube)
+    assert (lower.data >= 0).all()
+    assert (lower.data <= cube.data).all()
+    assert (upper.data > cube.data).all()
+    assert lower.shape == upper.shape == cube.shape
+    assert lower.data.dtype == np.float32
+    assert lower.provenance.assumptions[-1].startswith("Lower spectra of the 90 % error band, ")
+
+
+def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
+    lower, upper = error_bands(cube)
+    band = spectrum_band(cube, 3, 7)
+    assert band is not None
+    np.testing.assert_allclose(band[0], lower.spectrum(3, 7), atol=1e-6)
+    np.testing.assert_allclose(band[1], upper.spectrum(3, 7), atol=1e-6)
+
+
+def test_band_grows_with_the_factor(cube: SpectralCube) -> None:
+    wider = replace(cube, provenance=replace(cube.provenance, error_factor=2 * cube.provenance.error_factor))
+    once, twice = (error_bands(each)[1].data - cube.data for each in (cube, wider))
+    np.testing.assert_allclose(twice, 2 * once, atol=1e-5)
+
+
+def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path) -> None:
+    again = read_cube(write_cube(tmp_path / "cube.hdr", cube))
+    assert has_band(again)
+    np.testing.assert_array_equal(error_bands(again)[0].data, error_bands(cube)[0].data)
+
+
+def test_unknown_pixel_has_an_unknown_band_and_harms_no_other(cube: SpectralCube) -> None:
+    holed = replace(cube, data=cube.data.copy())
+    holed.data[:, 2, 2] = np.nan
+    upper = error_bands(holed)[1].data
+    assert np.isnan(upper[:, 2, 2]).all()
+    assert np.isnan(upper).sum() == 31
+
+
+def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None:
+    foreign = SpectralCube(cube.data, cube.wavelengths)
+    shifted = replace(cube, wavelengths=cube.wavelengths + 1)
+    for each in (foreign, shifted):
+        assert not has_band(each)
+        assert spectrum_band(each, 0, 0) is None
+        with pytest.raises(CubeError, match="Expected a cube of a model with a calibrated error band"):
+            error_bands(each)
+
+
+def test_black_and_white_have_finite_bands() -> None:
+    for value in (0.0, 1.0, 5.0):
+        below, above = margins(np.full((31, 1, 1), value, np.float32))
+        assert np.isfinite(below).all()
+        assert np.isfinite(above).all()
+        assert below.min() >= 0

@@ -1,0 +1,38 @@
+"""The calibration: nine in ten values lie in the band, and the weights stay what they are."""
+
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from napari_mst.errors import CheckpointError
+from napari_mst.models import load_model
+from napari_mst.models.cards import WEIGHTS
+from napari_mst.training import calibrate
+from napari_mst.training.calibrate import needed_factors
+from napari_mst.uncertainty import margins
+
+
+def test_value_at_the_edge_of_the_band_needs_its_factor():
+    estimate = np.full((31, 2, 3), 0.4, np.float32)
+    below, above = margins(estimate)
+    np.testing.assert_allclose(needed_factors(estimate, estimate + 1.5 * above), 1.5, rtol=1e-4)
+    np.testing.assert_allclose(needed_factors(estimate, estimate - 2.5 * below), 2.5, rtol=1e-4)
+
+
+def test_calibration_writes_the_card_and_leaves_the_weights(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(calibrate, "_SCENES", 2)
+    bundled, copy = WEIGHTS / "pixelwise-srgb.safetensors", tmp_path / "copy.safetensors"
+    shutil.copy(bundled, copy)
+    calibrate.main([str(copy)])
+    model = load_model(copy)
+    assert f"factor {model.card.error_factor:g}" in capsys.readouterr().out
+    assert model.card.error_factor > 0.5
+    before, after = load_file(bundled), load_file(copy)
+    assert all((before[key] == after[key]).all() for key in before)
+
+
+def test_file_without_a_card_is_refused(shared_data):
+    with pytest.raises(CheckpointError, match="with a card"):
+        calibrate.calibrate(shared_data / "published_model" / "seeded_weights_published_layout.pth")

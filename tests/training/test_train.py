@@ -1,0 +1,156 @@
+"""Training as the command does it: from scratch, on the user's cubes, through a camera, stopped early, continued."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import cli, load_model
+from napari_mst.colour import SRGB_D65, srgb_response
+from napari_mst.errors import CubeFileError
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.training.baselines import GRID
+from napari_mst.training.fit import Fit, FitSettings
+from napari_mst.training.scenes import Scene
+from napari_mst.training.sources import Cubes, Simulated, camera_response
+
+TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture
+def cubes(tmp_path):
+    folder = tmp_path / "cubes"
+    folder.mkdir()
+    for name in ("first", "second"):
+        cube = RANDOM.uniform(0, 1, (31, 48, 40)).astype(np.float32)
+        np.savez(folder / f"{name}.npz", cube=cube, wavelengths=GRID)
+    return folder
+
+
+def scene(rows=40, columns=32, value=None):
+    cube = RANDOM.uniform(0, 1, (31, rows, columns)) if value is None else np.full((31, rows, columns), value)
+    return Scene("scene", cube.astype(np.float32), np.ones((rows, columns), bool))
+
+
+def test_command_trains_from_scratch_logs_and_says_how(tmp_path, capsys):
+    output = tmp_path / "mine.safetensors"
+    assert cli.main(["train", "-o", str(output), *TINY]) == 0
+    assert capsys.readouterr().out.endswith(f"{output}\n")
+    card = load_model(output).card
+    assert (card.name, card.rendering) == ("mine", SRGB_D65)
+    assert card.error_factor > 0
+    assert "Simulated scenes" in card.training_data
+    assert "2 steps" in card.training_data
+    rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
+    assert [row["step"] for row in rows] == ["1", "2"]
+    assert all(float(row["held_out"]) > 0 for row in rows)
+
+
+def test_command_goes_on_from_a_model_on_cubes_of_the_user(tmp_path, cubes):
+    start, output = tmp_path / "start.safetensors", tmp_path / "tuned.safetensors"
+    assert cli.main(["train", "-o", str(start), *TINY]) == 0
+    assert cli.main(["train", "-o", str(output), "--from", str(start), "--cubes", str(cubes), *TINY]) == 0
+    before, after = load_model(start), load_model(output)
+    assert "2 cubes of the folder cubes, begun with start.safetensors" in after.card.training_data
+    assert any((a != b).any() for a, b in zip(before.network.parameters(), after.network.parameters(), strict=True))
+    frozen = (model.network.pixelwise.state_dict().values() for model in (before, after))
+    assert all(torch.equal(a, b) for a, b in zip(*frozen, strict=True))
+
+
+def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path):
+    output = tmp_path / "nikon.safetensors"
+    assert cli.main(["train", "-o", str(output), "--camera", "Nikon_D5100", "--light", "A", *TINY]) == 0
+    card = load_model(output).card
+    assert (card.rendering, card.error_factor) == ("", 0)
+    assert "Nikon_D5100 under A" in card.title
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from", "pixelwise-srgb"), "Expected MST++ of 31 bands"),
+        (("--camera", "Kodak"), "Expected a CSV file or one of sRGB"),
+        (("--light", "moon"), "Expected a CSV file or one of D65, A, E"),
+        (("--cubes", "."), "Expected cube files"),
+        (("--size", "20"), "size divisible by 8"),
+    ],
+    ids=["start", "camera", "light", "cubes", "size"],
+)
+def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "-o", "mine.safetensors", *TINY, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "mine.safetensors").exists()
+
+
+def test_camera_and_light_come_from_tables_or_files(tmp_path):
+    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
+    for camera, light in (("Nikon_D5100", "D65"), ("sRGB", "A"), ("sRGB", "E")):
+        np.testing.assert_allclose(camera_response(camera, light).sum(0), 1, atol=1e-5)
+    lines = ["nm,r,g,b", *(f"{nm},{nm - 390},1,{710 - nm}" for nm in (390, 550, 710))]
+    (tmp_path / "camera.csv").write_text("\n".join(lines))
+    response = camera_response(str(tmp_path / "camera.csv"), "E")
+    np.testing.assert_allclose(response[:, 1], 1 / 31, atol=1e-6)
+    assert response[0, 0] < response[-1, 0]
+    (tmp_path / "light.csv").write_text("450,1\n500,1\n")
+    with pytest.raises(CubeFileError, match="positive values from 400 to 700 nm"):
+        camera_response("sRGB", str(tmp_path / "light.csv"))
+
+
+def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out():
+    upper, lower = scene(80, 32, value=0.3), scene(80, 32, value=0.3)
+    lower.cube[:, 64:] = 0.0
+    source = Cubes([upper, lower], 1, 16, camera_response("sRGB", "D65"))
+    (photos, cubes), (again, _), (other, _) = (source.draw(index, 4) for index in (1, 1, 2))
+    assert torch.equal(photos, again)
+    assert not torch.equal(photos, other)
+    assert photos.shape == (4, 3, 16, 16)
+    assert cubes.min() > 0
+    assert (source.held_out()[1] == 0).any()
+
+
+def test_small_cube_is_refused():
+    with pytest.raises(CubeFileError, match="Expected 32 x 16 pixels in scene, got 20 x 32"):
+        Cubes([scene(20, 32)], 1, 16, camera_response("sRGB", "D65"))
+
+
+def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
+    losses = iter([3.0, 1.0, 2.0, 2.0, 2.0])
+    monkeypatch.setattr(Fit, "validate", lambda self: next(losses))
+    settings = FitSettings(steps=5, size=16, warm_up=1)
+    seen = {}
+
+    def keep(progress):
+        seen[progress.step] = {key: value.clone() for key, value in job.average.state_dict().items()}
+
+    job = Fit(settings, tmp_path / "checkpoint", pixelwise, patience=2, report=keep)
+    best = job.run(report_every=1)
+    assert job.step == 4
+    assert job.best_loss == 1
+    assert all(torch.equal(value, seen[2][key]) for key, value in best.state_dict().items())
+    resumed = Fit(settings, tmp_path / "checkpoint", pixelwise, patience=2)
+    assert torch.equal(resumed.run().conv_out.weight, seen[2]["conv_out.weight"])
+
+
+def test_simulated_scenes_are_seen_by_the_camera():
+    response = camera_response("Nikon_D5100", "A")
+    photos, cubes = Simulated(0, 16, response).draw(0, 8)
+    rendered = torch.einsum("nbhw,bc->nchw", cubes, response).clamp(0, 1)
+    assert (photos - rendered).abs().median() < 0.02
+
+
+@pytest.mark.slow
+def test_two_processes_train_by_the_command(tmp_path):
+    output, script = tmp_path / "two.safetensors", tmp_path / "run.py"
+    arguments = ["train", "-o", str(output), *TINY]
+    script.write_text(f"import sys\nfrom napari_mst.cli import main\nsys.exit(main({arguments!r}))")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run([sys.executable, *launch, str(script)], check=True, timeout=240)
+    assert len(list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))) == 2
+    assert load_model(output).card.name == "two"
