@@ -124,7 +124,7 @@ class Reconstructor:
         """The cube of *photo* (a `Photo`, a file or an array): (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other pixel. Whatever had to
-        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 15 times by MST++, and for
+        be assumed is listed in `cube.provenance.assumptions`. *progress* is called at least 5 times a stage, and for
         every few rows by a pixelwise network, with a share that grows as time does; *is_cancelled* is asked as often.
         Of a *region* (first row, one past the last, first column, one past the last) only those pixels are read and
         returned. Attention is global, so a region is another image: its numbers differ from those of the whole photo.
