@@ -1,5 +1,7 @@
 """Sensitivity: the gradient that it says it is, and a crop that holds all of it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,8 @@ import torch
 from napari_mst import Reconstructor, load_model
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus
 from napari_mst.sensitivity import reach, with_fixed_attention
 
 BAND, ROW, COLUMN = 15, 20, 69
@@ -14,7 +18,8 @@ BAND, ROW, COLUMN = 15, 20, 69
 
 @pytest.fixture(scope="module")
 def reconstructor() -> Reconstructor:
-    return Reconstructor(load_model("mstpp-srgb"), "cpu")
+    """Of the bundled network, which refines a pixelwise estimate; without the colour correction that follows it."""
+    return Reconstructor(load_model("mstpp-srgb"), "cpu", correct_colour=False)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
 ) -> None:
     record = reconstructor.attention(photo)
     one = reconstructor.sensitivity(photo, BAND, ROW, COLUMN, record)
-    rows = torch.tensor(reconstructor._rows(reconstructor._source(photo))(0, 45)).double()
+    rows = inputs(reconstructor, photo).double()
     fixed = with_fixed_attention(reconstructor._network, record).double()
     for index, (_, block) in enumerate(fixed.blocks()):
         block.forward = doubled(block, list(record.blocks.values())[index].attention)
@@ -42,6 +47,11 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
     assert one.values[row - int(top), column - int(left)] == pytest.approx(np.linalg.norm(slopes), rel=1e-3)
 
 
+def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
+    source = reconstructor._source(photo)
+    return torch.tensor(reconstructor._rows(source, *reconstructor._extrema(source))(0, len(photo)))
+
+
 def doubled(block, attention):
     mixing = block.attention.mixing(torch.from_numpy(attention)[None].double())
     return lambda x: block.apply_mixing(x, mixing)
@@ -51,16 +61,37 @@ def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
     reconstructor: Reconstructor, photo: np.ndarray
 ) -> None:
     record = reconstructor.attention(photo)
-    rows = torch.tensor(reconstructor._rows(reconstructor._source(photo))(0, 45))
+    rows = inputs(reconstructor, photo)
     with torch.no_grad():
         fixed = with_fixed_attention(reconstructor._network, record)(rows[None])[0].numpy()
     np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
 
 
-@pytest.mark.parametrize(("stages", "index"), [(1, 100), (1, 103), (1, 0), (2, 201)])
-def test_the_crop_is_all_that_can_matter_and_little_more(stages: int, index: int) -> None:
+def test_in_double_precision_it_is_that_of_single_precision(reconstructor: Reconstructor, photo: np.ndarray) -> None:
+    single = reconstructor.sensitivity(photo, BAND, ROW, COLUMN)
+    double = Reconstructor(reconstructor.model, "cpu", precision="float64").sensitivity(photo, BAND, ROW, COLUMN)
+    assert double.values.dtype == np.float32
+    assert double.offset == single.offset
+    np.testing.assert_allclose(double.values, single.values, rtol=0, atol=1e-4 * single.values.max())
+
+
+def plain(stages: int) -> MSTPlusPlus:
+    return MSTPlusPlus(stages=stages, out_bands=4)
+
+
+def refining(stages: int) -> MSTPlusPlus:
+    return RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=4), stages)
+
+
+@pytest.mark.parametrize(
+    ("build", "stages", "index"),
+    [(plain, 1, 100), (plain, 1, 103), (plain, 1, 0), (plain, 2, 201), (refining, 1, 100), (refining, 2, 201)],
+)
+def test_the_crop_is_all_that_can_matter_and_little_more(
+    build: Callable[[int], MSTPlusPlus], stages: int, index: int
+) -> None:
     torch.manual_seed(0)
-    network = MSTPlusPlus(stages=stages, out_bands=4).double().requires_grad_(False)
+    network = build(stages).double().requires_grad_(False)
     for _, block in network.blocks():
         size = block.attention.to_q.in_features
         block.forward = lambda x, block=block, size=size: block.apply_mixing(x, torch.eye(size).double()[None])

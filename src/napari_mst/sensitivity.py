@@ -2,7 +2,8 @@
 
 With the attention matrices of the whole photo held fixed, the network is local: nothing further away than its
 convolutions reach can change the pixel. The crop is that reach, so within these limits the gradient is exact and
-complete. What is left out is how a pixel changes the matrices, and through them the whole cube.
+complete. What is left out is how a pixel changes the matrices, and through them the whole cube; and the correction of
+colours (see `consistency`), which follows the network.
 Letters: H, W sides of the padded photo; h, w of the crop.
 """
 
@@ -50,11 +51,11 @@ def sensitivity(
     row_of, column_of = padded_rows[down], padded_columns[across]
     top, left = int(row_of.min()), int(column_of.min())
     pixels = rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
-    photo = torch.tensor(pixels, device=device, requires_grad=True)
+    photo = torch.tensor(pixels, device=device, dtype=network.conv_in.weight.dtype, requires_grad=True)
     crop = photo[:, row_of - top][:, :, column_of - left][None]
     value = with_fixed_attention(network, record, check)(crop)[0, band, row - down.start, column - across.start]
     (gradient,) = torch.autograd.grad(value, photo)
-    return gradient.norm(dim=0).cpu().numpy(), (top, left)
+    return gradient.norm(dim=0).float().cpu().numpy(), (top, left)
 
 
 def reach(index: int, length: int, stages: int) -> tuple[int, int]:
@@ -88,7 +89,7 @@ def with_fixed_attention(
     """
     fixed = copy.deepcopy(network)
     for name, block in fixed.blocks():
-        attention = torch.from_numpy(record[name].attention)[None].to(block.attention.rescale.device)
+        attention = torch.from_numpy(record[name].attention)[None].to(block.attention.rescale)
         apply = partial(block.apply_mixing, mixing=block.attention.mixing(attention))
         block.forward = partial(_checked, apply, check)  # type: ignore[method-assign]
     return fixed
