@@ -1,5 +1,7 @@
 """Maps over the image: each against its own formula on the whole features, at every kind of block and any size."""
 
+import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,13 +10,18 @@ import torch
 from torch.nn import functional as F
 
 from napari_mst import Reconstructor, Selection, load_model, reconstruction
-from napari_mst.attention_record import AttentionMap
+from napari_mst.attention import attention_blocks
+from napari_mst.attention_record import AttentionMap, AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled
-from napari_mst.models.mst_plus_plus import pad
+from napari_mst.models import Model
+from napari_mst.models.mst_plus_plus import MSTPlusPlus, pad
 from napari_mst.models.spectral_attention import SpectralAttentionBlock
 from napari_mst.overlays import DESCRIPTIONS, OVERLAYS
 
-BLOCKS = ("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck", "stages.1.decoder.0", "stages.2.decoder.1")
+BLOCKS = (
+    *("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck", "stages.0.decoder.0", "stages.0.decoder.1"),
+    *("stages.1.encoder.0", "stages.1.decoder.0", "stages.2.decoder.1"),
+)
 SIZE = (18, 67)
 
 
@@ -23,31 +30,41 @@ def photo() -> np.ndarray:
 
 
 @cache
-def reconstructor() -> Reconstructor:
-    return Reconstructor(load_model("mstpp-srgb"), "cpu")
+def three_stages() -> Model:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=3).eval().requires_grad_(False)
+    return replace(load_model("mstpp-srgb"), network=network)
 
 
 @cache
-def record():
-    return reconstructor().attention(photo())
+def reconstructor(block: str = BLOCKS[0]) -> Reconstructor:
+    """Of the bundled network, or of a seeded one where only that has the block."""
+    bundled = load_model("mstpp-srgb")
+    return Reconstructor(bundled if block in attention_blocks(bundled.network) else three_stages(), "cpu")
+
+
+@cache
+def record(block: str = BLOCKS[0]) -> AttentionRecord:
+    return reconstructor(block).attention(photo())
 
 
 @cache
 def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     """The block and the whole of its input, in float64, from the network's own forward."""
-    one = reconstructor()
-    exact = load_model("mstpp-srgb").network.double()
+    one = reconstructor(name)
+    exact = copy.deepcopy(one.model.network).double()
     block = dict(exact.blocks())[name]
     seen: list[torch.Tensor] = []
     block.register_forward_hook(lambda _, given, __: seen.append(given[0]))
-    rows = np.ascontiguousarray(one._rows(one._source(photo()))(0, SIZE[0]))
+    source = one._source(photo())
+    rows = np.ascontiguousarray(one._rows(source, *one._extrema(source))(0, SIZE[0]))
     with torch.inference_mode():
         exact(pad(torch.from_numpy(rows).double()[None]))
     return block, seen[0]
 
 
 def made(overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5) -> AttentionMap:
-    return reconstructor().attention_map(photo(), overlay, Selection(block, head, key, query))
+    return reconstructor(block).attention_map(photo(), overlay, Selection(block, head, key, query))
 
 
 def formula(overlay: str, block: str, head: int, key: int | None, query: int | None) -> np.ndarray:
@@ -101,7 +118,7 @@ def test_a_map_of_all_channels_of_another_head_is_its_formula(overlay: str) -> N
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_score_contributions_sum_to_the_logit(block: str) -> None:
-    logits = record()[block].logits
+    logits = record(block)[block].logits
     for head in range(len(logits)):
         assert made("score", block, head).total == pytest.approx(logits[head, 3, 5], abs=1e-5)
 
@@ -169,3 +186,11 @@ def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch:
     np.testing.assert_allclose(steps.attended(3), value, atol=2e-5 * np.abs(value).max())
     np.testing.assert_allclose(steps.features, x[0].norm(dim=0)[every], rtol=1e-4)
     np.testing.assert_allclose(steps.matrices.attention[0], record()[BLOCKS[1]].attention[1], atol=1e-6)
+
+
+def test_a_map_in_double_precision_is_that_of_single_precision() -> None:
+    double = Reconstructor(reconstructor().model, "cpu", precision="float64")
+    selection = Selection(BLOCKS[1], 1, 3, 5)
+    exact, single = (one.attention_map(photo(), "score", selection) for one in (double, reconstructor()))
+    assert exact.provenance.precision == "float64"
+    np.testing.assert_allclose(exact.values, single.values, rtol=0, atol=2e-5 * np.abs(exact.values).max())

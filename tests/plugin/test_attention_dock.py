@@ -23,10 +23,10 @@ SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "deco
 BUNDLED = "mstpp-srgb"
 
 
-def make_record(seed: int = 0) -> AttentionRecord:
+def make_record(seed: int = 0, stages: int = 3) -> AttentionRecord:
     rng = np.random.default_rng(seed)
     blocks = {}
-    for stage in range(3):
+    for stage in range(stages):
         for part, heads in SHAPES.items():
             logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
             powers = np.exp(logits)
@@ -91,12 +91,22 @@ def test_a_click_on_the_schematic_shows_that_head(
     assert f"head {head}" in full_dock.matrix.title.text
 
 
-def test_every_head_of_every_block_can_be_clicked(full_dock: AttentionDock, qtbot: QtBot) -> None:
-    heads = [(block, head) for block, (_, heads) in full_dock.schematic.blocks.items() for head in range(heads)]
-    assert len(heads) == 30
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_every_head_of_every_block_can_be_clicked(dock: AttentionDock, qtbot: QtBot, stages: int) -> None:
+    dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
+    heads = [(block, head) for block, (_, heads) in dock.schematic.blocks.items() for head in range(heads)]
+    assert len(heads) == 10 * stages
     for block, head in heads:
-        click_head(full_dock, block, head, qtbot)
-        assert full_dock.schematic.current == (block, head)
+        click_head(dock, block, head, qtbot)
+        assert dock.schematic.current == (block, head)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_the_u_shapes_of_all_stages_fill_the_width(dock: AttentionDock, stages: int) -> None:
+    dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
+    first, last = dock.schematic.cell("stages.0.encoder.0", 0), dock.schematic.cell(f"stages.{stages - 1}.decoder.1", 0)
+    assert 0 < first.left() < 20
+    assert 0 < dock.schematic.width() - last.right() < 20
 
 
 def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: QtBot) -> None:
@@ -205,7 +215,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
 ) -> None:
     assert dock.record()
     done(dock, qtbot)
-    assert len(dock.recording.record) == 15
+    assert len(dock.recording.record) == 5
     dock.choose("stages.0.encoder.1", 1)
     dock.choose_channels(3, 5)
     qtbot.mouseClick(dock.map_buttons["score"], Qt.MouseButton.LeftButton)
@@ -236,7 +246,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     done(dock, qtbot)
     cube = active_cube_layer(viewer)
     assert cube is not None
-    assert len(dock.recording.record) == 15
+    assert len(dock.recording.record) == 5
     assert not dock.make_map("sensitivity")
     assert "Pin a spectrum first" in dock.text.text()
     spectra = SpectraDock(viewer)
@@ -248,7 +258,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert np.unravel_index(layer.data.argmax(), layer.data.shape) == (4, 6)
     del photo
     viewer.layers.clear()
-    assert len(dock.recording.record) == 15
+    assert len(dock.recording.record) == 5
     assert not dock.make_map("score")
 
 
