@@ -132,7 +132,7 @@ SENSITIVITY = Description(
     unit="quantity of the cube per value of the network's input (linear light 0-1, or as the model normalises it)",
     text="Which pixels of the photo one band of the picked spectrum depends on. By autograd, with the attention "
     "matrices of the whole photo held fixed: exact and complete for all that is local; what every pixel adds through "
-    "the matrices themselves is left out.",
+    "the matrices themselves, and the correction of colours, is left out.",
     is_signed=False,
     reference="Simonyan et al. 2014, arXiv:1312.6034 (gradient of an output to the input)",
 )

@@ -61,7 +61,7 @@ class AttentionDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.runs = QComboBox(toolTip="The runs whose attention was recorded: every run of the reconstruction dock.")
+        self.runs = QComboBox(toolTip="The recorded runs: every run of the reconstruction dock on a whole photo.")
         self.record_button = QPushButton("Record", toolTip="Run the photo once and record its attention.")
         self.open_button = QPushButton("Open ...", toolTip="Open matrices that were saved, to compare with them.")
         self.save_button = QPushButton("Save ...")

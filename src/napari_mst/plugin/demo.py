@@ -20,7 +20,7 @@ from napari_mst.plugin.spectra_dock import SpectraDock
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 ATTENTION = "Attention (MST++)"
-HEAD, CHANNELS = ("stages.0.encoder.1", 1), (7, 12)
+HEAD, CHANNELS = ("stages.0.encoder.1", 1), (10, 4)
 """What the pictures of the attention dock show: block and head, key and query channel."""
 WINDOW = (1500, 940)
 DOCK_WIDTH = 560
