@@ -483,3 +483,42 @@ def test_nothing_of_a_hidden_dock_holds_a_cube(
     data = weakref.ref(cube_viewer.layers["cube"].data)
     cube_viewer.layers.clear()
     qtbot.waitUntil(lambda: not gc.collect() and data() is None)
+
+
+def test_ticks_stay_with_their_curves_when_others_are_deleted(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    cube_viewer.add_shapes([SQUARE, SQUARE + 1, SQUARE + 2], shape_type="polygon", name="leaves")
+    spectra_dock.open_spectra(colour_checker()[:3])
+    lines(spectra_dock, qtbot)
+    names = [entry.first.name for entry in spectra_dock.entries]
+    for row in (1, 2, 4):
+        spectra_dock._tick(row, False)
+    lines(spectra_dock, qtbot)
+    spectra_dock.table.choose([1, 3])
+    spectra_dock.delete()
+    lines(spectra_dock, qtbot)
+    shown = [(entry.first.name, entry.is_shown) for entry in spectra_dock.entries]
+    assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
+    spectra_dock.clear()
+    spectra_dock.open_spectra(colour_checker()[:1])
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.entries[-1].is_shown
+
+
+def test_points_that_are_selected_on_the_image_have_their_rows_selected(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    for column in (1, 2, 3):
+        spectra_dock.pin((550, 5, column))
+    lines(spectra_dock, qtbot)
+    points = points_of(cube_viewer)
+    points.selected_data = {0, 2}
+    assert [line.is_faded for line in lines(spectra_dock, qtbot)] == [False, True, False]
+    assert spectra_dock.table.chosen() == [0, 2]
+    points.selected_data = {1}
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.table.chosen() == [1]
+    points.selected_data = set()
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.table.chosen() == []

@@ -1,13 +1,13 @@
 """What the spectra dock lists and draws: an entry for each pick and each region, with its spectra on all cubes."""
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Labels, Layer, Points
+from napari.layers import Image, Labels, Layer, Points, Shapes
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
@@ -207,6 +207,16 @@ class Collection:
             if fit
         ]
 
+    def forget_regions(self, layer: Shapes, removed: Set[int]) -> None:
+        """Shapes with these indices are gone: those after them move up, hidden or not."""
+        if layer in self._hidden:
+            self._hidden[layer] = _moved_up(self._hidden[layer], removed)
+
+    def unload(self, removed: Set[int]) -> None:
+        """Take spectra from files away."""
+        self.loaded = [spectrum for index, spectrum in enumerate(self.loaded) if index not in removed]
+        self._hidden_loaded = _moved_up(self._hidden_loaded, removed)
+
     def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
         """Draw the curves of *entries*, or not."""
         for layer in {entry.layer for entry in entries}:
@@ -218,6 +228,11 @@ class Collection:
             else:
                 hidden = self._hidden_loaded if layer is None else self._hidden.setdefault(layer, set())
                 hidden.difference_update(chosen) if is_shown else hidden.update(chosen)
+
+
+def _moved_up(hidden: set[int], removed: Set[int]) -> set[int]:
+    """The indices in *hidden*, as they are when those *removed* are gone."""
+    return {index - sum(gone < index for gone in removed) for index in hidden if index not in removed}
 
 
 def _cube(layer: Image) -> SpectralCube:

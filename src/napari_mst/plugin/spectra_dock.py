@@ -179,7 +179,7 @@ class SpectraDock(Dock):
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
         points = picks.picks_layer(self.viewer)
-        self.collection.loaded = []
+        self.collection.unload(set(range(len(self.collection.loaded))))
         if points is not None:
             points.data = np.empty((0, points.ndim))
         self.draw_soon()
@@ -202,8 +202,7 @@ class SpectraDock(Dock):
                 layer.selected_data = indices
                 layer.remove_selected()
             elif layer is None:
-                kept = enumerate(self.collection.loaded)
-                self.collection.loaded = [spectrum for index, spectrum in kept if index not in indices]
+                self.collection.unload(indices)
         self.draw_soon()
 
     def solo(self, chosen: Sequence[Entry]) -> None:
@@ -323,6 +322,8 @@ class SpectraDock(Dock):
         self._set_axes(cube)
         self._draw_band()
         self.model.set_entries(self.entries, self.menus.columns())
+        if (rows := self._rows_of_points()) is not None:
+            self.table.choose(rows)
         self._draw_lines()
 
     def _set_axes(self, cube: SpectralCube | None) -> None:
@@ -408,12 +409,17 @@ class SpectraDock(Dock):
         layer = self._layer_of(event)
         if event.type == "set_data" and isinstance(layer, Shapes):
             self.draw_soon()
+        if event.type == "highlight" and layer is picks.picks_layer(self.viewer) and self._rows_of_points() is not None:
+            self.draw_soon()
         if event.type not in CHANGES:
             return
         if isinstance(layer, Labels):
             self.collection.changed(layer)
         points = picks.picks_layer(self.viewer)
-        is_added = event.type == "data" and getattr(event, "action", None) == "added"
+        action = event.type == "data" and getattr(event, "action", None)
+        if action == "removed" and isinstance(layer, Shapes):
+            self.collection.forget_regions(layer, set(event.data_indices))
+        is_added = action == "added"
         if is_added and layer is not None and not self.history.is_undoing:
             self._on_added(layer, event.data_indices)
         if event.type == "inserted":
@@ -492,6 +498,15 @@ class SpectraDock(Dock):
         if points is not None:
             points.selected_data = {entry.index for entry in chosen if entry.layer is points}
         self._list_matches()
+
+    def _rows_of_points(self) -> list[int] | None:
+        """The rows of the points that are selected on the image; None if the table has them selected already."""
+        points, chosen = picks.picks_layer(self.viewer), set(self.table.chosen())
+        if points is None:
+            return None
+        rows = {row for row, entry in enumerate(self.entries) if entry.layer is points}
+        wanted = {row for row in rows if self.entries[row].index in points.selected_data}
+        return None if wanted == chosen & rows else sorted(wanted or chosen - rows)
 
     def _show_row_menu(self, place: QPoint) -> None:
         chosen = [self.entries[row] for row in self.table.chosen()]

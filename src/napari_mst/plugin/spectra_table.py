@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QRectF, Qt, Signal
+from qtpy.QtCore import QAbstractTableModel, QItemSelection, QItemSelectionModel, QModelIndex, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QKeyEvent, QPainter, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
@@ -180,6 +180,13 @@ class SpectraTable(QTableView):
     def chosen(self) -> list[int]:
         """The rows that are selected."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Select *rows* and no others."""
+        chosen = QItemSelection()
+        for row in rows:
+            chosen.select(self.model().index(row, 0), self.model().index(row, self.model().columnCount() - 1))
+        self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Qt calls this; Delete and Backspace take the chosen rows away."""
