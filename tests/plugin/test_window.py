@@ -19,6 +19,7 @@ from napari_mst import read_cube
 from napari_mst.plugin import picks
 from napari_mst.plugin.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
+from napari_mst.plugin.spectra_dock import HINT
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 
@@ -192,6 +193,7 @@ def test_all_fits_into_a_narrow_dock(window: napari.Viewer, qtbot: QtBot) -> Non
     spectra.pin((550, 4, 7))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     assert spectra.minimumSizeHint().width() <= 350
+    assert spectra.text.fontMetrics().horizontalAdvance(HINT) <= 320
     for button in spectra.menus.buttons:
         assert button.width() >= button.sizeHint().width()
 
