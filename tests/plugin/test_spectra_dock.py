@@ -13,14 +13,14 @@ from napari.components import ViewerModel
 from napari.layers import Image, Points
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
-from qtpy.QtGui import QImage
+from qtpy.QtGui import QColor, QImage
 from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
 from napari_mst.models.cards import MODELS
 from napari_mst.plugin import picks, regions
 from napari_mst.plugin.layers import cube_layer, cube_of
-from napari_mst.plugin.plot import Line
+from napari_mst.plugin.plot import Line, pen
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.spectra.library import colour_checker, read_spectra
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
@@ -648,3 +648,16 @@ def test_what_was_opened_is_told_until_something_is_pinned(
     spectra_dock.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     assert spectra_dock.text.text().startswith("Move over a cube")
+
+
+def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    second_cube(cube_viewer)
+    hover(cube_viewer, (550, 4, 7))
+    lines(spectra_dock, qtbot)
+    live = [curve.opts["pen"].style() for curve in spectra_dock.plot.lives]
+    pinned = [pen(QColor("red"), style, 2).style() for style in range(4)]
+    solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.CustomDashLine
+    assert (live, pinned) == ([solid, dashed], [solid, dashed, dashed, dashed])
+    assert len({tuple(pen(QColor("red"), style, 2).dashPattern()) for style in range(4)}) == 4

@@ -155,14 +155,16 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
     spectra = opened(window, SPECTRA, qtbot)
     shapes = window.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    before = spectra.plot.curves.lines[0].spectrum.values
     shapes.mode = "select"
     mouse = Mouse(window, qtbot)
     native, left = mouse.canvas.native, Qt.MouseButton.LeftButton
     qtbot.mousePress(native, left, pos=mouse.at(5, 6))
-    for step in range(1, 5):
-        qtbot.mouseMove(native, pos=mouse.at(5 + step, 6 + step), delay=20)
-    qtbot.waitUntil(lambda: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, before))
+    for start in (5, 7):  # the first move also selects the shape, which redraws as well
+        qtbot.waitUntil(lambda: not spectra.is_drawing)
+        before = spectra.plot.curves.lines[0].spectrum.values
+        for step in (1, 2):
+            qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
+        qtbot.waitUntil(lambda was=before: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, was))
     qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
