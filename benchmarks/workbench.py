@@ -1,6 +1,6 @@
 """Speed of the spectra dock, from the move of the mouse to the redrawn curve, and with many picks.
 
-`xvfb-run -a python benchmarks/workbench.py [--pixels 4000x3000] [--bands 31] [--rounds 200] [--picks 1000]`
+`xvfb-run -a python benchmarks/workbench.py [--pixels 4000x3000] [--bands 31] [--rounds 200] [--picks 1000] [--noise]`
 
 A move is given to the dock as napari gives it; the plot is then repainted at once. Times are medians and 95th
 percentiles. The cube is in memory; every move is to another random pixel.
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--picks", type=int, default=1000)
+    parser.add_argument("--noise", action="store_true", help="spectra that jump from band to band, not smooth ones")
     options = parser.parse_args()
     columns, rows = map(int, options.pixels.split("x"))
     application = QApplication.instance() or QApplication([])
@@ -36,6 +37,8 @@ def main() -> None:
     wavelengths = np.linspace(400, 700, options.bands)
     light = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
     data = light * (0.5 + 0.3 * np.sin(wavelengths / 40)).astype(np.float32)[:, None, None]
+    for number, band in enumerate(data if options.noise else ()):
+        band *= np.roll(light, 7919 * (1 + number))
     _, arguments, _ = cube_layer(SpectralCube(data, wavelengths), "cube")
     viewer.add_image(data, **arguments)
     dock = SpectraDock(viewer)

@@ -147,3 +147,18 @@ def test_a_map_is_cancelled_and_another_can_be_made(
         qtbot.waitUntil(lambda: not bar.is_busy)
     assert len(cube_viewer.layers) == 1
     assert isinstance(made(spectra_dock, "Ratio A / B", qtbot), Image)
+
+
+def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "other")
+    other = cube_viewer.add_image(data, **arguments)
+    cube_viewer.layers.selection.active = chart
+    spectra_dock.menus.maps.setChecked(True)
+    spectra_dock.maps.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
+    spectra_dock.maps.run()
+    cube_viewer.layers.selection.active = other
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    assert [layer.name for layer in cube_viewer.layers] == ["photo", "chart", "chart - Ratio A / B", "other"]
+    assert cube_viewer.layers.selection.active is other

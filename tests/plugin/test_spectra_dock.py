@@ -1,7 +1,9 @@
 """The spectra dock without a napari window."""
 
 import gc
+import threading
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,19 @@ from napari.components import ViewerModel
 from napari.layers import Image, Points
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
-from qtpy.QtGui import QImage
+from qtpy.QtGui import QColor, QImage
 from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin import picks
-from napari_mst.plugin.layers import cube_layer
-from napari_mst.plugin.plot import Line
+from napari_mst.models.cards import MODELS
+from napari_mst.plugin import picks, regions
+from napari_mst.plugin.layers import cube_layer, cube_of
+from napari_mst.plugin.plot import Line, pen
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.spectra.library import colour_checker, read_spectra
+from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
+from napari_mst.uncertainty import spectrum_band
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 
@@ -483,3 +488,176 @@ def test_nothing_of_a_hidden_dock_holds_a_cube(
     data = weakref.ref(cube_viewer.layers["cube"].data)
     cube_viewer.layers.clear()
     qtbot.waitUntil(lambda: not gc.collect() and data() is None)
+
+
+def test_ticks_stay_with_their_curves_when_others_are_deleted(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    cube_viewer.add_shapes([SQUARE, SQUARE + 1, SQUARE + 2], shape_type="polygon", name="leaves")
+    spectra_dock.open_spectra(colour_checker()[:3])
+    lines(spectra_dock, qtbot)
+    names = [entry.first.name for entry in spectra_dock.entries]
+    for row in (1, 2, 4):
+        spectra_dock._tick(row, False)
+    lines(spectra_dock, qtbot)
+    spectra_dock.table.choose([1, 3])
+    spectra_dock.delete()
+    lines(spectra_dock, qtbot)
+    shown = [(entry.first.name, entry.is_shown) for entry in spectra_dock.entries]
+    assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
+    spectra_dock.clear()
+    spectra_dock.open_spectra(colour_checker()[:1])
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.entries[-1].is_shown
+
+
+def test_points_that_are_selected_on_the_image_have_their_rows_selected(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    for column in (1, 2, 3):
+        spectra_dock.pin((550, 5, column))
+    lines(spectra_dock, qtbot)
+    points = points_of(cube_viewer)
+    points.selected_data = {0, 2}
+    assert [line.is_faded for line in lines(spectra_dock, qtbot)] == [False, True, False]
+    assert spectra_dock.table.chosen() == [0, 2]
+    points.selected_data = {1}
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.table.chosen() == [1]
+    points.selected_data = set()
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.table.chosen() == []
+
+
+@pytest.fixture
+def estimate(cube_viewer: ViewerModel) -> Image:
+    """The only cube: one whose model has an error band."""
+    cube = make_cube()
+    provenance = replace(cube.provenance, error_factor=MODELS["mstpp-srgb"].error_factor)
+    cube_viewer.layers.clear()
+    data, arguments, _ = cube_layer(replace(cube, provenance=provenance), "estimate")
+    return cube_viewer.add_image(data, **arguments)
+
+
+def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
+    spectra_dock: SpectraDock, estimate: Image, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[threading.Thread]()
+    read = regions._error_band
+    monkeypatch.setattr(regions, "_error_band", lambda *of: (threads.append(threading.current_thread()), read(*of))[1])
+    spectra_dock.pin((550, 4, 7))
+    spectra_dock._timer.stop()
+    spectra_dock.draw()
+    assert spectra_dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once
+    (line,) = lines(spectra_dock, qtbot)
+    assert threads
+    assert threading.main_thread() not in threads
+    cube = cube_of(estimate)
+    assert cube is not None
+    band = spectrum_band(cube, 4, 7)
+    assert band is not None
+    np.testing.assert_allclose((line.spectrum.lower, line.spectrum.upper), band)
+    assert line.spectrum.spread == MODEL_ERROR
+    assert (line.spectrum.upper > line.spectrum.lower).all()
+
+
+def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_showing(
+    spectra_dock: SpectraDock, estimate: Image, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    for column in (7, 8):
+        spectra_dock.pin((550, 4, column))
+    spectra_dock.menus.windows[1].trigger()
+    spectra_dock.pin((550, 9, 9))
+
+    def spreads() -> list[str]:
+        return [line.spectrum.spread for line in lines(spectra_dock, qtbot)]
+
+    assert spreads() == ["", "", "std"]
+    points_of(cube_viewer).selected_data = {1}
+    assert spreads() == ["", MODEL_ERROR, "std"]
+    measured: Spectrum = spectra_dock.spectra()[1]
+    spectra_dock.menus.views[2].trigger()
+    upper = lines(spectra_dock, qtbot)[1].spectrum.upper
+    np.testing.assert_allclose(upper, measured.upper / measured.values.max())
+    spectra_dock.menus.views[4].trigger()
+    assert spreads() == ["", "", ""]
+    spectra_dock.menus.views[0].trigger()
+    spectra_dock.menus.error_band.trigger()
+    assert spreads() == ["", "", "std"]
+    assert [one.spread for one in spectra_dock.spectra()] == ["", "", "std"]
+
+
+def test_the_error_band_is_saved_with_the_spectra(
+    spectra_dock: SpectraDock,
+    estimate: Image,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "spectra.csv"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    spectra_dock.pin((550, 4, 7))
+    spectra_dock.pin((550, 4, 8))
+    lines(spectra_dock, qtbot)
+    spectra_dock.menus.save_spectra()
+    for saved, kept in zip(read_spectra(path), spectra_dock.spectra(), strict=True):
+        assert saved.spread == MODEL_ERROR
+        np.testing.assert_allclose((saved.lower, saved.upper), (kept.lower, kept.upper), rtol=1e-5)
+
+
+def test_a_cube_without_a_model_has_no_error_band(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
+    spectra_dock.pin((550, 4, 7))
+    (line,) = lines(spectra_dock, qtbot)
+    assert line.spectrum.lower is None
+
+
+def test_labels_that_are_left_out_are_counted_in_words(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "MOST_LABELS", 100)
+    labels = cube_viewer.add_labels(np.arange(600).reshape(20, 30), name="cells")
+    assert len(lines(spectra_dock, qtbot)) == 100
+    assert spectra_dock.notes.text() == "cells: the first 100 of 599 labels are read."
+    assert not spectra_dock.notes.isHidden()
+    labels.visible = False
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.notes.isHidden()
+
+
+def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    short = Spectrum([400.0, 500.0], [0.1, 0.2])
+    spectra_dock.open_spectra([short])
+    cube_viewer.dims.set_point(0, 620)
+    spectra_dock.menus.views[3].trigger()
+    (line,) = lines(spectra_dock, qtbot)
+    np.testing.assert_array_equal(line.spectrum.values, short.values)
+    assert spectra_dock.notes.text().startswith("Drawn as measured: Expected wavelengths within 400-500 nm, got 620")
+    spectra_dock.menus.views[0].trigger()
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.notes.text() == ""
+
+
+def test_what_was_opened_is_told_until_something_is_pinned(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.open_spectra(colour_checker()[:2])
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.text.text() == "0 put back on the image, 2 only drawn."
+    spectra_dock.pin((550, 4, 7))
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.text.text().startswith("Move over a cube")
+
+
+def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    second_cube(cube_viewer)
+    hover(cube_viewer, (550, 4, 7))
+    lines(spectra_dock, qtbot)
+    live = [curve.opts["pen"].style() for curve in spectra_dock.plot.lives]
+    pinned = [pen(QColor("red"), style, 2).style() for style in range(4)]
+    solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.CustomDashLine
+    assert (live, pinned) == ([solid, dashed], [solid, dashed, dashed, dashed])
+    assert len({tuple(pen(QColor("red"), style, 2).dashPattern()) for style in range(4)}) == 4

@@ -19,6 +19,7 @@ from napari_mst import read_cube
 from napari_mst.plugin import picks
 from napari_mst.plugin.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
+from napari_mst.plugin.spectra_dock import HINT
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 ATTENTION = "Attention (MST++)"
@@ -155,14 +156,16 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
     spectra = opened(window, SPECTRA, qtbot)
     shapes = window.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    before = spectra.plot.curves.lines[0].spectrum.values
     shapes.mode = "select"
     mouse = Mouse(window, qtbot)
     native, left = mouse.canvas.native, Qt.MouseButton.LeftButton
     qtbot.mousePress(native, left, pos=mouse.at(5, 6))
-    for step in range(1, 5):
-        qtbot.mouseMove(native, pos=mouse.at(5 + step, 6 + step), delay=20)
-    qtbot.waitUntil(lambda: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, before))
+    for start in (5, 7):  # the first move also selects the shape, which redraws as well
+        qtbot.waitUntil(lambda: not spectra.is_drawing)
+        before = spectra.plot.curves.lines[0].spectrum.values
+        for step in (1, 2):
+            qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
+        qtbot.waitUntil(lambda was=before: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, was))
     qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
@@ -193,6 +196,7 @@ def test_all_fits_into_a_narrow_dock(window: napari.Viewer, qtbot: QtBot) -> Non
     spectra.pin((550, 4, 7))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     assert spectra.minimumSizeHint().width() <= 350
+    assert spectra.text.fontMetrics().horizontalAdvance(HINT) <= 320
     for button in spectra.menus.buttons:
         assert button.width() >= button.sizeHint().width()
 

@@ -1,13 +1,13 @@
 """What the spectra dock lists and draws: an entry for each pick and each region, with its spectra on all cubes."""
 
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Labels, Layer, Points
+from napari.layers import Image, Labels, Layer, Points, Shapes
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
@@ -17,10 +17,12 @@ from napari_mst.plugin.layers import cube_of, pixel_at, shown_cube_layers
 from napari_mst.plugin.reader import RegionReader
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Spread, point_spectrum
-from napari_mst.spectra.spectrum import STD, Spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
 
 Picked = dict[tuple[int, int, int, str, str, str], Spectrum]
 """Spectra by row, column, window, name of the cube, name and colour."""
+AT_ONCE = 5
+"""Error bands that are computed while the picks are gathered, once torch is there; each takes half a millisecond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,9 @@ class Collection:
 
     def __init__(self, reader: RegionReader) -> None:
         self.reader = reader
-        self.has_regions = True
+        self.has_regions = self.has_error_bands = True
+        self.left_out = dict[str, int]()
+        """How many labels of a layer there are, where not all are read."""
         self.spread: Spread = STD
         self.window = 1
         self.loaded: list[Spectrum] = []
@@ -85,6 +89,13 @@ class Collection:
         self._versions: weakref.WeakKeyDictionary[Layer, int] = weakref.WeakKeyDictionary()
         self._before = dict[tuple[int, int, int], dict[int, Any]]()
         self._points = dict[int, tuple[Any, Picked]]()
+        self._bands: list[regions.Task] = []
+        self._has_torch = False
+
+    def show_error_bands(self, is_on: bool) -> None:
+        """Give the picks of one pixel their error bands, or not."""
+        self.has_error_bands = is_on
+        self._points = {}
 
     def cubes(self, viewer: ViewerModel) -> list[Image]:
         """The cube layers whose spectra are drawn; and last the reference, where it is none of them."""
@@ -116,6 +127,7 @@ class Collection:
         """The entries now; regions that are still to be read are asked for, and come later."""
         layers = self.cubes(viewer)
         self._points = {id(cube.data): self._read(cube) for cube in map(_cube, layers)}
+        self._bands, self.left_out = [], {}
         entries = [*self._picked(viewer, layers), *self._drawn(viewer, layers), *self._from_files(layers)]
         return [entry for entry in entries if any(spectrum is not None for spectrum in entry.spectra)]
 
@@ -155,10 +167,27 @@ class Collection:
         for (row, column), is_inside, window, look in zip(pixels.tolist(), inside, windows, looks, strict=True):
             key = (row, column, window, layer.name, *look)
             if is_inside:
-                now[key] = before.get(key) or _picked(cube, *key)
+                now[key] = self._with_band(cube, before.get(key) or _picked(cube, *key))
             spectra.append(now[key] if is_inside else None)
         self._points[id(cube.data)] = (cube.data, now)
         return spectra
+
+    def _with_band(self, cube: SpectralCube, spectrum: Spectrum) -> Spectrum:
+        """*spectrum* of one pixel with its error band, if that is read already; else it is asked for."""
+        is_wanted = self.has_error_bands and cube.has_wavelengths and cube.provenance.error_factor > 0
+        row, column = spectrum.origin.row, spectrum.origin.column
+        if not is_wanted or spectrum.spread or row is None or column is None:
+            return spectrum
+        task = regions.error_band_of(cube, row, column)
+        read = self.reader.found.get(task.key)
+        if read is None and self._has_torch and len(self._bands) < AT_ONCE:
+            read = task.run()
+        if read is None or read.get(0) is None:
+            self._bands.append(task)
+            return spectrum
+        self._has_torch = True
+        lower, upper = read[0]
+        return replace(spectrum, lower=lower, upper=upper, spread=MODEL_ERROR)
 
     def _drawn(self, viewer: ViewerModel, layers: Sequence[Image]) -> Iterator[Entry]:
         """Entries of the regions that are read already."""
@@ -168,7 +197,7 @@ class Collection:
         if reference is not None and layers:
             reads.append((layers[0], regions.errors_of(layers[0], reference)))
         grid = {layer: [self._tasks(layer, on, viewer, read) for on, read in reads] for layer in drawn}
-        self.reader.ask([task for columns in grid.values() for column in columns for task in column])
+        self.reader.ask([*(task for columns in grid.values() for column in columns for task in column), *self._bands])
         for layer, columns in grid.items():
             yield from self._regions_of(layer, [self._found(layer, *one) for one in enumerate(columns)], len(layers))
 
@@ -191,6 +220,8 @@ class Collection:
         every = [self.reader.found.get(task.key) for task in tasks]
         if isinstance(layer, Labels):
             found = next((one for one in every if one is not None), before)
+            if isinstance(found, regions.Readings) and found.total > len(found):
+                self.left_out[layer.name] = found.total
         else:
             now = [before.get(index) if one is None else one.get(0) for index, one in enumerate(every)]
             found = {index: one for index, one in enumerate(now) if one is not None}
@@ -207,6 +238,16 @@ class Collection:
             if fit
         ]
 
+    def forget_regions(self, layer: Shapes, removed: Set[int]) -> None:
+        """Shapes with these indices are gone: those after them move up, hidden or not."""
+        if layer in self._hidden:
+            self._hidden[layer] = _moved_up(self._hidden[layer], removed)
+
+    def unload(self, removed: Set[int]) -> None:
+        """Take spectra from files away."""
+        self.loaded = [spectrum for index, spectrum in enumerate(self.loaded) if index not in removed]
+        self._hidden_loaded = _moved_up(self._hidden_loaded, removed)
+
     def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
         """Draw the curves of *entries*, or not."""
         for layer in {entry.layer for entry in entries}:
@@ -218,6 +259,11 @@ class Collection:
             else:
                 hidden = self._hidden_loaded if layer is None else self._hidden.setdefault(layer, set())
                 hidden.difference_update(chosen) if is_shown else hidden.update(chosen)
+
+
+def _moved_up(hidden: set[int], removed: Set[int]) -> set[int]:
+    """The indices in *hidden*, as they are when those *removed* are gone."""
+    return {index - sum(gone < index for gone in removed) for index in hidden if index not in removed}
 
 
 def _cube(layer: Image) -> SpectralCube:

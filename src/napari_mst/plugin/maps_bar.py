@@ -42,6 +42,7 @@ class MapsBar(QWidget):
         self._worker: JobWorker | None = None
         self._places: dict[str, list[float]] = {}
         self._drawn: weakref.ref[Layer] | None = None
+        self._cube: weakref.ref[Layer] | None = None
         self._is_again = False
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._show_kind)
@@ -107,6 +108,8 @@ class MapsBar(QWidget):
         if order is None:
             show_error("Expected a cube layer to make a map of, got none. Select one.")
             return
+        layer = active_cube_layer(self._dock.viewer)
+        self._cube = None if layer is None else weakref.ref(layer)
         self._worker = create_worker(make_map, order, _worker_class=JobWorker, _ignore_errors=True)
         self._worker.reports.progressed.connect(self._on_progress)
         self._worker.returned.connect(self._on_returned)
@@ -189,8 +192,8 @@ class MapsBar(QWidget):
         add: dict[str, Callable[..., Layer]] = {"image": viewer.add_image, "labels": viewer.add_labels}
         layer = add[layer_type](data, **arguments)
         viewer.layers.selection.active = active
-        below = active_cube_layer(viewer)
-        if below is not None:  # what is drawn on the image stays on top
+        below = None if self._cube is None else self._cube()
+        if below in viewer.layers:  # what is drawn on the image stays on top
             viewer.layers.move(len(viewer.layers) - 1, viewer.layers.index(below) + 1)
         if self.kind.lines:
             self._drawn = weakref.ref(layer)

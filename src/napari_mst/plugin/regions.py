@@ -7,7 +7,7 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.layers import METADATA_KEY, Placement, cube_of, image_matrix, to_pixels
 from napari_mst.plugin.picks import unused_colour
@@ -31,6 +32,7 @@ STEP = 0.5
 """Pixels between two points of a line that is read."""
 STRIP_PIXELS = 2**18
 MOST_LABELS = 1000
+"""That are read of a layer, in the order of their numbers."""
 
 Points2 = NDArray[np.float64]
 Reads = tuple[Hashable, Callable[[Region], Any]]
@@ -45,13 +47,21 @@ class Task:
     regions: Callable[[], Mapping[int, Region]]
     read: Callable[[Region], Any]
 
-    def run(self) -> dict[int, Any]:
+    def run(self) -> "Readings":
         """What is read by the numbers of the regions; nothing of those off the image."""
         try:
             regions = self.regions()
         except SpectrumError:
-            return {}
-        return {number: self.read(region) for number, region in regions.items()}
+            return Readings()
+        readings = Readings((number, self.read(regions[number])) for number in islice(regions, MOST_LABELS))
+        readings.total = len(regions)
+        return readings
+
+
+class Readings(dict[int, Any]):
+    """What was read by the number of its region; `total` counts also the regions that were left out."""
+
+    total = 0
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
@@ -104,6 +114,18 @@ def errors_of(on: Image, reference: Image) -> Reads:
     return ("errors", id(reference.data)), read
 
 
+def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
+    """Reads lower and upper spectrum of the 90 % error band of a pixel; None if the cube has none."""
+    region = partial(Region.of_window, row, column, cube.shape[1:])
+    return Task(("error band", id(cube.data), row, column), lambda: {0: region()}, partial(_error_band, cube))
+
+
+def _error_band(cube: SpectralCube, pixel: Region) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    from napari_mst.uncertainty import spectrum_band  # it imports torch, which takes seconds
+
+    return spectrum_band(cube, pixel.row, pixel.column)
+
+
 def _vertices(corners: Points2, kind: str, matrix: NDArray[np.float64]) -> Points2:
     """The outline of a shape, as *matrix* takes it to the pixels of a cube."""
     outline = _ellipse(corners[:, -2:]) if kind == "ellipse" else corners[:, -2:]
@@ -115,8 +137,7 @@ def _of_shape(vertices: Points2, kind: str, shape: tuple[int, int]) -> dict[int,
 
 
 def _of_labels(labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int]) -> dict[int, Region]:
-    regions = labelled_regions(on_grid(np.asarray(labels), matrix, shape))
-    return dict(list(regions.items())[:MOST_LABELS])
+    return labelled_regions(on_grid(np.asarray(labels), matrix, shape))
 
 
 def _facts(layer: Image) -> dict[str, Any]:

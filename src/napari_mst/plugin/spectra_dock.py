@@ -31,7 +31,7 @@ from napari_mst.plugin.spectra_menus import SpectraMenus, reported
 from napari_mst.plugin.spectra_table import SpectraModel, SpectraTable
 from napari_mst.plugin.views import AS_IS, View
 from napari_mst.spectra.matching import Match, best_matches
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 INTERVAL = 25
 """ms between two redraws, at least."""
@@ -64,7 +64,7 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-HINT = "Move over a cube to see its spectrum; click to pin it."
+HINT = "Move over a cube; click to pin its spectrum."
 
 
 class SpectraDock(Dock):
@@ -74,7 +74,7 @@ class SpectraDock(Dock):
         super().__init__(napari_viewer)
         self.plot, self.model = SpectraPlot(), SpectraModel()
         self.table = SpectraTable(self.model)
-        self.text = QLabel(HINT)
+        self.text, self.notes = QLabel(HINT), QLabel(wordWrap=True)
         self.collection = Collection(RegionReader(self))
         self.history = picks.History()
         self.view: View = AS_IS
@@ -82,6 +82,8 @@ class SpectraDock(Dock):
         self.library: list[Spectrum] = []
         self.entries: list[Entry] = []
         self._found: list[Match] = []
+        self._hint = HINT
+        self._refused, self._refused_live = set[str](), set[str]()
         self._position: Position | None = None
         self._cursor: float | None = None
         self._is_stale = True
@@ -106,10 +108,10 @@ class SpectraDock(Dock):
         layout.addLayout(row)
         layout.addWidget(self.maps)
         layout.addWidget(self.plot, stretch=1)
-        for widget in (self.text, self.table, self.matches):
+        for widget in (self.text, self.notes, self.table, self.matches):
             layout.addWidget(widget)
-        self.maps.hide()
-        self.matches.hide()
+        for widget in (self.maps, self.notes, self.matches):
+            widget.hide()
 
     def _wire(self) -> None:
         self._timer.timeout.connect(self._on_timer)
@@ -174,12 +176,13 @@ class SpectraDock(Dock):
 
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none to pin."""
+        self._hint = HINT
         return picks.pin(self.viewer, position, self.collection.window)
 
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
         points = picks.picks_layer(self.viewer)
-        self.collection.loaded = []
+        self.collection.unload(set(range(len(self.collection.loaded))))
         if points is not None:
             points.data = np.empty((0, points.ndim))
         self.draw_soon()
@@ -202,8 +205,7 @@ class SpectraDock(Dock):
                 layer.selected_data = indices
                 layer.remove_selected()
             elif layer is None:
-                kept = enumerate(self.collection.loaded)
-                self.collection.loaded = [spectrum for index, spectrum in kept if index not in indices]
+                self.collection.unload(indices)
         self.draw_soon()
 
     def solo(self, chosen: Sequence[Entry]) -> None:
@@ -260,7 +262,7 @@ class SpectraDock(Dock):
         """Put *spectra* back where they were taken from; those that belong to no place here are only drawn."""
         others = placed(self.viewer, spectra)
         self.collection.loaded += others
-        self.text.setText(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
+        self._hint = f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn."
         self.draw_soon()
 
     def spectra(self) -> list[Spectrum]:
@@ -311,9 +313,19 @@ class SpectraDock(Dock):
 
     def _draw_live(self) -> None:
         live = [] if self._position is None else self.collection.live(self.viewer, self._position)
-        self.plot.set_live([one and self.viewed(one) for one in live])
+        self._refused_live = set()
+        self.plot.set_live([one and self._viewed(one, self._refused_live) for one in live])
         first = next((one for one in live if one is not None), None)
-        self.text.setText(HINT if first is None else _where(first))
+        self.text.setText(self._hint if first is None else _where(first))
+        self._note()
+
+    def _note(self) -> None:
+        """Say what the plot does not show."""
+        left_out = self.collection.left_out.items()
+        notes = [f"{name}: the first {regions.MOST_LABELS:,} of {total:,} labels are read." for name, total in left_out]
+        notes += [f"Drawn as measured: {reason}" for reason in sorted(self._refused | self._refused_live)]
+        self.notes.setText("\n".join(notes))
+        self.notes.setVisible(bool(notes))
 
     def _draw_all(self) -> None:
         layer = active_cube_layer(self.viewer)
@@ -323,6 +335,8 @@ class SpectraDock(Dock):
         self._set_axes(cube)
         self._draw_band()
         self.model.set_entries(self.entries, self.menus.columns())
+        if (rows := self._rows_of_points()) is not None:
+            self.table.choose(rows)
         self._draw_lines()
 
     def _set_axes(self, cube: SpectralCube | None) -> None:
@@ -337,14 +351,18 @@ class SpectraDock(Dock):
 
     def _draw_lines(self) -> None:
         chosen = set(self.table.chosen())
-        lines = list[Line]()
+        lines, self._refused = list[Line](), set()
         for row, entry in enumerate(self.entries):
             drawn = self.menus.drawn(entry) if entry.is_shown else []
-            lines += [Line(self.viewed(s), style, row, bool(chosen) and row not in chosen) for s, style in drawn]
+            is_faded = bool(chosen) and row not in chosen
+            if is_faded or (not chosen and len(self.entries) > 1):
+                drawn = [(_without_error(spectrum), style) for spectrum, style in drawn]
+            lines += [Line(self._viewed(one, self._refused), style, row, is_faded) for one, style in drawn]
         if (match := self._match()) is not None:
-            lines.append(Line(self.viewed(match), MATCH_STYLE, -1))
+            lines.append(Line(self._viewed(match, self._refused), MATCH_STYLE, -1))
         self.plot.set_lines(lines)
         self.plot.set_legend(self._keys(), self.is_legend_shown)
+        self._note()
 
     def _keys(self) -> list[tuple[str, str, int]]:
         """What the legend says: colour, name, and number of the cube."""
@@ -385,12 +403,12 @@ class SpectraDock(Dock):
             picks.name_all(points)
             self.history.record(points)
 
-    def viewed(self, spectrum: Spectrum) -> Spectrum:
-        """*spectrum* as the plot shows it; as it is, if it cannot be shown so."""
+    def _viewed(self, spectrum: Spectrum, refused: set[str]) -> Spectrum:
+        """*spectrum* as the plot shows it; as it is, if it cannot be shown so, and the reason is added to *refused*."""
         try:
             return self.view.change(spectrum, self.plot.band.value())
         except SpectrumError as error:
-            self.text.setToolTip(str(error))
+            refused.add(str(error))
             return spectrum
 
     def _draw_band(self) -> None:
@@ -406,14 +424,19 @@ class SpectraDock(Dock):
 
     def _on_layers(self, event: Any) -> None:
         layer = self._layer_of(event)
-        if event.type == "set_data" and isinstance(layer, Shapes):
+        is_moving = event.type == "set_data" and isinstance(layer, Shapes)
+        is_selecting = event.type == "highlight" and layer is picks.picks_layer(self.viewer)
+        if is_moving or (is_selecting and self._rows_of_points() is not None):
             self.draw_soon()
         if event.type not in CHANGES:
             return
         if isinstance(layer, Labels):
             self.collection.changed(layer)
         points = picks.picks_layer(self.viewer)
-        is_added = event.type == "data" and getattr(event, "action", None) == "added"
+        action = event.type == "data" and getattr(event, "action", None)
+        if action == "removed" and isinstance(layer, Shapes):
+            self.collection.forget_regions(layer, set(event.data_indices))
+        is_added = action == "added"
         if is_added and layer is not None and not self.history.is_undoing:
             self._on_added(layer, event.data_indices)
         if event.type == "inserted":
@@ -493,6 +516,15 @@ class SpectraDock(Dock):
             points.selected_data = {entry.index for entry in chosen if entry.layer is points}
         self._list_matches()
 
+    def _rows_of_points(self) -> list[int] | None:
+        """The rows of the points that are selected on the image; None if the table has them selected already."""
+        points, chosen = picks.picks_layer(self.viewer), set(self.table.chosen())
+        if points is None:
+            return None
+        rows = {row for row, entry in enumerate(self.entries) if entry.layer is points}
+        wanted = {row for row in rows if self.entries[row].index in points.selected_data}
+        return None if wanted == chosen & rows else sorted(wanted or chosen - rows)
+
     def _show_row_menu(self, place: QPoint) -> None:
         chosen = [self.entries[row] for row in self.table.chosen()]
         if not chosen:
@@ -521,6 +553,11 @@ def _pans(viewer: ViewerModel) -> bool:
     """Whether a click on the canvas is free, as no layer is being drawn on or edited."""
     active = viewer.layers.selection.active
     return active is None or active.mode == "pan_zoom"
+
+
+def _without_error(spectrum: Spectrum) -> Spectrum:
+    """*spectrum*, but the error band of its model."""
+    return spectrum.with_values(spectrum.values) if spectrum.spread == MODEL_ERROR else spectrum
 
 
 def _where(spectrum: Spectrum) -> str:

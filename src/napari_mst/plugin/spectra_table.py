@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, QRectF, Qt, Signal
-from qtpy.QtGui import QColor, QKeyEvent, QPainter, QPixmap
+from qtpy.QtCore import QAbstractTableModel, QItemSelection, QItemSelectionModel, QModelIndex, QRectF, Qt, Signal
+from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.collection import Entry
@@ -141,7 +141,7 @@ class SpectraModel(QAbstractTableModel):
         return True
 
 
-def swatch(colour: str) -> QPixmap:
+def swatch(colour: str) -> QIcon:
     """A dot of *colour* ("#rrggbb"; "" is grey)."""
     pixmap = QPixmap(SWATCH, SWATCH)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -151,7 +151,9 @@ def swatch(colour: str) -> QPixmap:
     painter.setBrush(QColor(colour or "#888888"))
     painter.drawEllipse(QRectF(1, 1, SWATCH - 2, SWATCH - 2))
     painter.end()
-    return pixmap
+    icon = QIcon(pixmap)
+    icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else Qt tints it
+    return icon
 
 
 class SpectraTable(QTableView):
@@ -180,6 +182,13 @@ class SpectraTable(QTableView):
     def chosen(self) -> list[int]:
         """The rows that are selected."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Select *rows* and no others."""
+        chosen = QItemSelection()
+        for row in rows:
+            chosen.select(self.model().index(row, 0), self.model().index(row, self.model().columnCount() - 1))
+        self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Qt calls this; Delete and Backspace take the chosen rows away."""

@@ -18,6 +18,8 @@ Values = NDArray[np.float64]
 
 STD = "std"
 """What `Spectrum.spread` says where lower and upper are one standard deviation from the mean."""
+MODEL_ERROR = "model error 90 %"
+"""The same, where nine in ten true spectra should lie between them."""
 
 
 @dataclass(frozen=True)
