@@ -26,7 +26,7 @@ from operations import print_operations
 from tiling import print_errors
 
 PACKAGES = ("torch", "openvino", "onnxruntime")
-BYTES = {"published": 3500, "published, tuned": 4000, "engine": 650, "openvino": 3000, "onnxruntime": 7500}
+BYTES = {"published": 3500, "published, tuned": 4000, "engine": 650, "openvino": 20000, "onnxruntime": 16000}
 """What each contender needs a pixel, generously."""
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296"}
@@ -58,10 +58,10 @@ class Process:
         self._process.wait()
 
 
-def compare(height: int, width: int, rounds: int, device: str, authors: list[str]) -> None:
+def compare(height: int, width: int, rounds: int, device: str, authors: list[str], names: list[str]) -> None:
     """Print the table of one size."""
     free, processes = psutil.virtual_memory().available, {}
-    for name in contenders(device):
+    for name in names:
         free -= BYTES[name] * height * width
         if free > 0:
             processes[name] = Process(name, height, width, device, authors)
@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["256x256", "482x512", "1024x1024"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--contenders", nargs="+", choices=BYTES, help="(default: all that are installed)")
     parser.add_argument("--authors", help="path of the authors' MST_Plus_Plus.py")
     parser.add_argument("--tiling", action="store_true", help="the errors of tiles instead")
     parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
@@ -114,7 +115,8 @@ def main() -> None:
         return
     for size in options.sizes:
         height, width = map(int, size.split("x"))
-        compare(height, width, options.rounds, options.device, [options.authors] if options.authors else [])
+        authors, names = [options.authors] if options.authors else [], options.contenders or contenders(options.device)
+        compare(height, width, options.rounds, options.device, authors, names)
 
 
 if __name__ == "__main__":
