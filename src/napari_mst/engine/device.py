@@ -27,7 +27,8 @@ def available_devices() -> list[DeviceChoice]:
     if torch.backends.mps.is_available():
         devices.append(DeviceChoice("mps", "Apple GPU (Metal)"))
     why = "the processor" if devices else "no CUDA or Apple GPU was found"
-    return [*devices, DeviceChoice("cpu", f"{why}, {torch.get_num_threads()} threads")]
+    threads = torch.get_num_threads()
+    return [*devices, DeviceChoice("cpu", f"{why}, {threads} thread{'s' * (threads > 1)}")]
 
 
 def choose_device(wish: str = "auto") -> DeviceChoice:
