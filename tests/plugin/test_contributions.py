@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ from npe2 import PluginManifest
 from tests.plugin.conftest import make_cube
 
 from napari_mst.errors import SaveError
-from napari_mst.formats import FORMATS, read_cube
-from napari_mst.plugin.contributions import cube_reader, write_layer
+from napari_mst.formats import FORMATS, Format, read_cube, write_cube
+from napari_mst.plugin import picks
+from napari_mst.plugin.contributions import cube_reader, read_layers, write_layer
 from napari_mst.plugin.layers import cube_layer, cube_of
 
 
@@ -67,3 +69,43 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
     radiance.write_bytes(b"#?RADIANCE\n")
     assert cube_reader(str(radiance)) is None
     assert cube_reader(str(tmp_path / "missing.hdr")) is None
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
+def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
+    form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("napari_mst.plugin.contributions.current_viewer", lambda: cube_viewer)
+    layer = cube_viewer.layers["cube"]
+    layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
+    for pixel, window in (((2, 3), 1), ((4, 1), 5)):
+        picks.pin(cube_viewer, layer.data_to_world((0, *pixel)), window)
+    points = picks.picks_layer(cube_viewer)
+    picks.set_feature(points, "name", ["leaf, \u00e9 {1}", "pick 2"])
+    picks.recolour(points, 1, "#123456")
+    (saved,) = write_layer(str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2])
+    cube_viewer.layers.remove(points)
+    (data, arguments, _), (at, looks, kind) = read_layers(saved)
+    opened = ViewerModel()
+    image, restored = opened.add_image(data, **arguments), opened.add_points(at, **looks)
+    assert kind == "points"
+    assert picks.picks_layer(opened) is restored
+    assert picks.pixels_of(restored, image)[0].tolist() == [[2, 3], [4, 1]]
+    assert picks.windows(restored).tolist() == [1, 5]
+    assert picks.names(restored) == ["leaf, \u00e9 {1}", "pick 2"]
+    assert picks.colours(restored) == picks.colours(points)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are others")])
+def test_picks_that_cannot_be_opened_are_left_out_and_said(
+    text: str, reason: str, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("napari_mst.plugin.contributions.show_warning", told.append)
+    monkeypatch.setattr("napari_mst.plugin.contributions.current_viewer", lambda: cube_viewer)
+    cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
+    if reason != "damaged":
+        picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))
+    (layer,) = read_layers(str(write_cube(tmp_path / "saved.npz", cube)))
+    assert layer[2] == "image"
+    assert any(reason in sentence for sentence in told)

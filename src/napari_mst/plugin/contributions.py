@@ -14,10 +14,12 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
 from napari_mst.formats import FORMATS, find_format, read_cube, write_cube
 from napari_mst.formats.arrays import band_axis_of
-from napari_mst.plugin import questions
+from napari_mst.plugin import picks, questions
 from napari_mst.plugin.layers import LayerTuple, cube_layer, cube_of_data, show_wavelength
 
 Paths = str | list[str]
+PICKS = "picks"
+"""The metadata field of a saved cube that holds the picks on it."""
 NO_LAYERS: list[Any] = [(None,)]
 """By which a reader tells napari that there is nothing to add, and that this is no fault."""
 
@@ -28,16 +30,23 @@ def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
 
 
 def read_layers(path: Paths) -> list[LayerTuple]:
-    """A cube layer for each file but those that the user gave up; raises `CubeFileError` for one that is damaged."""
-    cubes = {Path(one): _read(Path(one)) for one in _listed(path)}
-    return [_layer(path, cube) for path, cube in cubes.items() if cube is not None] or NO_LAYERS
+    """A cube layer for each file but those that the user gave up, and the picks that were saved with it.
+
+    Raises
+    ------
+    CubeFileError
+        If a file is damaged.
+    """
+    read = {Path(one): _read(Path(one)) for one in _listed(path)}
+    cubes = {path: cube for path, cube in read.items() if cube is not None}
+    return [*(_layer(path, cube) for path, cube in cubes.items()), *_saved_picks(cubes)] or NO_LAYERS
 
 
 def write_layer(path: str, data: Any, attributes: Mapping[str, Any], suffix: str = "") -> list[str]:
     """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
 
     What the dialog of napari let the user replace is replaced, and nothing else. Without wavelengths the user is asked
-    for them; where there is nobody to ask, the bands are numbered.
+    for them; where there is nobody to ask, the bands are numbered. The picks on the image are saved with it.
 
     Raises
     ------
@@ -50,7 +59,8 @@ def write_layer(path: str, data: Any, attributes: Mapping[str, Any], suffix: str
     if target.suffix.lower() not in {known for form in FORMATS for known in form.suffixes}:
         target = target.with_name(target.name + suffix)
     may_replace = target.name == Path(path).name and target.exists()
-    return [str(write_cube(target, _cube(data, attributes), overwrite=may_replace))]
+    cube = _with_picks(_cube(data, attributes), data)
+    return [str(write_cube(target, cube, overwrite=may_replace))]
 
 
 write_envi = partial(write_layer, suffix=".hdr")
@@ -78,6 +88,34 @@ def _read(path: Path) -> SpectralCube | None:
             if answer is None:
                 return None
             options[question.option] = answer
+
+
+def _saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:
+    """The layer of the picks that were saved with one of *cubes*, if there are none in the viewer yet."""
+    viewer, layers = current_viewer(), list[LayerTuple]()
+    has_picks = viewer is not None and picks.picks_layer(viewer) is not None
+    for path, cube in cubes.items():
+        text = cube.metadata.get(PICKS)
+        if text and (has_picks or layers):
+            show_warning(f"{path.name}: the picks that were saved with it were left out, as there are others.")
+        elif text:
+            try:
+                layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
+            except ValueError:
+                show_warning(f"{path.name}: the picks that were saved with it are damaged, and were left out.")
+    return layers
+
+
+def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
+    """*cube* with the picks on the layer of *data*, if that is in the viewer."""
+    viewer = current_viewer()
+    layer = next((layer for layer in viewer.layers if layer.data is data), None) if viewer is not None else None
+    points = picks.picks_layer(viewer) if layer is not None else None
+    if layer is None:
+        return cube
+    text = picks.picks_text(points, layer) if points is not None else ""
+    others = {key: value for key, value in cube.metadata.items() if key != PICKS}
+    return replace(cube, metadata=others | ({PICKS: text} if text else {}))
 
 
 def _layer(path: Path, cube: SpectralCube) -> LayerTuple:

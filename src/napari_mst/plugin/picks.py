@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 from napari.components import ViewerModel
@@ -16,7 +17,7 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
-from napari_mst.plugin.layers import METADATA_KEY, Placement, pixel_at, shown_cube_layers, to_pixels
+from napari_mst.plugin.layers import METADATA_KEY, LayerTuple, Placement, pixel_at, shown_cube_layers, to_pixels
 
 ROLE = "picks"
 """What marks our Points layer in its metadata."""
@@ -206,19 +207,47 @@ class History:
         return True
 
 
+def picks_text(points: Points, layer: Layer) -> str:
+    """The picks within the cube *layer* as its file keeps them: "row column window #rrggbb name, ..."."""
+    at, inside = pixels_of(points, layer)
+    told = zip(at.tolist(), windows(points).tolist(), colours(points), names(points), inside, strict=True)
+    return ", ".join(
+        f"{row} {column} {window} {colour} {quote(name, safe='')}"
+        for (row, column), window, colour, name, is_inside in told
+        if is_inside
+    )
+
+
+def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
+    """The Points layer of picks on a cube of (H, W) pixels, from `picks_text`. Raises `ValueError` if it is damaged."""
+    rows = [row.split(" ") for row in text.split(", ")]
+    data = np.array([(int(row), int(column)) for row, column, *_ in rows], dtype=float)
+    sides, marks, told = zip(*(row[2:] for row in rows), strict=True)
+    known = {"name": [unquote(name) for name in told], "window": [int(side) for side in sides]}
+    features = {key: np.array(values, dtype=object if key == "name" else int) for key, values in known.items()}
+    return data, _arguments(shape) | {"features": features, "face_color": transform_color(list(marks))}, "points"
+
+
+def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:
+    """How picks look on an image of *shape* (H, W)."""
+    return {
+        "name": "Picks",
+        "border_color": "white",
+        "border_width": 0.12,
+        "size": max(1.0, RELATIVE_SIZE * max(shape)),
+        "metadata": {METADATA_KEY: ROLE},
+    }
+
+
 def add_picks(viewer: ViewerModel, cube_layer: Image) -> Points:
     """A layer for picks that lies on *cube_layer*; what was selected stays selected."""
     active = viewer.layers.selection.active
     points: Points = viewer.add_points(
         np.empty((0, 2)),
         **Placement.of(cube_layer).image_kwargs(),
-        name="Picks",
+        **_arguments(cube_layer.data.shape[-2:]),
         features={"name": np.empty(0, dtype=object), "window": np.empty(0, dtype=int)},
         face_color=PALETTE[0],
-        border_color="white",
-        border_width=0.12,
-        size=max(1.0, RELATIVE_SIZE * max(cube_layer.data.shape[-2:])),
-        metadata={METADATA_KEY: ROLE},
     )
     viewer.layers.selection.active = active
     return points
