@@ -57,7 +57,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="napari-mst", description="Hyperspectral cubes from RGB photos with MST++.")
     parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_reconstruct, _add_attention, _add_models, _add_info, _add_spectra, add_evaluate, add_train):
+        add(commands)
+    return parser
 
+
+def _add_reconstruct(commands: Any) -> None:
     reconstruct = commands.add_parser("reconstruct", help="photos to cubes")
     reconstruct.add_argument("photos", nargs="+", type=Path, metavar="PHOTO")
     reconstruct.add_argument(
@@ -95,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     reconstruct.set_defaults(command=_reconstruct)
 
+
+def _add_attention(commands: Any) -> None:
     attention = commands.add_parser("attention", help="the attention matrices of a photo, and a map over it")
     attention.add_argument("photo", type=Path, metavar="PHOTO")
     attention.add_argument("-o", "--output", required=True, type=Path, metavar="OUT.npz", help="file to write")
@@ -109,9 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     attention.add_argument("--query", type=int, metavar="J", help="query channel j, from 0 (default: all)")
     attention.set_defaults(command=_attention)
 
+
+def _add_models(commands: Any) -> None:
     models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
     models.set_defaults(command=_models)
 
+
+def _add_info(commands: Any) -> None:
     info = commands.add_parser("info", help="what a cube file holds and where it came from")
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--variable", metavar="NAME", help="of the array, in a file that has several")
@@ -120,6 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     info.set_defaults(command=_info)
 
+
+def _add_spectra(commands: Any) -> None:
     spectra = commands.add_parser("spectra", help="spectra of pixels of a cube, as a table")
     spectra.add_argument("file", type=Path, metavar="CUBE")
     spectra.add_argument(
@@ -131,10 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     spectra.add_argument("-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)")
     spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     spectra.set_defaults(command=_spectra)
-
-    add_evaluate(commands)
-    add_train(commands)
-    return parser
 
 
 def _rectangle(text: str) -> Rectangle:
