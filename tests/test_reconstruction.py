@@ -270,3 +270,10 @@ def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
     assert single.model.network.conv_in.weight.dtype == torch.float32
     with pytest.raises(DeviceError, match=r"Expected a precision of float32, float64, got 'int8'\."):
         Reconstructor(model(), "cpu", precision="int8")
+
+
+def test_progress_grows_through_the_correction_of_the_colours_and_ends_at_one():
+    shares: list[float] = []
+    Reconstructor(load_model("mstpp-srgb"), "cpu").reconstruct(PHOTO, shares.append)
+    assert (shares, shares[-1]) == (sorted(shares), 1)
+    assert any(share < 0.9 for share in shares)

@@ -53,10 +53,12 @@ def correct_colours(
     photo: Photo,
     wavelengths: ArrayLike,
     is_cancelled: Callable[[], bool] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Correction:
     """Move the spectra in *data* (B, H, W), reflectances under D65, to the cells of the *photo*'s colours, in place.
 
     It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
+    *progress* is told the share that is done, 0-1.
 
     Raises
     ------
@@ -72,8 +74,12 @@ def correct_colours(
             raise Cancelled("The reconstruction was cancelled.")
         return _correct_rows(data, quality, rows, cells, response)
 
+    blocks, moved = list(_row_blocks(photo.shape)), 0
     with ThreadPoolExecutor(_THREADS) as threads:
-        moved = sum(threads.map(correct, _row_blocks(photo.shape)))
+        for done, count in enumerate(threads.map(correct, blocks), start=1):
+            moved += count
+            if progress is not None:
+                progress(done / len(blocks))
     if photo.valid is not None:
         quality[~photo.valid] = np.nan
     return Correction(

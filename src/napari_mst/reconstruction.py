@@ -48,6 +48,9 @@ Compute = Callable[..., NDArray[np.floating]]
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
+CORRECTION = 0.12
+"""Share of the time of a run that the correction of the colours takes, where there is one."""
+
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
@@ -338,8 +341,10 @@ class Reconstructor:
         is_cancelled: Callable[[], bool] | None,
     ) -> SpectralCube:
         """The cube of *part*: see `_computed`."""
-        data, provenance = self._computed(run, source, part, notes, orientations, progress, is_cancelled)
-        return self._cube(data, part, provenance, self._correct(data, part, is_cancelled))
+        computed = 1 - CORRECTION * self._corrects_colour
+        computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
+        data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
+        return self._cube(data, part, provenance, self._correct(data, part, correcting, is_cancelled))
 
     def _computed_whole(
         self, compute: Compute, source: Photo, progress: Progress | None, is_cancelled: Callable[[], bool] | None
@@ -376,12 +381,16 @@ class Reconstructor:
         return data, self._provenance(source, plan, is_mean, notes)
 
     def _correct(
-        self, data: NDArray[np.floating], photo: Photo, is_cancelled: Callable[[], bool] | None
+        self,
+        data: NDArray[np.floating],
+        photo: Photo,
+        progress: Progress | None,
+        is_cancelled: Callable[[], bool] | None,
     ) -> Correction | None:
         """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
         if not self._corrects_colour:
             return None
-        return correct_colours(data, photo, self.model.card.wavelengths, is_cancelled)
+        return correct_colours(data, photo, self.model.card.wavelengths, is_cancelled, progress)
 
     @property
     def _corrects_colour(self) -> bool:
@@ -417,7 +426,7 @@ class Reconstructor:
         total: NDArray[np.floating] | None = None
         try:
             for index, orientation in enumerate(orientations):
-                share = _share(progress, index, len(orientations))
+                share = _span(progress, index / len(orientations), (index + 1) / len(orientations))
                 # the result of one run has no name here: it would stay in memory through the next
                 total = _added(total, self._run_turned(compute, part, extrema, orientation, plan, share, is_cancelled))
         except (RuntimeError, MemoryError) as error:
@@ -529,9 +538,9 @@ def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> 
     return planes if total is None else np.add(total, planes, out=total)
 
 
-def _share(progress: Progress | None, index: int, count: int) -> Progress | None:
-    """What tells *progress* of run *index* of *count*."""
-    return None if progress is None else lambda share: progress((index + share) / count)
+def _span(progress: Progress | None, start: float, stop: float) -> Progress | None:
+    """What tells *progress* of the part of the work from *start* to *stop*, shares of the whole."""
+    return None if progress is None else lambda share: progress(start + share * (stop - start))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -55,7 +55,7 @@ class Workers:
         todo = list(regions)
         for done, result in enumerate(self._results(compute, todo), start=1):
             if self._progress is not None:
-                self._progress(min((self._cost_done + cost * done / len(todo)) / self._cost, 1.0))
+                self._progress(min(round((self._cost_done + cost * done / len(todo)) / self._cost, 9), 1.0))
             yield result
         self._cost_done += cost
 
