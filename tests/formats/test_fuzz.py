@@ -68,18 +68,18 @@ def write(folder: Path, kind: str) -> tuple[str, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="limits of memory and alarms are a thing of POSIX")
 @pytest.mark.parametrize(
-    ("kind", "count", "may_differ"),
+    ("kind", "count"),
     [
-        ("hdr", 5000, False),
-        ("tif:gdal", 2000, False),
-        ("tif:imagej", 750, False),
-        ("tif:ome", 750, False),
-        ("npz", 1000, False),
-        ("mat", 250, False),
-        ("v5", 250, True),  # scipy does not check the checksum of the numbers
+        ("hdr", 5000),
+        ("tif:gdal", 2000),
+        ("tif:imagej", 750),
+        ("tif:ome", 750),
+        ("npz", 1000),
+        ("mat", 250),
+        ("v5", 250),
     ],
 )
-def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: int, may_differ: bool) -> None:
+def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: int) -> None:
     target, part = write(tmp_path, kind)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -90,4 +90,4 @@ def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: i
     tally = json.loads(done.stdout)
     assert sum(tally.values()) == count
     assert tally["refused"] > 0
-    assert may_differ or not tally["other"]
+    assert not tally["other"]

@@ -251,3 +251,13 @@ def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"few_lines": np.zeros((4, 5, 6))})
     cube = read_cube(tmp_path / "a.mat")
     assert cube.metadata["warnings"][0] == "The bands were taken to lie along the first axis, the shortest."
+
+
+def test_a_version_5_file_whose_checksum_does_not_fit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    savemat(path, {"cube": np.arange(60.0).reshape(3, 4, 5)}, do_compression=True)
+    intact = read_cube(path, band_axis=-1).data
+    assert intact.shape == (5, 3, 4)
+    path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
+    with pytest.raises(CubeFileError, match="a complete MAT-file"):
+        read_cube(path, band_axis=-1)

@@ -7,12 +7,15 @@ where that has no `error` and no `offset`, the numbers band by band. Letters: B 
 
 import json
 import math
+import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +37,7 @@ _BYTES = {"double": 8, "single": 4, "int64": 8, "uint64": 8, "int32": 4, "uint32
 _CLASSES = {**_BYTES, "int8": 1, "uint8": 1, "logical": 1}
 _RATIO = 1040
 """No deflate stream grows by more than 1032 times (RFC 1951)."""
+_HEADER_BYTES, _COMPRESSED, _CHUNK_BYTES = 128, 15, 2**15
 _SMALL_BYTES = 64 * 2**20
 _ROOM_BYTES = 768 * 2**20
 _TEXT_BYTES = 64 * 2**20
@@ -140,18 +144,40 @@ def _damaged(path: Path, error: Exception) -> CubeFileError:
     )
 
 
+def _check_version_5(path: Path) -> None:
+    """Inflate every compressed element to its end, where zlib compares its checksum: scipy stops before it.
+
+    MathWorks, "MAT-File Format": a file of version 4 begins with four bytes of which one is zero, and has no such
+    elements. Raises `zlib.error` and `EOFError`.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEADER_BYTES)
+        order: Literal["little", "big"] = "little" if head[-2:] == b"IM" else "big"
+        while 0 not in head[:4] and (tag := file.read(8)):
+            left, stream = int.from_bytes(tag[4:], order), zlib.decompressobj()
+            is_compressed = int.from_bytes(tag[:4], order) == _COMPRESSED
+            while is_compressed and not stream.eof:
+                part = file.read(min(left, _CHUNK_BYTES))
+                if not part:
+                    raise EOFError("a compressed element that ends early")
+                left -= len(part)
+                stream.decompress(part)
+            file.seek(left, os.SEEK_CUR)
+
+
 def _version_5(path: Path) -> dict[str, _Array]:
     """The arrays of numbers in a MAT-file of version 5 or before."""
     from scipy.io import loadmat, whosmat
 
     limit_memory(_ROOM_BYTES)
 
-    def reader(name: str) -> Callable[[], NDArray[Any]]:
-        return lambda: np.asarray(loadmat(path, variable_names=[name])[name])
+    def read(name: str) -> NDArray[Any]:
+        _check_version_5(path)
+        return np.asarray(loadmat(path, variable_names=[name])[name])
 
     found = path.stat().st_size
     return {
-        name: _Array(tuple(map(int, shape)), _CLASSES[kind], found, reader(name))
+        name: _Array(tuple(map(int, shape)), _CLASSES[kind], found, partial(read, name))
         for name, shape, kind in whosmat(path)
         if kind in _CLASSES
     }
