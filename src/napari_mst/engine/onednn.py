@@ -1,8 +1,9 @@
 """A spectral attention block on a CPU: oneDNN convolutions with their GELU fused, weights folded ahead.
 
-For one image S-MSA is one C x C matrix, and the residual around it one more identity in that matrix. LayerNorm is a
-centring matrix and one factor a pixel; its affine part goes into the expanding convolution. All channels are padded to
-whole vectors, P of them, and halos shrink as the convolutions use them up, so nothing is computed twice.
+For one image S-MSA is one C x C matrix. (The residual around it is added last: as an identity in that matrix, it would
+round what is small together with what is large.) LayerNorm is a centring matrix and one factor a pixel; its affine part
+goes into the expanding convolution. All channels are padded to whole vectors, P of them, and halos shrink as the
+convolutions use them up, so nothing is computed twice.
 Letters: C channels, P padded channels, h, w sides of a window.
 """
 
@@ -43,7 +44,7 @@ class OneDnnBlock:
         self._channels = channels = mixing.shape[-1]
         identity = torch.eye(channels)
         self._eps = norm.eps
-        self._mixing = _pointwise(_padded(mixing[0] + identity))
+        self._mixing = _pointwise(_padded(mixing[0]))
         self._bias = _padded(attention.proj.bias)
         self._value = _pointwise(_padded(attention.to_v.weight))
         self._pos = [_packed(_padded(parameter), groups=True) for parameter in attention.pos.parameters()]
@@ -76,8 +77,10 @@ class OneDnnBlock:
         """The input and its S-MSA added: (1, C, h, w) -> (1, P, h - 4, w - 4)."""
         x = _surrounded(window, missing)
         hidden = _depthwise(_convolve(x, self._value), self._pos[0], gelu=True)
-        attended = _depthwise(_clear(hidden, missing, 2), self._pos[1])
-        return convolve_onto(attended, dense(x[..., 2:-2, 2:-2]), self._mixing, self._bias)
+        attended, inside = _depthwise(_clear(hidden, missing, 2), self._pos[1]), dense(x[..., 2:-2, 2:-2])
+        convolve_onto(attended, inside, self._mixing, self._bias)
+        attended[:, : self._channels] += inside
+        return attended
 
     def _normalised(self, x: Tensor) -> Tensor:
         """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w)."""
@@ -88,17 +91,44 @@ class OneDnnBlock:
         return centred
 
 
-def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False, groups: int = 1) -> Tensor:
+class OneDnnConvolution:
+    """*convolution* without padding, one row of its filters after the other, added up in place."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        self._bias, self._stride = convolution.bias, convolution.stride
+        rows = convolution.weight.split(1, dim=-2)
+        self._rows = [_packed(row.contiguous(memory_format=torch.channels_last), stride=self._stride) for row in rows]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(1, C, h, w) -> (1, C', h', w')."""
+        x = x.contiguous(memory_format=torch.channels_last)
+        reach = x.shape[-2] - len(self._rows) + 1
+        total = _convolve(x[..., :reach, :], self._rows[0], self._bias, stride=self._stride)
+        for first, weight in enumerate(self._rows[1:], start=1):
+            convolve_onto(total, x[..., first : first + reach, :], weight, stride=self._stride)
+        return total
+
+
+def _convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    gelu: bool = False,
+    groups: int = 1,
+    stride: tuple[int, ...] = (1, 1),
+) -> Tensor:
     """Unpadded convolution and its GELU in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise
-    result: Tensor = operation(x, weight, bias, (0, 0), (1, 1), (1, 1), groups, "gelu" if gelu else "none", [], "none")
+    result: Tensor = operation(x, weight, bias, (0, 0), stride, (1, 1), groups, "gelu" if gelu else "none", [], "none")
     return result
 
 
-def convolve_onto(total: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def convolve_onto(
+    total: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: tuple[int, ...] = (1, 1)
+) -> Tensor:
     """Add an unpadded convolution to *total*, in place, in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise_.binary
-    operation(total, x, weight, bias, (0, 0), (1, 1), (1, 1), 1, "add", 1.0, None, [], None)
+    operation(total, x, weight, bias, (0, 0), stride, (1, 1), 1, "add", 1.0, None, [], None)
     return total
 
 
@@ -134,11 +164,11 @@ def _pointwise(matrix: Tensor) -> Tensor:
     return _packed(matrix.float()[:, :, None, None].contiguous(memory_format=torch.channels_last))
 
 
-def _packed(weight: Tensor, groups: bool = False) -> Tensor:
+def _packed(weight: Tensor, groups: bool = False, stride: tuple[int, ...] = (1, 1)) -> Tensor:
     """*weight* in the layout of oneDNN's own, which spares reordering it at every call; *groups*: depthwise."""
     channels, side = (len(weight) if groups else weight.shape[1]), _PACKED_SIDE
     operation: Any = torch.ops.mkldnn._reorder_convolution_weight
-    packed: Tensor = operation(weight, (0, 0), (1, 1), (1, 1), channels if groups else 1, (1, channels, side, side))
+    packed: Tensor = operation(weight, (0, 0), stride, (1, 1), channels if groups else 1, (1, channels, side, side))
     return packed
 
 

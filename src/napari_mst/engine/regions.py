@@ -4,11 +4,10 @@ A convolution of the rows and columns of a region uses up one pixel of its halo.
 border of the image, zeros take its place, as the network's own padding does; where it is not, nothing is padded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 Sides = tuple[int, int, int, int]
@@ -79,14 +78,16 @@ class Region:
         """Features (1, C, h, w) of the rectangle and its halo -> those of the rectangle."""
         return features[..., self.rows.inside, self.columns.inside]
 
-    def convolve(self, convolution: nn.Conv2d, features: Tensor) -> Tensor:
-        """A 3x3 convolution, or a 4x4 of stride 2, of the features of this region: those of `grown(-1)`."""
+    def convolve(self, convolve: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+        """A 3x3 convolution, or a 4x4 of stride 2, of the features of this region: those of `grown(-1)`.
+
+        *convolve* does it without padding.
+        """
         inner = self.grown(-1).missing
         top, bottom, left, right = (outer - less for outer, less in zip(self.missing, inner, strict=True))
         if top or bottom or left or right:
             features = F.pad(features, (left, right, top, bottom))
-        features = features.contiguous(memory_format=torch.channels_last)
-        return F.conv2d(features, convolution.weight, convolution.bias, convolution.stride)
+        return convolve(features)
 
 
 def tiles(height: int, width: int, rows: int, columns: int) -> Iterator[Region]:

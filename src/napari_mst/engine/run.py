@@ -16,8 +16,9 @@ from itertools import cycle, islice, pairwise
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from napari_mst.engine.convolution import unpadded
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
@@ -151,6 +152,7 @@ class _Run:
         self._deep, self._skip, self._free = (Slab(size, device, is_in_file, dtype) for _ in range(3))
         self._quarter = Slab(size // 4, device, is_in_file, dtype)
         self._tapped: SpectralAttentionBlock | None = None
+        self._unpadded = functools.cache(unpadded)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -202,7 +204,7 @@ class _Run:
             near = region.grown(1)
             shallow = self._shallow(near)
             deep.write(region, near.crop(shallow))
-            return block.gram(near.convolve(stage.embedding, shallow))
+            return block.gram(self._convolve(stage.embedding, near, shallow))
 
         return self._pass(compute, deep.size, block, FIRST + _pixelwise_cost(self._network))
 
@@ -213,7 +215,7 @@ class _Run:
 
         def embedded(region: Region) -> Tensor:
             near = region.grown(1)
-            return near.convolve(stage.embedding, deep.read(near))
+            return self._convolve(stage.embedding, near, deep.read(near))
 
         mixing = self._encode(stage, 0, mixing, embedded, skip, half)
         mixing = self._encode(stage, 1, mixing, half.read, half_skip, quarter)
@@ -237,7 +239,7 @@ class _Run:
             near = region.grown(1)
             encoded = window(near)
             skip.write(region, near.crop(encoded))
-            return _write(lower, region.scaled(0.5), near.convolve(stage.down[level], encoded), following)
+            return _write(lower, region.scaled(0.5), self._convolve(stage.down[level], near, encoded), following)
 
         return self._pass(compute, skip.size, following, ENCODE[level])
 
@@ -263,7 +265,7 @@ class _Run:
             near = region.grown(1)
             features = stage_output(near)
             deep.write(region, near.crop(features))
-            return block.gram(near.convolve(following.embedding, features))
+            return block.gram(self._convolve(following.embedding, near, features))
 
         mixing = self._pass(compute, deep.size, block, BETWEEN)
         self._deep, self._free = self._free, self._deep
@@ -280,9 +282,9 @@ class _Run:
             near = region.grown(1)
             features, shallow = stage_output(near), self._shallow(near)
             if network.is_residual_around_output:
-                values = near.convolve(network.conv_out, features).add_(near.crop(shallow))
+                values = self._convolve(network.conv_out, near, features).add_(near.crop(shallow))
             else:
-                values = near.convolve(network.conv_out, features.add_(shallow))
+                values = self._convolve(network.conv_out, near, features.add_(shallow))
             target = result[:, region.rows.whole, region.columns.whole]
             target.copy_(network.finish(values)[0, :, : target.shape[1], : target.shape[2]])
 
@@ -297,7 +299,7 @@ class _Run:
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            return near.convolve(stage.mapping, window(near)).add_(deep.read(region))
+            return self._convolve(stage.mapping, near, window(near)).add_(deep.read(region))
 
         return compute
 
@@ -306,8 +308,11 @@ class _Run:
         near, network = region.grown(1), self._network
         photo = self._photo.read(near)
         if not isinstance(network, RefiningMSTPlusPlus):
-            return near.convolve(network.conv_in, photo)
-        return near.convolve(network.conv_in, encoded(photo)) + network.first_spectra(self._photo.read(region))
+            return self._convolve(network.conv_in, near, photo)
+        return self._convolve(network.conv_in, near, encoded(photo)) + network.first_spectra(self._photo.read(region))
+
+    def _convolve(self, convolution: nn.Conv2d, region: Region, features: Tensor) -> Tensor:
+        return region.convolve(self._unpadded(convolution), features)
 
     def _pass(
         self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
