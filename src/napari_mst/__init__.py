@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from napari_mst.photo import Photo
     from napari_mst.reconstruction import Reconstructor
     from napari_mst.spectra.compare import compare_region
+    from napari_mst.spectra.labels import label_spectra
     from napari_mst.spectra.library import read_spectra, write_spectra
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
@@ -43,6 +44,7 @@ _HOMES = {
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
     "error_bands": "uncertainty",
+    "label_spectra": "spectra.labels",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
     "read_attention": "attention_record",
@@ -75,6 +77,7 @@ __all__ = [
     "best_matches",
     "compare_region",
     "error_bands",
+    "label_spectra",
     "load_model",
     "point_spectrum",
     "read_attention",

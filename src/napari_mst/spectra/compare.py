@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.metrics import DARK, mrae, rmse, spectral_angles
+from napari_mst.spectra.labels import Labelled, Moments, Numbers, label_groups, label_numbers
 from napari_mst.spectra.maps import Map
 from napari_mst.spectra.matching import FEWEST_BANDS
 from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
-from napari_mst.spectra.spectrum import STD, Spectrum, Values
-from napari_mst.spectra.strips import IsCancelled, Progress, strips, watching
+from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
+from napari_mst.spectra.strips import IsCancelled, Progress, raw_strips, strips, watching
 from napari_mst.spectra.transforms import resampled
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
@@ -92,6 +93,52 @@ def compare_region(cube: SpectralCube, reference: SpectralCube, region: Region, 
     return Comparison(error, _ratio(relative, lit), _ratio(squares, count) ** 0.5, _ratio(angles, angled), int(count))
 
 
+def compare_labels(
+    cube: SpectralCube,
+    reference: SpectralCube,
+    labels: Numbers,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> Labelled[Comparison]:
+    """Every label of an (H, W) image but 0 as `compare_region` compares one, in one pass over both cubes.
+
+    Raises
+    ------
+    SpectrumError
+        As `compare_region`.
+    Cancelled
+        Soon after *is_cancelled* returned true.
+    """
+    bands, aligned = _aligned(cube, reference)
+    numbers = label_numbers(labels)
+    moments, scores = Moments(len(numbers), int(bands.sum())), np.zeros((6, len(numbers)))
+    sizes = np.zeros(len(numbers), dtype=int)
+    for rows, strip in raw_strips(cube, watching(progress, is_cancelled)):
+        if (groups := label_groups(labels, numbers, rows)) is None:
+            continue
+        sizes[groups.labels] += groups.sizes
+        e = groups.of_image(strip)[bands]
+        r = aligned(groups.of_image(np.asarray(reference.data[:, rows])))
+        good = np.asarray(np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0))
+        if good.any():
+            e, r, groups = e[:, good], r[:, good], groups.only(good)
+            scores[:, groups.labels] += groups.total(_pixel_scores(e, r))
+            moments.add(groups, e - r)
+    squares, count, relative, lit, angles, angled = scores
+    mean, deviation = np.where(moments.count > 0, moments.mean, np.nan).T, moments.deviation().T
+    wavelengths, unit = cube.wavelengths[bands], cube.unit  # what is made later holds no cube
+
+    def made(at: int) -> Comparison:
+        name, pixels = f"label {numbers[at]}", int(count[at])
+        bounds = mean[at] - deviation[at], mean[at] + deviation[at]
+        origin = Origin(region=name, pixels=pixels, excluded=int(sizes[at]) - pixels)
+        error = Spectrum(wavelengths, mean[at], unit, name, "", *bounds, STD, origin)
+        root, relative_error = _ratio(squares[at], count[at]) ** 0.5, _ratio(relative[at], lit[at])
+        return Comparison(error, relative_error, root, _ratio(angles[at], angled[at]), pixels)
+
+    return Labelled(numbers, mean, made)
+
+
 def error_map(
     cube: SpectralCube,
     reference: SpectralCube,
@@ -134,6 +181,15 @@ _MEASURES: dict[str, Callable[[Values, Values], Values]] = {
     "mrae": _relative,
     "angle": spectral_angles,
 }
+
+
+def _pixel_scores(e: Values, r: Values) -> Values:
+    """(6, n) what `_scores` sums, of each pixel."""
+    relative, angles = _relative(e, r), spectral_angles(e, r)
+    squares, ones = np.square(e - r).mean(axis=0), np.ones(e.shape[1])
+    return np.asarray(
+        np.nan_to_num(np.stack([squares, ones, relative, ~np.isnan(relative), angles, ~np.isnan(angles)]))
+    )
 
 
 def _scores(e: Values, r: Values, dark: float) -> Values:

@@ -253,20 +253,28 @@ def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.boo
     return replace(region, mask=mask), has_numbers
 
 
-def _bounds(cube: SpectralCube, region: Region, spread: Spread, mean: Values, deviation: Values) -> dict[str, Any]:
-    """The fields of a `Spectrum` that say how far its values spread."""
+def spread_name(spread: Spread) -> str:
+    """What `Spectrum.spread` says of *spread*. Raises `SpectrumError` if it is none."""
     if isinstance(spread, str):
         if spread not in ("", STD):
             raise SpectrumError(f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}.")
-        return {"lower": mean - deviation, "upper": mean + deviation, "spread": spread} if spread else {}
+        return spread
     low, high = spread
     if not 0 <= low < high <= 100:
         raise SpectrumError(f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}.")
+    return f"percentiles {low:g}-{high:g}"
+
+
+def _bounds(cube: SpectralCube, region: Region, spread: Spread, mean: Values, deviation: Values) -> dict[str, Any]:
+    """The fields of a `Spectrum` that say how far its values spread."""
+    name = spread_name(spread)
+    if isinstance(spread, str):
+        return {"lower": mean - deviation, "upper": mean + deviation, "spread": name} if name else {}
     bounds = np.full((2, len(mean)), np.nan)
     box = tuple(slice(a, a + n) for a, n in zip((region.row, region.column), region.mask.shape, strict=True))
     for band in np.flatnonzero(np.isfinite(mean)):
-        bounds[:, band] = np.percentile(np.asarray(cube.data[band][box])[region.mask].astype(np.float64), (low, high))
-    return {"lower": bounds[0], "upper": bounds[1], "spread": f"percentiles {low:g}-{high:g}"}
+        bounds[:, band] = np.percentile(np.asarray(cube.data[band][box])[region.mask].astype(np.float64), spread)
+    return {"lower": bounds[0], "upper": bounds[1], "spread": name}
 
 
 def _polygon_mask(corners: Values, height: int, width: int) -> Mask:

@@ -4,6 +4,7 @@ Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +39,18 @@ def passing(watch: Progress, index: int, count: int) -> Progress:
 
 def strips(cube: SpectralCube, watch: Progress) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Rows of the image and their (B, k, W) numbers as float64."""
+    for rows, strip in raw_strips(cube, watch):
+        yield rows, strip.astype(np.float64)
+
+
+def raw_strips(cube: SpectralCube, watch: Progress) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of those of the cube."""
     _, height, width = cube.shape
     step = max(1, STRIP_PIXELS // width)
     watch(0.0)
     for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
-        yield rows, np.asarray(cube.data[:, rows]).astype(np.float64)
+        yield rows, np.asarray(cube.data[:, rows])
         watch(rows.stop / height)
 
 

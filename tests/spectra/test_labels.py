@@ -1,0 +1,132 @@
+"""The spectra of all labels at once: against `region_spectrum` of each, numpy masks, and scikit-image."""
+
+from typing import Any
+
+import dask.array
+import numpy as np
+import pytest
+from skimage.measure import regionprops
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.spectra import strips
+from napari_mst.spectra.compare import compare_labels, compare_region
+from napari_mst.spectra.labels import label_spectra
+from napari_mst.spectra.regions import Region, Spread, region_spectrum
+
+SHAPE = (37, 53)
+RNG = np.random.default_rng(11)
+WAVELENGTHS = np.array([400.0, 450, 520, 600, 700])
+CUBE = SpectralCube(RNG.random((5, *SHAPE), dtype=np.float32), WAVELENGTHS)
+SPARSE = np.array([-7, 0, 3, 4, 900, 2**31 - 1])
+
+
+def scattered() -> np.ndarray:
+    """Labels with wide gaps between them, whose pixels lie anywhere."""
+    return SPARSE[RNG.integers(len(SPARSE), size=SHAPE)].astype(np.int32)
+
+
+def cells() -> np.ndarray:
+    row, column = np.indices(SHAPE)
+    return ((row // 5) * 100 + column // 7) * (row % 5 > 0)
+
+
+@pytest.fixture(autouse=True, params=[60, 2**16])
+def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole images, and a row at a time."""
+    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+
+
+def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> None:
+    found = label_spectra(cube, labels, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2")
+    assert list(found) == [value for value in np.unique(labels).tolist() if value]
+    for value, one in found.items():
+        region = Region.of_label(labels, value)
+        expected = region_spectrum(cube, region, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2")
+        np.testing.assert_allclose(one.values, expected.values, rtol=1e-9, atol=1e-12)
+        if expected.lower is None:
+            assert one.lower is None
+        else:
+            np.testing.assert_allclose((one.lower, one.upper), (expected.lower, expected.upper), rtol=1e-9, atol=1e-9)
+        assert (one.name, one.spread, one.origin) == (expected.name, expected.spread, expected.origin)
+
+
+@pytest.mark.parametrize("labels", [scattered(), cells(), cells().astype(np.uint64), cells() > 200])
+@pytest.mark.parametrize("spread", ["std", "", (5.0, 90.5)])
+def test_every_label_is_read_as_its_region_is(labels: np.ndarray, spread: Any) -> None:
+    check(CUBE, labels, spread)
+
+
+@pytest.mark.parametrize("spread", ["std", (5.0, 90.5)])
+def test_what_is_no_number_is_left_out_label_by_label(spread: Any) -> None:
+    data, labels = CUBE.data.copy(), cells()
+    data[2, :6, :8] = np.nan  # whole labels without a band, and parts of others
+    data[:, 7, 9] = np.inf  # a dead pixel
+    data[:, labels == 402] = np.nan  # a label without any number
+    check(SpectralCube(data, WAVELENGTHS), labels, spread)
+
+
+def test_means_pixels_and_areas_are_those_of_scikit_image() -> None:
+    labels = cells()
+    found = label_spectra(CUBE, labels, pixel_area=0.5)
+    for region in regionprops(labels, np.moveaxis(CUBE.data, 0, -1).astype(float)):
+        one = found[region.label]
+        np.testing.assert_allclose(one.values, region.intensity_mean, rtol=1e-6)
+        np.testing.assert_allclose(one.upper - one.values, region.intensity_std, rtol=1e-6)
+        assert one.origin.pixels == region.num_pixels
+        assert one.origin.area == 0.5 * region.area
+
+
+def test_large_values_that_hardly_differ_keep_their_deviation() -> None:
+    labels = np.ones(SHAPE, int)
+    data = (1e6 + RNG.random((5, *SHAPE))).astype(np.float64)
+    one = label_spectra(SpectralCube(data, WAVELENGTHS), labels)[1]
+    np.testing.assert_allclose(one.upper - one.values, data.std(axis=(1, 2)), rtol=1e-6)
+
+
+def test_chunked_cubes_are_read_alike() -> None:
+    check(SpectralCube(dask.array.from_array(CUBE.data, chunks=(2, 10, 10)), WAVELENGTHS), scattered(), (5, 95))
+
+
+def test_an_image_of_background_has_no_labels() -> None:
+    found = label_spectra(CUBE, np.zeros(SHAPE, int))
+    assert len(found) == 0
+    with pytest.raises(KeyError):
+        found[0]
+
+
+def test_the_background_and_labels_that_are_not_there_are_no_keys() -> None:
+    found = label_spectra(CUBE, cells())
+    assert all(number not in found for number in (0, 99, 10**9))
+
+
+@pytest.mark.parametrize("labels", [np.zeros((3, 4), int), np.zeros(SHAPE), np.zeros((1, *SHAPE), int)])
+def test_labels_of_another_size_or_kind_are_refused(labels: np.ndarray) -> None:
+    with pytest.raises(SpectrumError, match="Expected an image of whole numbers of 37 x 53 pixels"):
+        label_spectra(CUBE, labels)
+
+
+def test_a_pass_is_cancelled_and_tells_its_progress() -> None:
+    told: list[float] = []
+    label_spectra(CUBE, cells(), progress=told.append)
+    assert told[0] == 0
+    assert told[-1] == 1
+    with pytest.raises(Cancelled):
+        label_spectra(CUBE, cells(), is_cancelled=lambda: True)
+
+
+def test_every_label_is_compared_as_its_region_is() -> None:
+    labels, data = scattered(), CUBE.data.copy()
+    data[:, :4, :4] = 0.001  # dark
+    data[1, 5, 5] = np.nan
+    reference = SpectralCube(data, WAVELENGTHS)
+    cube = SpectralCube(CUBE.data + RNG.normal(0, 0.1, CUBE.shape).astype(np.float32), WAVELENGTHS)
+    found = compare_labels(cube, reference, labels)
+    assert list(found) == [value for value in SPARSE if value]
+    for value, one in found.items():
+        expected = compare_region(cube, reference, Region.of_label(labels, value))
+        scores, others = ((c.mrae, c.rmse, c.angle, c.pixels) for c in (one, expected))
+        np.testing.assert_allclose(scores, others, rtol=1e-9)
+        np.testing.assert_allclose(one.error.values, expected.error.values, rtol=1e-9)
+        np.testing.assert_allclose(one.error.upper, expected.error.upper, rtol=1e-9)
+        assert one.error.origin == expected.error.origin
