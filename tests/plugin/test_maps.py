@@ -21,6 +21,7 @@ from napari_mst.plugin.maps import MAPS
 from napari_mst.plugin.maps_bar import MapsBar
 from napari_mst.plugin.samples import chart_cube
 from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.spectra.spectrum import Spectrum
 
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS)}
 
@@ -162,3 +163,27 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
     qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
     assert [layer.name for layer in cube_viewer.layers] == ["photo", "chart", "chart - Ratio A / B", "other"]
     assert cube_viewer.layers.selection.active is other
+
+
+def test_components_lie_on_the_slider_of_their_cube_which_goes_to_the_first(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    before = cube_viewer.dims.range
+    cube_viewer.dims.set_point(0, 550)
+    layer = made(spectra_dock, "Principal components", qtbot)
+    assert cube_viewer.dims.range == before
+    assert layer.units == chart.units
+    assert cube_viewer.dims.point[0] == 400
+    np.testing.assert_array_equal(layer._slice.image.raw, layer.data[0])
+
+
+def test_thousands_of_spectra_are_refused_as_classes(
+    spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
+) -> None:
+    curve = Spectrum([400.0, 700.0], [0.1, 0.2])
+    spectra_dock.open_spectra([curve] * (maps.MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(spectra_dock.entries) > maps.MOST_CLASSES)
+    spectra_dock.menus.maps.setChecked(True)
+    spectra_dock.maps.run()
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)
+    assert told() == ["Expected at most 250 spectra to classify by, got more. Hide some curves."]

@@ -7,7 +7,7 @@ from napari.layers import Image, Points
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin import picks
-from napari_mst.plugin.layers import Placement, cube_layer, cube_of
+from napari_mst.plugin.layers import METADATA_KEY, Placement, cube_layer, cube_of
 from napari_mst.plugin.picks import pin, pixel_under, pixels_of
 
 
@@ -148,3 +148,9 @@ def test_undo_goes_back_through_add_move_recolour_rename_and_delete(cube_viewer:
         assert history.undo(points)
         assert (points.data.tolist(), picks.names(points), picks.colours(points), points.shown.tolist()) == state
     assert not history.undo(points)
+
+
+def test_picks_whose_layer_has_no_windows_are_named(cube_viewer: ViewerModel) -> None:
+    points = cube_viewer.add_points([[4, 7], [5, 8]], metadata={METADATA_KEY: picks.ROLE})
+    picks.name_all(points)
+    assert picks.names(points) == ["pick 1", "pick 2"]

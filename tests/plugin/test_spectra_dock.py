@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Image, Points
+from napari.layers import Image, Labels, Points
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtGui import QColor, QImage
@@ -18,10 +18,11 @@ from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
 from napari_mst.models.cards import MODELS
-from napari_mst.plugin import picks, regions
+from napari_mst.plugin import drawing, entries, picks, region_tasks
+from napari_mst.plugin.curves import Line, pen
 from napari_mst.plugin.layers import cube_layer, cube_of
-from napari_mst.plugin.plot import Line, pen
 from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.spectra_files import spectra_of
 from napari_mst.spectra.library import colour_checker, read_spectra
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
@@ -137,14 +138,14 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     points, model = points_of(cube_viewer), spectra_dock.model
     model.setData(model.index(1, 0), "leaf")
     model.setData(model.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
-    spectra_dock.recolour(2, "#102030")
+    spectra_dock.rows.recolour(2, "#102030")
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf", "pick 3"]
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
     assert picks.colours(points)[2] == "#102030"
     assert points.shown.tolist() == [False, True, True]
-    spectra_dock.solo([spectra_dock.entries[1]])
+    spectra_dock.rows.solo([spectra_dock.entries[1]])
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf"]
-    spectra_dock.solo([spectra_dock.entries[1]])
+    spectra_dock.rows.solo([spectra_dock.entries[1]])
     assert len(lines(spectra_dock, qtbot)) == 3
     spectra_dock.table.selectRow(1)
     assert points.selected_data == {1}
@@ -251,7 +252,7 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(
     spectra_dock.menus.spreads[1].trigger()
     assert lines(spectra_dock, qtbot)[0].spectrum.spread == "percentiles 5-95"
     spectra_dock.table.selectRow(0)
-    spectra_dock.delete()
+    spectra_dock.rows.delete()
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaves 1", "cells 4"]
     spectra_dock.menus.regions.click()
     assert lines(spectra_dock, qtbot) == []
@@ -287,7 +288,7 @@ def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(
     cube_viewer.dims.set_point(0, 620)
     spectra_dock.menus.views[number].trigger()
     (line,) = lines(spectra_dock, qtbot)
-    (measured,) = spectra_dock.spectra()
+    (measured,) = spectra_of(spectra_dock.entries)
     np.testing.assert_allclose(measured.values, make_cube().data[:, 4, 7])
     np.testing.assert_allclose(line.spectrum.values, expected(measured).values)
 
@@ -386,23 +387,24 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     spectra_dock.menus.windows[1].trigger()
     spectra_dock.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra_dock._rename(0, "a leaf, green")
-    spectra_dock.recolour(0, "#102030")
+    spectra_dock.rows.rename(0, "a leaf, green")
+    spectra_dock.rows.recolour(0, "#102030")
     cube_viewer.add_shapes(SQUARE + 0.25, shape_type="polygon", name="soil")
     before = lines(spectra_dock, qtbot)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-    spectra_dock.menus.save_spectra()
+    spectra_dock.menus.files.save_spectra()
+    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
     assert len(read_spectra(path)) == 2
     for name in ("Picks", "soil"):
         cube_viewer.layers.remove(cube_viewer.layers[name])
     assert lines(spectra_dock, qtbot) == []
-    spectra_dock.menus.open_spectra()
+    spectra_dock.menus.files.open_spectra()
     after = lines(spectra_dock, qtbot)
     for one, two in zip(before, after, strict=True):
         np.testing.assert_allclose(one.spectrum.values, two.spectrum.values, rtol=1e-6)
         assert (one.spectrum.name, one.spectrum.colour) == (two.spectrum.name, two.spectrum.colour)
-    spectra_dock.menus.open_spectra()
+    spectra_dock.menus.files.open_spectra()
     assert len(points_of(cube_viewer).data) == 1
 
 
@@ -411,7 +413,7 @@ def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(
 ) -> None:
     spectra_dock.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra = spectra_dock.spectra()
+    spectra = spectra_of(spectra_dock.entries)
     spectra_dock.clear()
     cube_viewer.layers["cube"].data = make_cube().data + 1
     spectra_dock.open_spectra(spectra)
@@ -419,7 +421,7 @@ def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(
     np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     assert not len(points_of(cube_viewer).data)
     spectra_dock.table.selectRow(0)
-    spectra_dock.delete()
+    spectra_dock.rows.delete()
     assert lines(spectra_dock, qtbot) == []
 
 
@@ -436,7 +438,7 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
     lines(spectra_dock, qtbot)
     path = tmp_path / f"plot{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    spectra_dock.menus.save_plot()
+    spectra_dock.menus.files.save_plot()
     lines(spectra_dock, qtbot)
     assert not spectra_dock.plot.legend.isVisible()
     assert spectra_dock.plot.backgroundBrush().color().lightness() < 128
@@ -450,7 +452,8 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
 def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
     spectra_dock.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra_dock.menus.copy_spectra()
+    spectra_dock.menus.files.copy_spectra()
+    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
     text = QApplication.clipboard().text()
     assert "pick 1" in text
     assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text
@@ -498,10 +501,10 @@ def test_ticks_stay_with_their_curves_when_others_are_deleted(
     lines(spectra_dock, qtbot)
     names = [entry.first.name for entry in spectra_dock.entries]
     for row in (1, 2, 4):
-        spectra_dock._tick(row, False)
+        spectra_dock.rows.tick(row, False)
     lines(spectra_dock, qtbot)
     spectra_dock.table.choose([1, 3])
-    spectra_dock.delete()
+    spectra_dock.rows.delete()
     lines(spectra_dock, qtbot)
     shown = [(entry.first.name, entry.is_shown) for entry in spectra_dock.entries]
     assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
@@ -543,8 +546,13 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     spectra_dock: SpectraDock, estimate: Image, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[threading.Thread]()
-    read = regions._error_band
-    monkeypatch.setattr(regions, "_error_band", lambda *of: (threads.append(threading.current_thread()), read(*of))[1])
+    read = region_tasks._error_band
+
+    def watched(*of: Any) -> Any:
+        threads.append(threading.current_thread())
+        return read(*of)
+
+    monkeypatch.setattr(region_tasks, "_error_band", watched)
     spectra_dock.pin((550, 4, 7))
     spectra_dock._timer.stop()
     spectra_dock.draw()
@@ -575,7 +583,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     assert spreads() == ["", "", "std"]
     points_of(cube_viewer).selected_data = {1}
     assert spreads() == ["", MODEL_ERROR, "std"]
-    measured: Spectrum = spectra_dock.spectra()[1]
+    measured: Spectrum = spectra_of(spectra_dock.entries)[1]
     spectra_dock.menus.views[2].trigger()
     upper = lines(spectra_dock, qtbot)[1].spectrum.upper
     np.testing.assert_allclose(upper, measured.upper / measured.values.max())
@@ -584,7 +592,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     spectra_dock.menus.views[0].trigger()
     spectra_dock.menus.error_band.trigger()
     assert spreads() == ["", "", "std"]
-    assert [one.spread for one in spectra_dock.spectra()] == ["", "", "std"]
+    assert [one.spread for one in spectra_of(spectra_dock.entries)] == ["", "", "std"]
 
 
 def test_the_error_band_is_saved_with_the_spectra(
@@ -599,8 +607,9 @@ def test_the_error_band_is_saved_with_the_spectra(
     spectra_dock.pin((550, 4, 7))
     spectra_dock.pin((550, 4, 8))
     lines(spectra_dock, qtbot)
-    spectra_dock.menus.save_spectra()
-    for saved, kept in zip(read_spectra(path), spectra_dock.spectra(), strict=True):
+    spectra_dock.menus.files.save_spectra()
+    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
+    for saved, kept in zip(read_spectra(path), spectra_of(spectra_dock.entries), strict=True):
         assert saved.spread == MODEL_ERROR
         np.testing.assert_allclose((saved.lower, saved.upper), (kept.lower, kept.upper), rtol=1e-5)
 
@@ -611,17 +620,74 @@ def test_a_cube_without_a_model_has_no_error_band(spectra_dock: SpectraDock, qtb
     assert line.spectrum.lower is None
 
 
-def test_labels_that_are_left_out_are_counted_in_words(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def many(cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch) -> Labels:
+    """599 labels of one pixel, of which no more than 100 are drawn one by one."""
+    monkeypatch.setattr(entries, "MOST_CURVES", 100)
+    monkeypatch.setattr(drawing, "MOST_CURVES", 100)
+    return cube_viewer.add_labels(7 * np.arange(600).reshape(20, 30), name="cells")
+
+
+def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range_are_drawn(
+    spectra_dock: SpectraDock, many: Labels, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regions, "MOST_LABELS", 100)
-    labels = cube_viewer.add_labels(np.arange(600).reshape(20, 30), name="cells")
-    assert len(lines(spectra_dock, qtbot)) == 100
-    assert spectra_dock.notes.text() == "cells: the first 100 of 599 labels are read."
-    assert not spectra_dock.notes.isHidden()
-    labels.visible = False
+    (line,) = lines(spectra_dock, qtbot)
+    pixels = make_cube().data.reshape(31, -1)[:, 1:].astype(float)
+    np.testing.assert_allclose(line.spectrum.values, np.median(pixels, axis=1))
+    np.testing.assert_allclose((line.spectrum.lower, line.spectrum.upper), np.percentile(pixels, (5, 95), axis=1))
+    assert spectra_dock.model.rowCount() == 599
+    assert spectra_dock.notes.text().startswith("cells: 599 labels, drawn as their median and the range of 90 %")
+    path = tmp_path / "cells.sli"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    spectra_dock.menus.files.save_spectra()
+    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
+    saved = read_spectra(path)
+    assert [one.name for one in saved] == [f"cells {7 * number}" for number in range(1, 600)]
+    np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
+    many.visible = False
     lines(spectra_dock, qtbot)
     assert spectra_dock.notes.isHidden()
+
+
+def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden_do_not_count(
+    spectra_dock: SpectraDock, many: Labels, qtbot: QtBot
+) -> None:
+    lines(spectra_dock, qtbot)
+    spectra_dock.table.choose([3, 4])
+    summary, three, four = lines(spectra_dock, qtbot)
+    assert [three.spectrum.name, four.spectrum.name] == ["cells 28", "cells 35"]
+    assert three.spectrum.colour == QColor.fromRgbF(*many.get_color(28).tolist()).name()
+    assert (summary.entry, three.is_faded, summary.is_faded) == (-1, False, True)
+    spectra_dock.table.selectAll()
+    assert len(lines(spectra_dock, qtbot)) == 101
+    assert "Of the selected curves, 499 are not drawn." in spectra_dock.notes.text()
+    spectra_dock.rows.solo(spectra_dock.entries[:2])
+    spectra_dock.table.clearSelection()
+    (line,) = lines(spectra_dock, qtbot)
+    np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 0, 1:3].astype(float).mean(axis=1))
+
+
+def test_other_names_and_colours_of_labels_are_shown_without_reading_the_cube_again(
+    spectra_dock: SpectraDock, many: Labels, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines(spectra_dock, qtbot)
+    monkeypatch.setattr(region_tasks, "on_grid", lambda *_: pytest.fail("read again"))
+    spectra_dock.model.setData(spectra_dock.model.index(3, 0), "red cell")
+    many.colormap = {None: "transparent", 28: "#ff0000"}
+    spectra_dock.table.choose([3])
+    spectrum = lines(spectra_dock, qtbot)[1].spectrum
+    assert (spectrum.name, spectrum.colour) == ("red cell", "#ff0000")
+
+
+def test_a_label_that_is_painted_and_undone_is_read_again(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    labels = cube_viewer.add_labels(np.pad(np.full((2, 2), 5), ((0, 18), (0, 28))), name="cells")
+    assert lines(spectra_dock, qtbot)[0].spectrum.origin.pixels == 4
+    labels.paint((1, 2), 5)
+    assert lines(spectra_dock, qtbot)[0].spectrum.origin.pixels > 4
+    labels.undo()
+    assert lines(spectra_dock, qtbot)[0].spectrum.origin.pixels == 4
 
 
 def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(
@@ -661,3 +727,50 @@ def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(
     solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.CustomDashLine
     assert (live, pinned) == ([solid, dashed], [solid, dashed, dashed, dashed])
     assert len({tuple(pen(QColor("red"), style, 2).dashPattern()) for style in range(4)}) == 4
+
+
+def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_last(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    lines(spectra_dock, qtbot)
+    data, reads, gate = make_cube().data.astype(float), [], threading.Semaphore(0)
+    read = region_tasks._read_shape
+
+    def slow(*of: Any) -> Any:
+        reads.append(1)
+        gate.acquire(timeout=10)
+        return read(*of)
+
+    monkeypatch.setattr(region_tasks, "_read_shape", slow)
+    shapes.data = [SQUARE + 1]
+    qtbot.waitUntil(lambda: len(reads) == 1)
+    shapes.data = [SQUARE + 2]
+    spectra_dock.draw()
+    gate.release()
+    qtbot.waitUntil(lambda: len(reads) == 2)  # the next place is being read, that before it is shown
+    spectra_dock.draw()
+    np.testing.assert_allclose(
+        spectra_dock.plot.curves.lines[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2)), rtol=1e-6
+    )
+    gate.release()
+    np.testing.assert_allclose(lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 5:11, 6:12].mean(axis=(1, 2)))
+
+
+def test_a_label_that_is_selected_on_the_image_has_its_row_selected(
+    spectra_dock: SpectraDock, many: Labels, qtbot: QtBot
+) -> None:
+    lines(spectra_dock, qtbot)
+    many.selected_label = 70
+    assert spectra_dock.table.chosen() == [9]
+    assert lines(spectra_dock, qtbot)[1].spectrum.name == "cells 70"
+
+
+def test_among_errors_no_live_spectrum_is_drawn(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    spectra_dock.set_reference(second_cube(cube_viewer))
+    spectra_dock.toggle_errors()
+    hover(cube_viewer, (550, 4, 7))
+    lines(spectra_dock, qtbot)
+    assert all(live.yData is None for live in spectra_dock.plot.lives)

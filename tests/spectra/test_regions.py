@@ -11,7 +11,7 @@ from skimage.measure import regionprops
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import regions
-from napari_mst.spectra.regions import Region, labelled_regions, point_spectrum, region_spectrum
+from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(7)
@@ -61,22 +61,19 @@ def test_no_spread_gives_no_bounds() -> None:
     assert spectrum.lower is spectrum.upper is None
 
 
-def test_labels_are_those_of_regionprops() -> None:
+def test_a_label_is_that_of_regionprops() -> None:
     labels = RNG.integers(0, 4, SHAPE) * (np.arange(53) // 10)
-    found = labelled_regions(labels)
-    expected = regionprops(labels, np.moveaxis(CUBE.data, 0, -1).astype(float))
-    assert [*found] == [judge.label for judge in expected]
-    for judge in expected:
-        region = found[judge.label]
-        height, width = region.mask.shape
-        assert (region.row, region.column, region.row + height, region.column + width) == judge.bbox
-        np.testing.assert_array_equal(region.mask, judge.image)
-        spectrum = region_spectrum(CUBE, region)
+    for judge in regionprops(labels, np.moveaxis(CUBE.data, 0, -1).astype(float)):
+        found = Region.of_label(labels, judge.label)
+        height, width = found.mask.shape
+        assert (found.row, found.column, found.row + height, found.column + width) == judge.bbox
+        np.testing.assert_array_equal(found.mask, judge.image)
+        spectrum = region_spectrum(CUBE, found)
         np.testing.assert_allclose(spectrum.values, judge.intensity_mean, rtol=1e-12)
         np.testing.assert_allclose(spectrum.upper - spectrum.values, judge.intensity_std, rtol=1e-9)
         assert spectrum.origin.pixels == judge.area
         assert spectrum.name == f"label {judge.label}"
-        np.testing.assert_array_equal(whole(Region.of_label(labels, judge.label)), labels == judge.label)
+        np.testing.assert_array_equal(whole(found), labels == judge.label)
 
 
 def test_polygon_is_scikit_images() -> None:

@@ -1,13 +1,16 @@
 """What every dock of the plugin does alike: it listens to the viewer only while it is shown."""
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from napari.components import ViewerModel
+from napari.utils.notifications import show_error
 from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QWidget
 
+from napari_mst.errors import NapariMstError
 from napari_mst.plugin.session import unwrapped, workspace_of
 
 Link = tuple[Any, Callable[..., object]]
@@ -58,3 +61,12 @@ class Dock(QWidget):
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Tell the user of an error of ours, instead of raising it."""
+    try:
+        yield
+    except NapariMstError as error:
+        show_error(str(error))

@@ -183,7 +183,7 @@ def _is_planar(shape: tuple[int, ...]) -> bool:
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:
     """The Image layer of *cube*, on *placement* (or from pixel (0, 0)): data, the arguments of `add_image`, "image"."""
     placement = placement or Placement(np.ones(2), np.zeros(2), np.eye(2), 0.0, np.eye(3), ("pixel", "pixel"))
-    start, step, label, unit = _spectral_axis(cube, placement.is_calibrated)
+    start, step, label, unit = spectral_axis(cube, placement.is_calibrated)
     arguments = {
         **placement.cube_kwargs(start, step, unit),
         "name": name,
@@ -211,7 +211,7 @@ def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerT
     return cube.quality, arguments, "image"
 
 
-def _spectral_axis(cube: SpectralCube, is_calibrated: bool) -> tuple[float, float, str, str]:
+def spectral_axis(cube: SpectralCube, is_calibrated: bool) -> tuple[float, float, str, str]:
     """Start, step, label and unit of the first axis.
 
     napari converts every axis with a length unit to one unit: beside um, a wavelength axis in nm would drag the image

@@ -13,12 +13,14 @@ from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.layers import METADATA_KEY, LayerPhoto, LayerTuple, Placement
+from napari_mst.plugin.layers import METADATA_KEY, LayerPhoto, LayerTuple, Placement, spectral_axis
 from napari_mst.plugin.regions import ROLE
 from napari_mst.plugin.worker import Reports
 from napari_mst.spectra import colours, compare, maps
 from napari_mst.spectra.spectrum import Spectrum
 
+MOST_CLASSES = 250
+"""Spectra that pixels are classified by; the time grows with each, and a layer of labels may have thousands."""
 AB = (("A", "#4d8fea", 0.75), ("B", "#f58231", 0.4))
 """Name, colour and first place (a share of the range of wavelengths) of the two lines of a ratio."""
 RGB = (("R", "#e6194b", 0.8), ("G", "#3cb44b", 0.5), ("B", "#4d8fea", 0.2))
@@ -73,20 +75,24 @@ def make_map(order: Order, reports: Reports) -> LayerTuple:
     arguments = {
         "name": f"{order.name} - {order.kind.title}",
         "metadata": {METADATA_KEY: ROLE},
-        **_placed(order.placement, np.ndim(data) - bool(more.get("rgb"))),
+        **_placed(order, np.ndim(data) - bool(more.get("rgb"))),
         **order.kind.look,
         **more,
     }
     return data, arguments, order.kind.layer_type
 
 
-def _placed(placement: Placement, axes: int) -> dict[str, Any]:
+def _placed(order: Order, axes: int) -> dict[str, Any]:
+    """Where a map lies: on the image of its cube; several bands lie on the first ones of the cube."""
     if axes == 2:
-        return placement.image_kwargs()
-    return placement.cube_kwargs(0.0, 1.0, "dimensionless" if placement.is_calibrated else "pixel")
+        return order.placement.image_kwargs()
+    start, step, _, unit = spectral_axis(order.cube, order.placement.is_calibrated)
+    return order.placement.cube_kwargs(start, step, unit)
 
 
 def _classes(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
+    if len(order.spectra) > MOST_CLASSES:
+        raise SpectrumError(f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Hide some curves.")
     found = maps.classify(order.cube, order.spectra, order.number, reports.progress, reports.is_cancelled)
     return found.labels, _coloured([spectrum.colour for spectrum in order.spectra], [s.name for s in order.spectra])
 
@@ -185,7 +191,7 @@ MAPS = (
     ),
     MapKind(
         *("Principal components", "image", _components),
-        "The directions in which the pixels differ most; the slider goes through them.",
+        "The directions in which the pixels differ most: the first is where the slider begins.",
         Number("components", 3, 1, 20),
         look={"colormap": "gray"},
     ),

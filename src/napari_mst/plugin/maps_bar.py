@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.plugin.layers import LayerTuple, Placement, active_cube_layer, cube_of, photo_layers
-from napari_mst.plugin.maps import MAPS, MapKind, Order, fitting_photo, make_map
+from napari_mst.plugin.maps import MAPS, MOST_CLASSES, MapKind, Order, fitting_photo, make_map
 from napari_mst.plugin.worker import JobWorker
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ class MapsBar(QWidget):
         if layer is None or cube is None:
             return None
         reference = collection.reference_layer(viewer)
-        chosen = [entry for entry in self._dock.entries if entry.is_shown and entry.spectra[0] is not None]
+        shown = [entry for entry in self._dock.entries if entry.is_shown] if self.kind.needs == "spectra" else []
+        spectra = [entry.first for entry in shown[: MOST_CLASSES + 1] if entry.spectra[0] is not None]
         return Order(
             self.kind,
             cube,
@@ -133,7 +134,7 @@ class MapsBar(QWidget):
             Placement.of(layer),
             self.number.value(),
             tuple(self._wavelengths()),
-            tuple(entry.first for entry in chosen),
+            tuple(spectra),
             fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point),
             None if reference is None else cube_of(reference),
         )
@@ -192,6 +193,8 @@ class MapsBar(QWidget):
         add: dict[str, Callable[..., Layer]] = {"image": viewer.add_image, "labels": viewer.add_labels}
         layer = add[layer_type](data, **arguments)
         viewer.layers.selection.active = active
+        if layer.ndim > 2:
+            viewer.dims.set_point(viewer.dims.ndim - 3, layer.data_to_world((0, 0, 0))[0])
         below = None if self._cube is None else self._cube()
         if below in viewer.layers:  # what is drawn on the image stays on top
             viewer.layers.move(len(viewer.layers) - 1, viewer.layers.index(below) + 1)

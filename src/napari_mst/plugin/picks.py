@@ -97,9 +97,10 @@ def colours(layer: Any) -> list[str]:
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
     """Give all picks their "name" or "window"; that of the next pick stays as it is."""
-    defaults = {"name": "", "window": int(points.feature_defaults["window"].iloc[0])}
+    told = points.feature_defaults.get("window")
+    defaults = {"name": "", "window": 1 if told is None else int(told.iloc[0])}
     points.features = points.features.assign(**{feature: list(values)})
-    points.feature_defaults = defaults
+    points.feature_defaults = {key: value for key, value in defaults.items() if key in points.features}
 
 
 def name_all(points: Points, added: Sequence[int] = ()) -> None:

@@ -1,18 +1,18 @@
 """The plot of spectra: curves over wavelength, the visible spectrum under them, a line at the band that is shown."""
 
 import html
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme
 from numpy.typing import NDArray
-from qtpy.QtCore import QPointF, QRectF, Qt, Signal
-from qtpy.QtGui import QColor, QMouseEvent, QPainter, QPen
+from qtpy.QtCore import QPointF, Qt, Signal
+from qtpy.QtGui import QColor, QMouseEvent
 
 from napari_mst import colour
 from napari_mst.cube import NANOMETRES
+from napari_mst.plugin.curves import MARGIN, NO_COLOUR, Curves, Line, pen, value_range
 from napari_mst.spectra.spectrum import Spectrum
 
 VISIBLE = (380, 780)
@@ -22,21 +22,13 @@ DIM = 0.25
 STRIP_HEIGHT = 9
 BOTTOM_HEIGHT, LEFT_WIDTH = 40, 54
 """Pixels for the axes: ticks and label."""
-DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
-"""Pattern of the curves of the first cube, the second, ... in widths of the pen."""
-NO_COLOUR = "#888888"
-BAND_OPACITY = 0.22
-FADED = 0.25
-"""Opacity of the curves that are not selected, while some are."""
-MOST_SMOOTH = 200
-"""Number of curves beyond which they are drawn thin and not smoothed, to stay quick."""
 MOST_LEGEND = 20
+LEGEND_OPACITY = 0.75
+"""Of what is behind the legend, so that it is read on top of curves."""
 NEAR = 8.0
 """Pixels from a curve at which a click is on it."""
 NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
-MARGIN = 0.05
-"""Share of the range of the values that is left free above and below."""
 
 
 def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
@@ -48,91 +40,6 @@ def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
     rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
     rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
     return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """A curve that is drawn: its spectrum, which cube it is of (0, 1, ...), which entry, and whether it is faded."""
-
-    spectrum: Spectrum
-    style: int = 0
-    entry: int = 0
-    is_faded: bool = False
-
-    def tint(self, opacity: float) -> QColor:
-        """Its colour, at *opacity* (0-1) if it is not faded."""
-        colour = QColor(self.spectrum.colour or NO_COLOUR)
-        colour.setAlphaF(opacity * (FADED if self.is_faded else 1.0))
-        return colour
-
-
-class Curves(pg.GraphicsObject):
-    """All pinned curves as one item, kept as a picture, so that the live curve is redrawn without them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: Sequence[Line] = ()
-        self._rect = QRectF()
-        self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
-
-    def set_lines(self, lines: Sequence[Line]) -> None:
-        """Draw *lines* from now on."""
-        self.prepareGeometryChange()
-        self.lines = lines
-        self._rect = _extent(lines)
-        self.update()
-
-    def boundingRect(self) -> QRectF:
-        """Qt asks for this, in wavelengths and values."""
-        return self._rect
-
-    def paint(self, painter: QPainter, *_: object) -> None:
-        """Qt calls this when the picture is to be drawn anew."""
-        is_smooth = len(self.lines) <= MOST_SMOOTH
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
-        for line in self.lines:
-            spectrum, tint = line.spectrum, line.tint(BAND_OPACITY)
-            if spectrum.lower is not None and spectrum.upper is not None:
-                painter.fillPath(_band(spectrum.wavelengths, spectrum.lower, spectrum.upper), tint)
-        for line in sorted(self.lines, key=lambda one: one.is_faded, reverse=True):
-            painter.setPen(pen(line.tint(1.0), line.style, 2 if is_smooth else 1))
-            painter.drawPath(pg.arrayToQPath(line.spectrum.wavelengths, line.spectrum.values, connect="finite"))
-
-
-def pen(colour: QColor, style: int, width: float) -> QPen:
-    """A pen for the curves of cube number *style*."""
-    made = QPen(colour, width)
-    made.setCosmetic(True)
-    if (dashes := DASHES[style % len(DASHES)]) is not None:
-        made.setDashPattern(dashes)
-    return made
-
-
-def _band(x: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> object:
-    good = np.isfinite(lower) & np.isfinite(upper)
-    return pg.arrayToQPath(
-        np.concatenate([x[good], x[good][::-1]]), np.concatenate([upper[good], lower[good][::-1]]), connect="all"
-    )
-
-
-def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
-    """The least and the largest value of *lines* and their bounds; None if there is no number."""
-    spectra = [line.spectrum for line in lines]
-    parts = [part for one in spectra for part in (one.values, one.lower, one.upper) if part is not None]
-    values = np.concatenate(parts) if parts else np.empty(0)
-    values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else None
-
-
-def _extent(lines: Sequence[Line]) -> QRectF:
-    values = value_range(lines)
-    if values is None:
-        return QRectF()
-    ends = [(line.spectrum.wavelengths.min(), line.spectrum.wavelengths.max()) for line in lines]
-    left, right = min(low for low, _ in ends), max(high for _, high in ends)
-    (low, high), wide = values, (right - left) or 1.0
-    tall = (high - low) or 1.0
-    return QRectF(left - MARGIN * wide, low - MARGIN * tall, (1 + 2 * MARGIN) * wide, (1 + 2 * MARGIN) * tall)
 
 
 class SpectraPlot(pg.GraphicsLayoutWidget):
@@ -193,6 +100,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for item in (self.curves, self.band, self.cursor):
             self.view.addItem(item, ignoreBounds=True)
         self.legend.setParentItem(self.view)
+        self.legend.setZValue(10)
         self.view.sigResized.connect(self._place_legend)
         for hidden in (self.band, self.cursor, self.legend):
             hidden.hide()
@@ -211,6 +119,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.band.setPen(theme.icon.as_hex(), width=1.5)
         self.band.setHoverPen(theme.icon.as_hex(), width=3)
         self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
+        faded = QColor(background)
+        faded.setAlphaF(LEGEND_OPACITY)
+        self.legend.fill = pg.mkBrush(faded)
         for line in (self.band, self.cursor, *self.markers):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
@@ -339,7 +250,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         x, y = (lambda at: (at.x(), at.y()))(self.view.mapSceneToView(position))
         _, per_pixel = self.view.viewPixelSize()
         best, distance = -1, NEAR * per_pixel
-        for line in self.curves.lines:
+        for line in (one for one in self.curves.lines if one.entry >= 0):
             order = np.argsort(line.spectrum.wavelengths)
             value = np.interp(x, line.spectrum.wavelengths[order], line.spectrum.values[order])
             if abs(value - y) < distance:

@@ -1,39 +1,43 @@
 """The tool bar of the spectra dock: a few buttons, each with its menu."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
-from napari.utils.notifications import show_error
+from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction, QActionGroup, QKeySequence
-from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QToolButton
+from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton
 
-from napari_mst.errors import NapariMstError
 from napari_mst.plugin import picks, regions
+from napari_mst.plugin.dock import reported
 from napari_mst.plugin.layers import active_cube_layer, cube_of
+from napari_mst.plugin.spectra_files import OPENS, SpectraFiles
 from napari_mst.plugin.spectra_table import Column
 from napari_mst.plugin.views import VIEWS
-from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
+from napari_mst.spectra.library import colour_checker, read_spectra
 
 if TYPE_CHECKING:
-    from napari_mst.plugin.collection import Entry
     from napari_mst.plugin.spectra_dock import SpectraDock
     from napari_mst.spectra.compare import Comparison
-    from napari_mst.spectra.spectrum import Spectrum
 
 SPREADS = (("Mean and 1 standard deviation", "std"), ("Mean and 5-95 %", (5.0, 95.0)), ("Mean only", ""))
 RANGES = (("Fit the values", None, False), ("0 to 1", (0.0, 1.0), False), ("Locked (the wheel zooms)", None, True))
-SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
-OPENS = "Spectra (*.csv *.txt *.sli *.hdr)"
-PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
 ERROR_BAND = (
     "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube of a bundled model.\n"
     "Calibrated on simulated scenes; napari-mst evaluate prints how many lie there on real ones."
 )
+STYLE = """
+QToolButton {{ padding: 4px 1px; border-radius: 3px; background: {primary}; }}
+QToolButton[popupMode="1"] {{ padding-right: 12px; }}
+QToolButton[popupMode="2"] {{ padding-right: 8px; }}
+QToolButton:hover {{ background: {secondary}; }}
+QToolButton:checked {{ background: {current}; }}
+QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; right: 1px; }}
+QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
+"""
+"""The buttons, in the colours of a theme: flat, and lit while they are on."""
 SHAPES = (("polygon", "add_polygon"), ("rectangle", "add_rectangle"), ("ellipse", "add_ellipse"))
 
 
@@ -54,7 +58,7 @@ class SpectraMenus:
         self._fill_pick(self.pick.menu())
         self._fill_regions(self.regions.menu())
         self._fill_view(self.view.menu())
-        self._fill_save(self.save.menu())
+        self.files = SpectraFiles(dock, self.save.menu())
         self.compare.menu().aboutToShow.connect(self.fill_compare)
 
     @property
@@ -65,12 +69,6 @@ class SpectraMenus:
     def columns(self) -> "tuple[Column, ...]":
         """What the table says besides."""
         return SCORES if self._dock.collection.reference_layer(self._dock.viewer) is not None else ()
-
-    def drawn(self, entry: "Entry") -> "list[tuple[Spectrum, int]]":
-        """The spectra of *entry* that the plot draws, and the numbers of their cubes."""
-        if self._dock.is_error_shown:
-            return [] if entry.comparison is None else [(_like(entry.comparison.error, entry.first), 0)]
-        return [(spectrum, number) for number, spectrum in enumerate(entry.spectra) if spectrum is not None]
 
     def _fill_pick(self, menu: QMenu) -> None:
         titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
@@ -110,7 +108,7 @@ class SpectraMenus:
     def _set_regions(self, is_on: bool) -> None:
         self._dock.collection.has_regions = is_on
         for layer in regions.region_layers(self._dock.viewer) if is_on else ():
-            self._dock.tell_apart(layer)
+            self._dock.layers.tell_apart(layer)
         self._dock.draw_soon()
 
     def _set_spread(self, number: int) -> None:
@@ -133,7 +131,7 @@ class SpectraMenus:
         menu.addAction("All wavelengths", self._dock.plot.show_all_wavelengths)
 
     def _set_view(self, number: int) -> None:
-        self._dock.view = VIEWS[number]
+        self._dock.drawing.view = VIEWS[number]
         self._dock.draw_soon()
 
     def _set_range(self, number: int) -> None:
@@ -162,7 +160,7 @@ class SpectraMenus:
         menu.addSeparator()
         errors = menu.addAction("Show errors", self._dock.toggle_errors)
         errors.setCheckable(True)
-        errors.setChecked(self._dock.is_error_shown)
+        errors.setChecked(self._dock.drawing.is_error_shown)
         errors.setEnabled(present is not None)
         menu.addSection("Library of spectra")
         menu.addAction("None", partial(self._dock.set_library, []))
@@ -176,61 +174,6 @@ class SpectraMenus:
             with reported():
                 self._dock.set_library(read_spectra(path))
 
-    def _fill_save(self, menu: QMenu) -> None:
-        self.saves = [
-            menu.addAction(title, slot)
-            for title, slot in (
-                ("Save spectra ...", self.save_spectra),
-                ("Open spectra ...", self.open_spectra),
-                ("Copy spectra", self.copy_spectra),
-                ("Save plot ...", self.save_plot),
-                ("Copy plot", self.copy_plot),
-            )
-        ]
-
-    def save_spectra(self) -> None:
-        """Ask for a file, and save the spectra whose curves are shown."""
-        path, _ = QFileDialog.getSaveFileName(self._dock, "Save spectra", "spectra.csv", SAVES)
-        if path:
-            with reported():
-                write_spectra(path, self._dock.spectra(), overwrite=True)
-
-    def open_spectra(self) -> None:
-        """Ask for a file; its spectra become picks and regions again where they belong to the cube."""
-        path, _ = QFileDialog.getOpenFileName(self._dock, "Open spectra", "", OPENS)
-        if path:
-            with reported():
-                self._dock.open_spectra(read_spectra(path))
-
-    def copy_spectra(self) -> None:
-        """Put the spectra on the clipboard, as a table."""
-        with reported():
-            QApplication.clipboard().setText(spectra_text(self._dock.spectra()))
-
-    def save_plot(self) -> None:
-        """Ask for a file, and save the plot with its legend."""
-        path, _ = QFileDialog.getSaveFileName(self._dock, "Save plot", "spectra.png", PICTURES)
-        if path:
-            with reported():
-                self._dock.save_plot(path)
-
-    def copy_plot(self) -> None:
-        """Put a picture of the plot on the clipboard."""
-        QApplication.clipboard().setPixmap(self._dock.plot.grab())
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Tell the user of an error of ours, instead of raising it."""
-    try:
-        yield
-    except NapariMstError as error:
-        show_error(str(error))
-
-
-def _like(curve: "Spectrum", spectrum: "Spectrum") -> "Spectrum":
-    return replace(curve, name=spectrum.name, colour=spectrum.colour)
-
 
 def _score(title: str, tip: str, text: Callable[["Comparison"], str]) -> Column:
     return Column(title, tip, lambda entry: "" if entry.comparison is None else text(entry.comparison))
@@ -241,6 +184,11 @@ SCORES = (
     _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
     _score("SAM", "Mean spectral angle to the reference in degrees.", lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}"),
 )
+
+
+def style_of(theme: Theme) -> str:
+    """The style sheet of the buttons."""
+    return STYLE.format(**{name: getattr(theme, name).as_hex() for name in ("primary", "secondary", "current")})
 
 
 def _button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:

@@ -8,7 +8,7 @@ from qtpy.QtCore import QAbstractTableModel, QItemSelection, QItemSelectionModel
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
-from napari_mst.plugin.collection import Entry
+from napari_mst.plugin.entries import Entry
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12

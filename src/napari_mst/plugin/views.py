@@ -19,6 +19,8 @@ class View:
     title: str
     label: str
     change: Change
+    is_of_band: bool = False
+    """Whether another band makes other curves."""
 
 
 AS_IS = View("As measured", "", lambda spectrum, _: spectrum)
@@ -26,7 +28,7 @@ VIEWS = (
     AS_IS,
     View("Normalised to area", "relative to area", lambda spectrum, _: normalised(spectrum, "area")),
     View("Normalised to maximum", "relative to maximum", lambda spectrum, _: normalised(spectrum, "maximum")),
-    View("Normalised at the band shown", "relative to the band shown", normalised),
+    View("Normalised at the band shown", "relative to the band shown", normalised, is_of_band=True),
     View("First derivative", "change per nm", lambda spectrum, _: first_derivative(spectrum)),
     View("Continuum removed", "continuum removed", lambda spectrum, _: continuum_removed(spectrum)),
 )

@@ -98,21 +98,6 @@ class Region:
         return int(np.count_nonzero(self.mask))
 
 
-def labelled_regions(labels: NDArray[np.integer[Any]]) -> dict[int, Region]:
-    """The region of every value of an (H, W) label image but 0, in the order of the values."""
-    labels = np.asarray(labels)
-    rows, columns = _extents(labels), _extents(labels.T)
-    return {
-        value: Region(
-            *(rows[value].start, columns[value].start),
-            labels[rows[value], columns[value]] == value,
-            Origin(region=f"label {value}"),
-        )
-        for value in sorted(rows)
-        if value
-    }
-
-
 def point_spectrum(cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any) -> Spectrum:
     """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders; as `region_spectrum`."""
     spread = STD if window > 1 else ""
@@ -221,15 +206,6 @@ def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
             mean = block_mean
         count += new
     return mean, np.sqrt(squares / count) if count else mean.copy()
-
-
-def _extents(labels: NDArray[np.integer[Any]]) -> dict[int, slice]:
-    """From the first to the last line of *labels* in which each value is."""
-    extents: dict[int, slice] = {}
-    for index, line in enumerate(labels):
-        for value in np.unique(line).tolist():
-            extents[value] = slice(extents[value].start if value in extents else index, index + 1)
-    return extents
 
 
 def _strips(data: NDArray[Any], region: Region) -> Iterator[tuple[slice, NDArray[Any]]]:
