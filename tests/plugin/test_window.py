@@ -1,7 +1,9 @@
 """The plugin in a real napari window: what only a window can show. Everything else is tested without one."""
 
 import gc
+import tracemalloc
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from tests.plugin.conftest import GatedJob, make_cube, with_photo
 
 from napari_mst import read_cube
 from napari_mst.plugin import picks
-from napari_mst.plugin.layers import active_cube_layer, cube_layer
+from napari_mst.plugin.layers import METADATA_KEY, active_cube_layer, cube_layer
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 from napari_mst.plugin.spectra_dock import HINT
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 ATTENTION = "Attention (MST++)"
+MOST_GROWTH = 10_000
+"""Bytes of Python that a dock that was opened and closed may leave behind: napari and vispy keep some for each."""
 
 
 @pytest.fixture
@@ -235,6 +239,15 @@ def test_bad_input(window: napari.Viewer, job: GatedJob, qtbot: QtBot, ending: s
     assert [layer.name for layer in window.layers] in ([], ["photo"])
 
 
+def living() -> Counter[str]:
+    """How many objects of ours, of the plot's library and of Qt there are, and how many widgets."""
+    QApplication.processEvents()
+    gc.collect()
+    kinds = (f"{type(one).__module__}.{type(one).__name__}" for one in gc.get_objects())
+    found = Counter(kind for kind in kinds if kind.startswith(("napari_mst", "pyqtgraph", "PyQt", "PySide")))
+    return found + Counter({"widgets": len(QApplication.allWidgets())})
+
+
 @pytest.mark.parametrize(
     "name", [SPECTRA, RECONSTRUCT, ATTENTION], ids=["078-spectra", "078-reconstruction", "078-attention"]
 )
@@ -245,15 +258,33 @@ def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, q
         callbacks = [emitter.callbacks for emitter in emitters]
         return [len(one) for one in (*callbacks, window.mouse_move_callbacks, window.mouse_drag_callbacks)]
 
+    def open_and_close(times: int) -> None:
+        for _ in range(times):
+            widget = opened(window, name, qtbot)
+            if name == SPECTRA:
+                qtbot.waitUntil(lambda dock=widget: not dock.is_drawing and len(dock.plot.curves.lines) == 2)
+            docks.append(weakref.ref(widget))
+            window.window.remove_dock_widget(widget)
+            del widget
+        qtbot.waitUntil(lambda: not gc.collect() and not any(dock() for dock in docks), timeout=60_000)
+
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    window.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
+    window.add_points([[4, 7]], metadata={METADATA_KEY: picks.ROLE})
     docks: list[weakref.ref[Any]] = []
     before = count()
-    for _ in range(50):
-        widget = opened(window, name, qtbot)
-        docks.append(weakref.ref(widget))
-        window.window.remove_dock_widget(widget)
-        del widget
-    qtbot.waitUntil(lambda: not gc.collect() and not any(dock() for dock in docks), timeout=60_000)
+    open_and_close(5)  # what is made once, as fonts and icons are
+    tracemalloc.start()
+    try:
+        objects, memory = living(), tracemalloc.get_traced_memory()[0]
+        open_and_close(45)
+        grown = tracemalloc.get_traced_memory()[0] - memory
+    finally:
+        tracemalloc.stop()
     assert count() == before
+    assert living() - objects == Counter()
+    assert grown < 45 * MOST_GROWTH
 
 
 @pytest.mark.parametrize("sample", ["coffee", "chart"])
