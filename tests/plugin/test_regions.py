@@ -10,6 +10,7 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin import picks, region_tasks, regions
 from napari_mst.plugin.layers import cube_layer
+from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Region, region_spectrum
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -19,7 +20,7 @@ def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     return [
         task.run(lambda: False)
-        for task in region_tasks.tasks_of(layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std"))
+        for task in region_tasks.tasks_of(layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans()))
     ]
 
 
@@ -160,7 +161,9 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(cube_viewer: 
 def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(cube_viewer: ViewerModel) -> None:
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     cube = cube_viewer.layers["cube"]
-    (task,) = region_tasks.tasks_of(shapes, cube, 0, cube_viewer, region_tasks.spectra_of(cube, (5.0, 95.0)))
+    (task,) = region_tasks.tasks_of(
+        shapes, cube, 0, cube_viewer, region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
+    )
     spectrum = task.run(lambda: False)
     expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
     np.testing.assert_allclose(spectrum.lower, expected.lower)

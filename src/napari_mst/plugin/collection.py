@@ -18,6 +18,7 @@ from napari_mst.plugin.layers import cube_of, pixel_at, shown_cube_layers
 from napari_mst.plugin.reader import RegionReader
 from napari_mst.plugin.region_tasks import Task, error_band_of, errors_of, spectra_of
 from napari_mst.spectra.compare import Comparison, compare_spectra
+from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Spread, point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
 
@@ -41,6 +42,7 @@ class Collection:
         self._hidden_loaded = set[int]()
         self._points = dict[int, tuple[Any, Picked]]()
         self._bands: list[Task] = []
+        self._moving = MovingMeans()
         self._has_torch = False
 
     def show_error_bands(self, is_on: bool) -> None:
@@ -81,6 +83,7 @@ class Collection:
         """Let go of everything that was read."""
         self.reader.stop()
         self.regions.forget()
+        self._moving.forget()
         self._points = {}
 
     def _read(self, cube: SpectralCube) -> tuple[Any, Picked]:
@@ -140,7 +143,7 @@ class Collection:
     def _drawn(self, viewer: ViewerModel, layers: Sequence[Image]) -> list[Entry]:
         """Entries of the regions that are read already."""
         drawn = regions.region_layers(viewer) if self.has_regions and layers else []
-        readings = [(on, spectra_of(on, self.spread)) for on in layers]
+        readings = [(on, spectra_of(on, self.spread, self._moving)) for on in layers]
         reference = self.reference_layer(viewer)
         if reference is not None and layers:
             readings.append((layers[0], errors_of(layers[0], reference)))

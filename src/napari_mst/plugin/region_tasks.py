@@ -20,8 +20,9 @@ from napari_mst.errors import SpectrumError
 from napari_mst.plugin.layers import cube_of, image_matrix, to_pixels
 from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
 from napari_mst.spectra.labels import Labelled, label_spectra
+from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Region, Spread, region_spectrum
-from napari_mst.spectra.spectrum import Origin
+from napari_mst.spectra.spectrum import Origin, Spectrum
 from napari_mst.spectra.strips import IsCancelled
 
 ELLIPSE_CORNERS = 256
@@ -57,10 +58,10 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is read of regions: a key that tells it from other readings; of one region; of all labels of an image."""
+    """What is read: a key that tells it from other readings; of one region, whose slot is told; of all labels."""
 
     what: tuple[Hashable, ...]
-    of_region: Callable[[Region], Any]
+    of_region: Callable[[Region, Hashable], Any]
     of_labels: Callable[..., Labelled[Any] | None]
 
 
@@ -83,20 +84,24 @@ def tasks_of(layer: Shapes | Labels, on: Image, version: Hashable, viewer: Viewe
         Task(
             (reading.what, id(cube.data), kind, outline.tobytes()),
             (*slot, index, len(outlines)),
-            partial(_read_shape, outline, kind, shape, reading),
+            partial(_read_shape, outline, kind, shape, reading, (*slot, index)),
         )
         for index, (outline, kind) in enumerate(zip(outlines, layer.shape_type, strict=True))
     ]
 
 
-def spectra_of(on: Image, spread: Spread) -> Reading:
+def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
     """Reads the mean spectra of the cube layer *on*."""
     cube, facts = cube_of(on), _facts(on)
     if cube is None:
         raise TypeError(f"Expected a cube layer, got {on.name!r}.")
+
+    def of_region(region: Region, slot: Hashable) -> Spectrum:
+        return region_spectrum(cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts)
+
     return Reading(
         ("spectra", spread, *facts.values()),
-        partial(region_spectrum, cube, spread=spread, **facts),
+        of_region,
         partial(label_spectra, cube, spread=spread, **facts),
     )
 
@@ -105,7 +110,7 @@ def errors_of(on: Image, reference: Image) -> Reading:
     """Compares the pixels of the cube layer *on* with those of *reference*; nothing if they cannot be compared."""
     cube, truth = cube_of(on), cube_of(reference)
 
-    def of_region(region: Region) -> Comparison | None:
+    def of_region(region: Region, _: Hashable) -> Comparison | None:
         try:
             return compare_region(cube, truth, region) if cube is not None and truth is not None else None
         except SpectrumError:
@@ -138,12 +143,14 @@ def _vertices(corners: Points2, kind: str, matrix: NDArray[np.float64]) -> Point
     return np.asarray(outline @ matrix[:2, :2].T + matrix[:2, 2])
 
 
-def _read_shape(vertices: Points2, kind: str, shape: tuple[int, int], reading: Reading, _: IsCancelled) -> Any:
+def _read_shape(
+    vertices: Points2, kind: str, shape: tuple[int, int], reading: Reading, slot: Hashable, _: IsCancelled
+) -> Any:
     try:
         region = (_line if kind in OPEN_SHAPES else Region.of_polygon)(vertices, shape)
     except SpectrumError:
         return None
-    return reading.of_region(region)
+    return reading.of_region(region, slot)
 
 
 def _read_labels(

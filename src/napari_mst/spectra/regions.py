@@ -112,6 +112,7 @@ def region_spectrum(
     cube_name: str = "",
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
+    known: tuple[Values, Values] | None = None,
     **changes: Any,
 ) -> Spectrum:
     """The mean spectrum of *region*.
@@ -125,6 +126,8 @@ def region_spectrum(
         "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no bounds.
     pixel_area, area_unit
         What one pixel covers.
+    known
+        Its mean and standard deviation, (B,) each, if they are known already.
     changes
         Further fields of the `Spectrum`: its name and colour.
 
@@ -134,7 +137,7 @@ def region_spectrum(
         If the region is not within the image.
     """
     check_inside(cube, region)
-    mean, deviation = mean_and_std(pixel_blocks(cube.data, region), len(cube.data))
+    mean, deviation = known or mean_and_std(pixel_blocks(cube.data, region), len(cube.data))
     counted = region
     if not np.isfinite(mean).all():
         counted, has_numbers = _numbers(cube.data, region)
