@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import Reconstructor, load_model, record_attention
+from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
 from napari_mst.attention import attention_blocks
 from napari_mst.attention_record import AttentionRecord, BlockAttention, block_title
 from napari_mst.engine import run as streaming
@@ -123,7 +123,7 @@ def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(mo
     reconstructor = Reconstructor(model, "cpu")
     with record_attention(model) as streamed:
         reconstructor.reconstruct(pixels)
-    source = reconstructor._source(pixels)
+    source = reconstructor.read(pixels)
     rows = reconstructor._rows(source, *reconstructor._extrema(source))(0, 70)
     whole = recorded_whole(model.network, np.ascontiguousarray(rows))
     assert largest_difference(streamed, whole) <= 1e-6
@@ -131,7 +131,7 @@ def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(mo
 
 
 def test_attention_is_the_softmax_of_the_logits_by_rows(model: Model) -> None:
-    record = Reconstructor(model, "cpu").attention(photo())
+    record = AttentionExplorer(Reconstructor(model, "cpu"), photo()).record()
     assert record.provenance.model == "mstpp-srgb"
     for block in record.blocks.values():
         np.testing.assert_allclose(block.attention.sum(-1), 1, atol=1e-6)
@@ -141,7 +141,7 @@ def test_attention_is_the_softmax_of_the_logits_by_rows(model: Model) -> None:
 
 
 def test_all_matrices_are_kilobytes(model: Model) -> None:
-    record = Reconstructor(model, "cpu").attention(photo())
+    record = AttentionExplorer(Reconstructor(model, "cpu"), photo()).record()
     assert sum(block.attention.nbytes + block.logits.nbytes for block in record.blocks.values()) < 300_000
 
 
@@ -153,11 +153,32 @@ def test_entropy_is_none_where_one_channel_has_all_and_largest_where_all_are_equ
 
 def test_the_last_run_counts(model: Model) -> None:
     reconstructor = Reconstructor(model, "cpu")
-    alone = reconstructor.attention(photo(1))
+    alone = AttentionExplorer(reconstructor, photo(1)).record()
     with record_attention(model) as record:
         reconstructor.reconstruct(photo(0))
         reconstructor.reconstruct(photo(1))
     assert largest_difference(record, alone) == 0
+
+
+REGION = (3, 20, 10, 31)
+
+
+def test_a_region_has_the_attention_of_its_own_run(model: Model) -> None:
+    reconstructor = Reconstructor(model, "cpu")
+    with record_attention(model) as record:
+        cube = reconstructor.reconstruct(photo(), region=REGION)
+    alone = AttentionExplorer(reconstructor, photo(), region=REGION).record()
+    assert alone.provenance.region == cube.provenance.region == "3:20,10:31"
+    assert any("a region is another image" in note for note in alone.provenance.assumptions)
+    assert largest_difference(record, alone) == 0
+    assert largest_difference(record, AttentionExplorer(reconstructor, photo()).record()) > 1e-4
+
+
+def test_of_an_ensemble_the_unflipped_pass_is_recorded(model: Model) -> None:
+    reconstructor = Reconstructor(model, "cpu")
+    with record_attention(model) as record:
+        reconstructor.reconstruct(photo(), ensemble=True)
+    assert largest_difference(record, AttentionExplorer(reconstructor, photo()).record()) == 0
 
 
 def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> None:
@@ -184,7 +205,7 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(model: Model, ending: ty
 
 
 def test_recorders_in_two_threads_on_one_model_do_not_mix(model: Model) -> None:
-    alone = [Reconstructor(model, "cpu").attention(photo(seed)) for seed in (0, 1)]
+    alone = [AttentionExplorer(Reconstructor(model, "cpu"), photo(seed)).record() for seed in (0, 1)]
     both: dict[int, AttentionRecord] = {}
     barrier = threading.Barrier(2, timeout=60)
 
@@ -247,6 +268,6 @@ def test_blocks_have_titles_for_people() -> None:
 
 def test_the_attention_of_a_run_in_double_precision_is_that_of_single_precision(model: Model) -> None:
     single, double = (Reconstructor(model, "cpu", precision=precision) for precision in ("float32", "float64"))
-    record = double.attention(photo())
+    record = AttentionExplorer(double, photo()).record()
     assert record.provenance.precision == "float64"
-    assert largest_difference(record, single.attention(photo())) <= 1e-5
+    assert largest_difference(record, AttentionExplorer(single, photo()).record()) <= 1e-5

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from napari_mst import Reconstructor, Selection, load_model, reconstruction
+from napari_mst import AttentionExplorer, Reconstructor, Selection, explorer, load_model
 from napari_mst.attention import attention_blocks
 from napari_mst.attention_record import AttentionMap, AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled
@@ -45,7 +45,7 @@ def reconstructor(block: str = BLOCKS[0]) -> Reconstructor:
 
 @cache
 def record(block: str = BLOCKS[0]) -> AttentionRecord:
-    return reconstructor(block).attention(photo())
+    return AttentionExplorer(reconstructor(block), photo()).record()
 
 
 @cache
@@ -56,7 +56,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     block = dict(exact.blocks())[name]
     seen: list[torch.Tensor] = []
     block.register_forward_hook(lambda _, given, __: seen.append(given[0]))
-    source = one._source(photo())
+    source = one.read(photo())
     rows = np.ascontiguousarray(one._rows(source, *one._extrema(source))(0, SIZE[0]))
     with torch.inference_mode():
         exact(pad(torch.from_numpy(rows).double()[None]))
@@ -64,7 +64,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
 
 
 def made(overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5) -> AttentionMap:
-    return reconstructor(block).attention_map(photo(), overlay, Selection(block, head, key, query))
+    return AttentionExplorer(reconstructor(block), photo()).map(overlay, Selection(block, head, key, query))
 
 
 def formula(overlay: str, block: str, head: int, key: int | None, query: int | None) -> np.ndarray:
@@ -125,8 +125,8 @@ def test_score_contributions_sum_to_the_logit(block: str) -> None:
 
 def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
     pixels = photo()[:16, :64]
-    one = reconstructor().attention_map(pixels, "score", Selection(BLOCKS[1], 1, 0, 30))
-    logit = reconstructor().attention(pixels)[BLOCKS[1]].logits[1, 0, 30]
+    one = AttentionExplorer(reconstructor(), pixels).map("score", Selection(BLOCKS[1], 1, 0, 30))
+    logit = AttentionExplorer(reconstructor(), pixels).record()[BLOCKS[1]].logits[1, 0, 30]
     assert one.values.sum(dtype=np.float64) == pytest.approx(logit, abs=1e-5)
 
 
@@ -144,11 +144,11 @@ def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
 def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
     shares: list[float] = []
     selection = Selection(BLOCKS[0])
-    reconstructor().attention_map(photo(), "score", selection, progress=shares.append)
+    AttentionExplorer(reconstructor(), photo(), progress=shares.append).map("score", selection)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        reconstructor().attention_map(photo(), "score", selection, is_cancelled=lambda: True)
+        AttentionExplorer(reconstructor(), photo(), is_cancelled=lambda: True).map("score", selection)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
 )
 def test_what_is_not_there_is_refused_in_a_sentence(overlay: str, selection: Selection, sentence: str) -> None:
     with pytest.raises(AttentionError, match=sentence):
-        reconstructor().attention_map(photo(), overlay, selection)
+        AttentionExplorer(reconstructor(), photo()).map(overlay, selection)
 
 
 def test_every_map_says_what_it_is() -> None:
@@ -173,11 +173,24 @@ def test_every_map_says_what_it_is() -> None:
         assert "doi" in one.tooltip or "arXiv" in one.tooltip
 
 
+def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
+    region = (3, 17, 8, 61)
+    selection, one = Selection(BLOCKS[1], 1, 3, 5), AttentionExplorer(reconstructor(), photo(), region=region)
+    found, of_region = one.map("score", selection), one.record()[BLOCKS[1]]
+    assert found.values.shape == (7, 27)
+    assert found.offset == (3.5, 8.5)
+    assert found.provenance.region == "3:17,8:61"
+    assert found.total == pytest.approx(of_region.logits[1, 3, 5], abs=1e-5)
+    steps = one.steps(BLOCKS[1], 1)
+    assert steps.features.shape == (7, 27)
+    np.testing.assert_allclose(steps.matrices.attention[0], of_region.attention[1], atol=1e-6)
+
+
 @pytest.mark.parametrize("picture", [160, 16])
 def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconstruction, "PICTURE", picture)
+    monkeypatch.setattr(explorer, "PICTURE", picture)
     _, x = whole_input(BLOCKS[1])
-    steps = reconstructor().attention_steps(photo(), BLOCKS[1], 1)
+    steps = AttentionExplorer(reconstructor(), photo()).steps(BLOCKS[1], 1)
     stride = -(-36 // picture)
     assert steps.size == (62, 12, 36)
     every = (slice(None, 9, stride), slice(None, 34, stride))
@@ -191,6 +204,6 @@ def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch:
 def test_a_map_in_double_precision_is_that_of_single_precision() -> None:
     double = Reconstructor(reconstructor().model, "cpu", precision="float64")
     selection = Selection(BLOCKS[1], 1, 3, 5)
-    exact, single = (one.attention_map(photo(), "score", selection) for one in (double, reconstructor()))
+    exact, single = (AttentionExplorer(one, photo()).map("score", selection) for one in (double, reconstructor()))
     assert exact.provenance.precision == "float64"
     np.testing.assert_allclose(exact.values, single.values, rtol=0, atol=2e-5 * np.abs(exact.values).max())

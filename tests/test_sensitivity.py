@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -30,10 +30,10 @@ def photo() -> np.ndarray:
 def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
     reconstructor: Reconstructor, photo: np.ndarray
 ) -> None:
-    record = reconstructor.attention(photo)
-    one = reconstructor.sensitivity(photo, BAND, ROW, COLUMN, record)
+    record = AttentionExplorer(reconstructor, photo).record()
+    one = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN, record)
     rows = inputs(reconstructor, photo).double()
-    fixed = with_fixed_attention(reconstructor._network, record).double()
+    fixed = with_fixed_attention(reconstructor.network, record).double()
     for index, (_, block) in enumerate(fixed.blocks()):
         block.forward = doubled(block, list(record.blocks.values())[index].attention)
     with torch.no_grad():
@@ -48,7 +48,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
 
 
 def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
-    source = reconstructor._source(photo)
+    source = reconstructor.read(photo)
     return torch.tensor(reconstructor._rows(source, *reconstructor._extrema(source))(0, len(photo)))
 
 
@@ -60,19 +60,27 @@ def doubled(block, attention):
 def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
     reconstructor: Reconstructor, photo: np.ndarray
 ) -> None:
-    record = reconstructor.attention(photo)
+    record = AttentionExplorer(reconstructor, photo).record()
     rows = inputs(reconstructor, photo)
     with torch.no_grad():
-        fixed = with_fixed_attention(reconstructor._network, record)(rows[None])[0].numpy()
+        fixed = with_fixed_attention(reconstructor.network, record)(rows[None])[0].numpy()
     np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
 
 
 def test_in_double_precision_it_is_that_of_single_precision(reconstructor: Reconstructor, photo: np.ndarray) -> None:
-    single = reconstructor.sensitivity(photo, BAND, ROW, COLUMN)
-    double = Reconstructor(reconstructor.model, "cpu", precision="float64").sensitivity(photo, BAND, ROW, COLUMN)
+    single = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN)
+    exact = Reconstructor(reconstructor.model, "cpu", precision="float64")
+    double = AttentionExplorer(exact, photo).sensitivity(BAND, ROW, COLUMN)
     assert double.values.dtype == np.float32
     assert double.offset == single.offset
     np.testing.assert_allclose(double.values, single.values, rtol=0, atol=1e-4 * single.values.max())
+
+
+def test_in_a_region_it_lies_around_the_pixel_in_the_photo(reconstructor: Reconstructor, photo: np.ndarray) -> None:
+    of_region = AttentionExplorer(reconstructor, photo, region=(10, 40, 20, 70)).sensitivity(BAND, 5, 6)
+    peak = np.unravel_index(of_region.values.argmax(), of_region.values.shape)
+    assert tuple(np.add(peak, of_region.offset)) == (15, 26)
+    assert of_region.provenance.region == "10:40,20:70"
 
 
 def plain(stages: int) -> MSTPlusPlus:
@@ -109,10 +117,10 @@ def test_the_crop_is_all_that_can_matter_and_little_more(
 @pytest.mark.parametrize("at", [(31, 0, 0), (0, 45, 0), (0, 0, -1)])
 def test_a_pixel_that_is_not_there_is_refused(reconstructor: Reconstructor, photo: np.ndarray, at) -> None:
     with pytest.raises(AttentionError, match=r"Expected (band|row|column) 0 to \d+"):
-        reconstructor.sensitivity(photo, *at)
+        AttentionExplorer(reconstructor, photo).sensitivity(*at)
 
 
 def test_it_can_be_cancelled(reconstructor: Reconstructor, photo: np.ndarray) -> None:
-    record = reconstructor.attention(photo)
+    record = AttentionExplorer(reconstructor, photo).record()
     with pytest.raises(Cancelled):
-        reconstructor.sensitivity(photo, BAND, ROW, COLUMN, record, is_cancelled=lambda: True)
+        AttentionExplorer(reconstructor, photo, is_cancelled=lambda: True).sensitivity(BAND, ROW, COLUMN, record)

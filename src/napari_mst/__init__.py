@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError
+    from napari_mst.explorer import AttentionExplorer
     from napari_mst.figures import attention_figure
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AttentionExplorer": "explorer",
     "AttentionMap": "attention_record",
     "AttentionRecord": "attention_record",
     "MODELS": "models",
@@ -60,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "MODELS",
+    "AttentionExplorer",
     "AttentionMap",
     "AttentionRecord",
     "Model",

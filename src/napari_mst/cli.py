@@ -107,7 +107,14 @@ def _add_attention(commands: Any) -> None:
     attention.add_argument("-o", "--output", required=True, type=Path, metavar="OUT.npz", help="file to write")
     attention.add_argument("--model", default=DEFAULT_MODEL, metavar="NAME|FILE", help="as of reconstruct")
     attention.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    attention.add_argument(
+        "--precision", choices=("float32", "float64"), default="float32", help="float64: exact, six times slower"
+    )
     attention.add_argument("--linear", action="store_true", help="the photo holds linear light, not sRGB")
+    attention.add_argument(
+        "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="of these pixels alone: a region has an "
+        "attention of its own"
+    )  # fmt: skip
     attention.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     attention.add_argument("--map", action="append", choices=OVERLAYS, default=[], help="add this map, of the block:")
     attention.add_argument("--block", default="stages.0.encoder.0", metavar="NAME", help="(default: %(default)s)")
@@ -284,15 +291,21 @@ def _attention(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() != ".npz":
         raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
     check_attention_target(options.output, overwrite=options.overwrite)
-    reconstructor = _reconstructor(options)
+    from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
+
+    reconstructor = _reconstructor(options, precision=options.precision)
     photo = Photo.read(options.photo, encoding=_encoding(options))
     selection = Selection(options.block, options.head, options.key, options.query)
+
+    def explorer(progress: Callable[[float], None]) -> AttentionExplorer:
+        return AttentionExplorer(reconstructor, photo, region=options.region, progress=progress)
+
     maps = []
     for overlay in options.map:
         with _bar(f"{photo.name}: {overlay}") as progress:
-            maps.append(reconstructor.attention_map(photo, overlay, selection, progress))
+            maps.append(explorer(progress).map(overlay, selection))
     with _bar(photo.name) as progress:
-        record = reconstructor.attention(photo, progress)
+        record = explorer(progress).record()
     for assumption in record.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_attention(options.output, record, maps, overwrite=options.overwrite))

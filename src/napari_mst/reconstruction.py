@@ -7,7 +7,6 @@ import copy
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from itertools import product
 from os import PathLike
@@ -18,32 +17,25 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from napari_mst.attention import HeadProbe, attention_blocks, probe, record_attention
-from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, BlockAttention, Selection
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
-from napari_mst.engine.run import RowSource, run, tap
-from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
+from napari_mst.engine.run import RowSource, run
+from napari_mst.errors import DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import Model
-from napari_mst.models.mst_plus_plus import MULTIPLE, MSTPlusPlus
-from napari_mst.models.spectral_attention import SpectralAttentionBlock
-from napari_mst.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.photo import Photo, Rectangle, as_photo
-from napari_mst.sensitivity import sensitivity
 
 N = TypeVar("N", bound=nn.Module)
-
-PICTURE = 160
-"""Pixels of the longer side of a picture of `attention_steps`, at most."""
 
 PhotoLike = Photo | str | PathLike[str] | ArrayLike
 """A photo, its file, or an array of it."""
 
 Compute = Callable[..., NDArray[np.floating]]
-"""`run`, or `tap` for one map."""
+"""`engine.run`, or what is called like it, and what it gives: (C, H, W)."""
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
@@ -62,8 +54,11 @@ AS_LOADED = ("cpu", "float32")
 Orientation = tuple[bool, bool, bool]
 """Whether the rows and the columns are reversed, and whether they are then exchanged."""
 
-ORIENTATIONS: tuple[Orientation, ...] = tuple(product((False, True), (False, True), (False, True)))
-"""The eight of the published ensemble; the first changes nothing."""
+ORIENTATIONS: tuple[Orientation, ...] = tuple(product((True, False), (True, False), (True, False)))
+"""The eight of the published ensemble; the last changes nothing, so that its attention is what a recorder keeps."""
+
+UNTURNED = ORIENTATIONS[-1:]
+"""The photo as it is."""
 
 
 class Reconstructor:
@@ -147,8 +142,8 @@ class Reconstructor:
             If memory and disk are too small, before anything is computed; or if the device runs out of memory after
             all, and again within half of it: nothing of the run remains in it.
         """
-        source = self._source(photo)
-        orientations = ORIENTATIONS if ensemble else ORIENTATIONS[:1]
+        source = self.read(photo)
+        orientations = ORIENTATIONS if ensemble else UNTURNED
         cube = self._reconstruct(source, *_part(source, region), orientations, progress, is_cancelled)
         return replace(cube, provenance=replace(cube.provenance, region=_region_text(region)))
 
@@ -164,147 +159,36 @@ class Reconstructor:
         It covers exactly what `reconstruct` covers. `cube.provenance.is_preview` tells it from an exact one; errors are
         those of `reconstruct`.
         """
-        source = self._source(photo)
+        source = self.read(photo)
         part, notes = _part(source, region)
         small = part.reduced(PREVIEW_PIXELS)
         size = " x ".join(map(str, small.shape))
         notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
-        cube = self._reconstruct(source, small, notes, ORIENTATIONS[:1], None, is_cancelled)
+        cube = self._reconstruct(source, small, notes, UNTURNED, None, is_cancelled)
         return replace(cube, provenance=replace(cube.provenance, region=_region_text(region), is_preview=True))
 
-    def attention(
+    @property
+    def network(self) -> MSTPlusPlus | PixelwiseNetwork:
+        """The network on its device, in its precision."""
+        return self._network
+
+    def compute(
         self,
-        photo: PhotoLike,
+        compute: Compute,
+        photo: Photo,
+        region: Rectangle | None = None,
         progress: Progress | None = None,
         is_cancelled: Callable[[], bool] | None = None,
-    ) -> AttentionRecord:
-        """The attention matrices of a run on *photo*, and where they came from; everything else as `reconstruct`.
+    ) -> tuple[NDArray[np.floating], Provenance]:
+        """What *compute*, which is called as `engine.run` is, makes of *photo*, or of a *region* of it.
 
-        Raises
-        ------
-        AttentionError
-            If the network has no spectral attention.
+        Everything else, and the errors, as `reconstruct`.
         """
-        self._blocks()
-        with record_attention(self._network) as record:
-            _, provenance = self._computed_whole(run, self._source(photo), progress, is_cancelled)
-        return replace(record, provenance=provenance)
+        data, provenance = self._computed(compute, photo, *_part(photo, region), UNTURNED, progress, is_cancelled)
+        return data, replace(provenance, region=_region_text(region))
 
-    def attention_map(
-        self,
-        photo: PhotoLike,
-        overlay: str,
-        selection: Selection,
-        progress: Progress | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> AttentionMap:
-        """A map of `OVERLAYS` over *photo*, by running the network up to the block; everything else as `reconstruct`.
-
-        Raises
-        ------
-        AttentionError
-            If there is no such overlay, block, head or channel.
-        """
-        if overlay not in OVERLAYS:
-            raise AttentionError(f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}.")
-        _, pitch = self._check(selection)
-        source = self._source(photo)
-        compute = partial(tap, name=selection.block, probe=probe(OVERLAYS[overlay].compute, selection))
-        (padded,), provenance = self._computed_whole(compute, source, progress, is_cancelled)
-        height, width = (-(-side // pitch) for side in source.shape)
-        return AttentionMap(
-            values=np.ascontiguousarray(padded[:height, :width]),
-            overlay=overlay,
-            unit=OVERLAYS[overlay].unit,
-            selection=selection,
-            pitch=pitch,
-            offset=((pitch - 1) / 2, (pitch - 1) / 2),
-            total=float(padded.sum(dtype=np.float64)),
-            provenance=provenance,
-        )
-
-    def attention_steps(
-        self,
-        photo: PhotoLike,
-        block: str,
-        head: int = 0,
-        progress: Progress | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> AttentionSteps:
-        """One head step by step on *photo*, in pictures of at most `PICTURE` pixels a side; see `attention_map`."""
-        selection = Selection(block, head)
-        channels, pitch = self._check(selection)
-        source = self._source(photo)
-        height, width = (-(-side // MULTIPLE) * MULTIPLE // pitch for side in source.shape)
-        stride = -(-max(height, width) // PICTURE)
-        depth = self._network.hyperparameters.width
-        with record_attention(self._network) as record:
-            compute = partial(
-                tap,
-                name=block,
-                probe=probe(HeadProbe.steps, selection),
-                planes=1 + 3 * depth,
-                stride=stride,
-            )
-            planes, provenance = self._computed_whole(compute, source, progress, is_cancelled)
-        planes = planes[:, : -(-source.shape[0] // (pitch * stride)), : -(-source.shape[1] // (pitch * stride))]
-        return AttentionSteps(
-            selection=selection,
-            size=(channels, height, width),
-            features=planes[0],
-            keys=planes[1 : 1 + depth],
-            queries=planes[1 + depth : 1 + 2 * depth],
-            values=planes[1 + 2 * depth :],
-            matrices=BlockAttention(*(part[head : head + 1] for part in vars(record[block]).values())),
-            provenance=provenance,
-        )
-
-    def sensitivity(
-        self,
-        photo: PhotoLike,
-        band: int,
-        row: int,
-        column: int,
-        record: AttentionRecord | None = None,
-        progress: Progress | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> AttentionMap:
-        """Which pixels of *photo* one band of one pixel of its cube depends on (see `sensitivity.py` for its limits).
-
-        *record* is that of a run on the same photo; without one it is made first.
-
-        Raises
-        ------
-        AttentionError
-            If there is no such band or pixel, or the network has no spectral attention.
-        """
-        source = self._source(photo)
-        limits = (self._network.hyperparameters.out_bands, *source.shape)
-        for name, index, limit in zip(("band", "row", "column"), (band, row, column), limits, strict=True):
-            if not 0 <= index < limit:
-                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
-        record = record or self.attention(source, progress, is_cancelled)
-
-        def check() -> None:
-            if is_cancelled is not None and is_cancelled():
-                raise Cancelled("The map was cancelled.")
-
-        at = (band, row, column)
-        rows = self._rows(source, *self._extrema(source))
-        network, device = self._transformer(), self.device.device
-        values, corner = sensitivity(network, record, rows, *source.shape, at, device, check)
-        return AttentionMap(
-            values=values,
-            overlay=SENSITIVITY.name,
-            unit=SENSITIVITY.unit,
-            selection=Selection(f"band {band}, row {row}, column {column}"),
-            pitch=1,
-            offset=corner,
-            total=float(values.sum(dtype=np.float64)),
-            provenance=self._provenance(source, self.plan(*source.shape), False, []),
-        )
-
-    def _source(self, photo: PhotoLike) -> Photo:
+    def read(self, photo: PhotoLike) -> Photo:
+        """*photo*, which has the channels that the network takes; else a `PhotoError`."""
         source = as_photo(photo)
         channels = self._network.hyperparameters.in_bands
         if channels != len(source.pixels):
@@ -312,24 +196,6 @@ class Reconstructor:
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
             )
         return source
-
-    def _transformer(self) -> MSTPlusPlus:
-        if not isinstance(self._network, MSTPlusPlus):
-            raise AttentionError(f"Expected a network with spectral attention, got {self.model.card.name}.")
-        return self._network
-
-    def _blocks(self) -> dict[str, SpectralAttentionBlock]:
-        return attention_blocks(self._transformer())
-
-    def _check(self, selection: Selection) -> tuple[int, int]:
-        """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
-        blocks = self._blocks()
-        if selection.block not in blocks:
-            raise AttentionError(f"Expected a block as {next(iter(blocks))}, got {selection.block!r}.")
-        attention = blocks[selection.block].attention
-        channels = attention.to_v.in_features
-        selection.check(attention.heads, channels // attention.heads)
-        return channels, channels // self._network.hyperparameters.width
 
     def _reconstruct(
         self,
@@ -345,11 +211,6 @@ class Reconstructor:
         computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
         data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
         return self._cube(data, part, provenance, self._correct(data, part, correcting, is_cancelled))
-
-    def _computed_whole(
-        self, compute: Compute, source: Photo, progress: Progress | None, is_cancelled: Callable[[], bool] | None
-    ) -> tuple[NDArray[np.floating], Provenance]:
-        return self._computed(compute, source, source, [], ORIENTATIONS[:1], progress, is_cancelled)
 
     def _computed(
         self,
@@ -535,7 +396,7 @@ def _turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]
 
 def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> NDArray[np.floating]:
     """*planes* added to *total*, in place; the first become the total."""
-    return planes if total is None else np.add(total, planes, out=total)
+    return np.ascontiguousarray(planes) if total is None else np.add(total, planes, out=total)
 
 
 def _span(progress: Progress | None, start: float, stop: float) -> Progress | None:

@@ -262,6 +262,29 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert not dock.make_map("score")
 
 
+def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
+    photo = viewer.layers["photo"]
+    part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
+    assert dock.workspace.run(part, BUNDLED, "cpu")
+    done(dock, qtbot)
+    assert "photo [4:16, 6:26]" in dock.runs.currentText()
+    assert dock.make_map("score")
+    done(dock, qtbot)
+    (layer,) = map_layers(viewer)
+    assert layer.name == "Score contribution: photo [4:16, 6:26]"
+    assert layer.data.shape == (12, 20)
+    np.testing.assert_allclose(layer.data_to_world((0, 0)), photo.data_to_world((4, 6)), atol=1e-9)
+    np.testing.assert_allclose(layer.data_to_world((11, 19)), photo.data_to_world((15, 25)), atol=1e-9)
+
+
+def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    assert dock.workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), BUNDLED, "cpu", ensemble=True)
+    done(dock, qtbot)
+    assert "photo, unflipped of 8" in dock.runs.currentText()
+
+
 def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
     dock.workspace.keep(recording(viewer))
     assert dock.make_map("attention")

@@ -9,7 +9,7 @@ import pytest
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, PhotoError
@@ -112,6 +112,20 @@ def test_the_dock_gives_the_numbers_of_the_api() -> None:
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
     assert (len(reports.recorded), reports.recorded.provenance) == (5, cube.provenance)
+
+
+@pytest.mark.parametrize(("region", "ensemble"), [((2, 17, 3, 20), False), (None, True)])
+def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
+    region: tuple[int, int, int, int] | None, ensemble: bool
+) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
+    source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region), Silence()
+    reconstruct(Request(1, source, "mstpp-srgb", "cpu", ensemble), reports)
+    expected = AttentionExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region).record()
+    for name in expected:
+        np.testing.assert_array_equal(reports.recorded[name].logits, expected[name].logits)
+    assert reports.recorded.provenance.region == expected.provenance.region
+    assert reports.recorded.provenance.is_ensemble == ensemble
 
 
 def test_progress_is_told_no_more_often_than_a_person_sees(qapp):

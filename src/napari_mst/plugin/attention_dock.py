@@ -61,7 +61,10 @@ class AttentionDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.runs = QComboBox(toolTip="The recorded runs: every run of the reconstruction dock on a whole photo.")
+        self.runs = QComboBox(
+            toolTip="The recorded runs: every run of the reconstruction dock. A region has an "
+            "attention of its own; of the mean over eight flips and transposes, it is that of the photo as it is."
+        )
         self.record_button = QPushButton("Record", toolTip="Run the photo once and record its attention.")
         self.open_button = QPushButton("Open ...", toolTip="Open matrices that were saved, to compare with them.")
         self.save_button = QPushButton("Save ...")
@@ -317,8 +320,9 @@ class AttentionDock(Dock):
         if layer is None or cube is None or not pixels:
             self.text.setText("Pin a spectrum first: in the dock Spectra, click a pixel of the cube.")
             return None
-        if cube.provenance.source_sha256 != recording.record.provenance.source_sha256:
-            self.text.setText(f"Select the cube of the photo of this run first: '{layer.name}' is of another.")
+        cube_of_run = recording.record.provenance
+        if any(getattr(cube.provenance, part) != getattr(cube_of_run, part) for part in ("source_sha256", "region")):
+            self.text.setText(f"Select the cube of this run first: '{layer.name}' is of another photo or region.")
             return None
         row, column = pixels[-1]
         return band_of(layer, self.viewer.dims.point), row, column

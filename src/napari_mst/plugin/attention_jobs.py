@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, Selection
 from napari_mst.errors import AttentionError
-from napari_mst.photo import Photo
 from napari_mst.plugin.worker import Reports
 from napari_mst.plugin.workspace import Request
 
 if TYPE_CHECKING:
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.explorer import AttentionExplorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +27,7 @@ class MapJob:
 
 def record_now(request: Request, reports: Reports) -> AttentionRecord:
     """The attention of a run whose cube is not kept."""
-    photo, reconstructor = _prepared(request, reports)
-    record = reconstructor.attention(photo, reports.progress, reports.is_cancelled)
+    record = _explorer(request, reports).record()
     reports.record(record)
     return record
 
@@ -38,29 +36,24 @@ def make_map(
     record: AttentionRecord, overlay: str, selection: Selection, request: Request, reports: Reports
 ) -> AttentionMap:
     """A map of `OVERLAYS` over the photo of *record*."""
-    photo, reconstructor = _prepared(request, reports, record)
-    return reconstructor.attention_map(photo, overlay, selection, reports.progress, reports.is_cancelled)
+    return _explorer(request, reports, record).map(overlay, selection)
 
 
 def make_steps(record: AttentionRecord, block: str, head: int, request: Request, reports: Reports) -> AttentionSteps:
     """The steps of a head on the photo of *record*."""
-    photo, reconstructor = _prepared(request, reports, record)
-    return reconstructor.attention_steps(photo, block, head, reports.progress, reports.is_cancelled)
+    return _explorer(request, reports, record).steps(block, head)
 
 
 def make_sensitivity(
     record: AttentionRecord, band: int, row: int, column: int, request: Request, reports: Reports
 ) -> AttentionMap:
     """The sensitivity of one band of one pixel of the photo of *record*."""
-    photo, reconstructor = _prepared(request, reports, record)
-    stop = reports.is_cancelled
-    return reconstructor.sensitivity(photo, band, row, column, record, reports.progress, stop)
+    return _explorer(request, reports, record).sensitivity(band, row, column, record)
 
 
-def _prepared(
-    request: Request, reports: Reports, record: AttentionRecord | None = None
-) -> "tuple[Photo, Reconstructor]":
-    """The photo, which has to be that of *record*, and the pipeline."""
+def _explorer(request: Request, reports: Reports, record: AttentionRecord | None = None) -> "AttentionExplorer":
+    """Of the photo, or the region of it, of the request; it has to be the photo of *record*."""
+    from napari_mst.explorer import AttentionExplorer
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
@@ -69,5 +62,7 @@ def _prepared(
         raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
     reconstructor = Reconstructor(load_model(request.model), device=request.device)
     device = reconstructor.device
-    reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*photo.shape)}.")
-    return photo, reconstructor
+    stop, region = reports.is_cancelled, request.source.region
+    explorer = AttentionExplorer(reconstructor, photo, region=region, progress=reports.progress, is_cancelled=stop)
+    reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}.")
+    return explorer

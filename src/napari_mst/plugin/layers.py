@@ -136,7 +136,7 @@ class LayerPhoto:
 
     def reference(self) -> "LayerReference":
         """What finds the photo again, without keeping its pixels."""
-        return LayerReference(self.name, self.layer, self.index)
+        return LayerReference(self.name, self.layer, self.index, self.region)
 
     def read(self) -> Photo:
         """The photo; raises `PhotoError` if the layer holds something else."""
@@ -149,11 +149,12 @@ class LayerPhoto:
 
 @dataclass(frozen=True, eq=False)
 class LayerReference:
-    """A photo that a layer showed, for as long as there is the layer."""
+    """A photo that a layer showed, or a region of it, for as long as there is the layer."""
 
     name: str
     layer: "weakref.ref[Image]"
     index: tuple[int, ...]
+    region: Rectangle | None = None
 
     def photo(self) -> LayerPhoto | None:
         """The photo as the layer has it now; None if the layer is gone, or no longer has that page."""
@@ -162,7 +163,9 @@ class LayerReference:
             return None
         pixels = layer.data[0] if layer.multiscale else layer.data
         has_page = all(at < pages for at, pages in zip(self.index, pixels.shape, strict=False))
-        return LayerPhoto(layer.name, Placement.of(layer), self.layer, pixels, self.index) if has_page else None
+        if not has_page:
+            return None
+        return LayerPhoto(layer.name, Placement.of(layer), self.layer, pixels, self.index, self.region)
 
 
 def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:

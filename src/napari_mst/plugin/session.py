@@ -61,7 +61,7 @@ def _add_map(viewer_ref: "weakref.ref[ViewerModel]", made: object, request: Requ
     if viewer is None or not isinstance(photo, LayerPhoto) or not isinstance(job, MapJob):
         return
     if isinstance(made, AttentionMap):
-        show_map(viewer, made, photo.name, photo.placement, is_new=job.is_new)
+        show_map(viewer, made, photo.name + _region(photo), photo.placement, is_new=job.is_new)
 
 
 class Results:
@@ -115,5 +115,8 @@ def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
 
 
 def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
-    region = "" if photo.region is None else " [{}:{}, {}:{}]".format(*photo.region)
-    return f"{name} {SUFFIX}{region}{PREVIEW if cube.provenance.is_preview else ''}"
+    return f"{name} {SUFFIX}{_region(photo)}{PREVIEW if cube.provenance.is_preview else ''}"
+
+
+def _region(photo: LayerPhoto) -> str:
+    return "" if photo.region is None else " [{}:{}, {}:{}]".format(*photo.region)

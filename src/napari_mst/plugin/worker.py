@@ -74,7 +74,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         cube = reconstructor.reconstruct(
             photo, reports.progress, reports.is_cancelled, region=region, ensemble=request.ensemble
         )
-    if record and region is None and not request.ensemble:  # of a part, or of eight runs, it would not be the photo's
+    if record:
         reports.record(replace(record, provenance=cube.provenance))
     return cube
 

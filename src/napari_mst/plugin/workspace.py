@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from psygnal import Signal
 
 from napari_mst.attention_record import AttentionRecord
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.photo import Photo, Rectangle
 
@@ -153,7 +153,8 @@ class Workspace:
         """The job has recorded the attention of its run."""
         if self._request is not None and self._listens_to(generation):
             request = self._request
-            self.keep(Recording(record, request.source.name, request.model, request.device, request.source.reference()))
+            name = request.source.name + _extent(record.provenance)
+            self.keep(Recording(record, name, request.model, request.device, request.source.reference()))
 
     def keep(self, recording: Recording) -> None:
         """Put *recording* beside the others."""
@@ -204,3 +205,9 @@ class Workspace:
     def _show(self, state: JobState) -> None:
         self.state = state
         self.state_changed.emit(state)
+
+
+def _extent(provenance: Provenance) -> str:
+    """What a run saw of its photo, if not all of it as it is."""
+    region = f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
+    return region + (", unflipped of 8" if provenance.is_ensemble else "")

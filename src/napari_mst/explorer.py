@@ -1,0 +1,180 @@
+"""The attention of one photo: its matrices, maps over it, one head step by step, and what a spectrum depends on.
+
+Letters: d channels of a head, H rows, W columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from napari_mst.attention import HeadProbe, attention_blocks, probe, record_attention
+from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, BlockAttention, Selection
+from napari_mst.cube import Provenance
+from napari_mst.engine.run import RowSource, run, tap
+from napari_mst.errors import AttentionError, Cancelled
+from napari_mst.models.mst_plus_plus import MULTIPLE, MSTPlusPlus
+from napari_mst.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.photo import Rectangle
+from napari_mst.reconstruction import Compute, PhotoLike, Progress, Reconstructor
+from napari_mst.sensitivity import sensitivity
+
+PICTURE = 160
+"""Pixels of the longer side of a picture of the steps, at most."""
+
+
+class AttentionExplorer:
+    """What the network of *reconstructor* attends to on *photo*, or on a *region* of it.
+
+    `shape` is (H, W) of it. All arguments are those of `Reconstructor.reconstruct`; every method is a run, and raises
+    what that raises. Attention is global, so a region has an attention of its own: that of a run on the region.
+
+    Raises
+    ------
+    AttentionError
+        If the network has no spectral attention.
+    PhotoError
+        As `Reconstructor.reconstruct`.
+
+    Examples
+    --------
+    >>> explorer = AttentionExplorer(Reconstructor(model), "photo.jpg")
+    >>> one = explorer.map("score", Selection("stages.0.encoder.1", head=1, key=3, query=5))
+    """
+
+    def __init__(
+        self,
+        reconstructor: Reconstructor,
+        photo: PhotoLike,
+        *,
+        region: Rectangle | None = None,
+        progress: Progress | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        network = reconstructor.network
+        if not isinstance(network, MSTPlusPlus):
+            raise AttentionError(
+                f"Expected a network with spectral attention, got {reconstructor.model.card.name}. Take another model."
+            )
+        self._reconstructor, self._network, self._region = reconstructor, network, region
+        self._progress, self._is_cancelled = progress, is_cancelled
+        self._photo = reconstructor.read(photo)
+        self.shape: tuple[int, int] = (self._photo if region is None else self._photo.cropped(region)).shape
+        self._first = np.array(region or (0, 0, 0, 0))[::2]
+
+    def record(self) -> AttentionRecord:
+        """The attention matrices of a run, and where they came from."""
+        with record_attention(self._network) as record:
+            _, provenance = self._compute(run)
+        return replace(record, provenance=provenance)
+
+    def map(self, overlay: str, selection: Selection) -> AttentionMap:
+        """A map of `OVERLAYS`, by running the network up to the block.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such overlay, block, head or channel.
+        """
+        if overlay not in OVERLAYS:
+            raise AttentionError(f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}.")
+        _, pitch = self._check(selection)
+        (padded,), provenance = self._compute(
+            partial(tap, name=selection.block, probe=probe(OVERLAYS[overlay].compute, selection))
+        )
+        height, width = (-(-side // pitch) for side in self.shape)
+        row, column = self._first + (pitch - 1) / 2
+        return AttentionMap(
+            values=np.ascontiguousarray(padded[:height, :width]),
+            overlay=overlay,
+            unit=OVERLAYS[overlay].unit,
+            selection=selection,
+            pitch=pitch,
+            offset=(float(row), float(column)),
+            total=float(padded.sum(dtype=np.float64)),
+            provenance=provenance,
+        )
+
+    def steps(self, block: str, head: int = 0) -> AttentionSteps:
+        """One head step by step, in pictures of at most `PICTURE` pixels a side. Raises `AttentionError` as `map`."""
+        selection = Selection(block, head)
+        channels, pitch = self._check(selection)
+        height, width = (-(-side // MULTIPLE) * MULTIPLE // pitch for side in self.shape)
+        stride = -(-max(height, width) // PICTURE)
+        depth = self._network.hyperparameters.width
+        probed = probe(HeadProbe.steps, selection)
+        with record_attention(self._network) as record:
+            planes, provenance = self._compute(
+                partial(tap, name=block, probe=probed, planes=1 + 3 * depth, stride=stride)
+            )
+        rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
+        features, keys, queries, values = np.split(planes[:, :rows, :columns], np.cumsum([1, depth, depth]))
+        return AttentionSteps(
+            selection=selection,
+            size=(channels, height, width),
+            features=features[0],
+            keys=keys,
+            queries=queries,
+            values=values,
+            matrices=BlockAttention(*(part[head : head + 1] for part in vars(record[block]).values())),
+            provenance=provenance,
+        )
+
+    def sensitivity(self, band: int, row: int, column: int, record: AttentionRecord | None = None) -> AttentionMap:
+        """Which pixels one band of one pixel of the cube depends on (see `sensitivity.py` for its limits).
+
+        Row and column count from the first of the region. *record* is that of a run on the same pixels; without one it
+        is made first.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such band or pixel.
+        """
+        limits = (self._network.hyperparameters.out_bands, *self.shape)
+        for name, index, limit in zip(("band", "row", "column"), (band, row, column), limits, strict=True):
+            if not 0 <= index < limit:
+                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
+        matrices = record or self.record()
+        corner = (0, 0)
+
+        def compute(
+            network: MSTPlusPlus, rows: RowSource, height: int, width: int, device: torch.device, *_: object
+        ) -> NDArray[np.float32]:
+            nonlocal corner
+            at = (band, row, column)
+            values, corner = sensitivity(network, matrices, rows, height, width, at, device, self._raise_if_cancelled)
+            return values[None]
+
+        (values,), provenance = self._compute(compute)
+        top, left = self._first + corner
+        return AttentionMap(
+            values=values,
+            overlay=SENSITIVITY.name,
+            unit=SENSITIVITY.unit,
+            selection=Selection(f"band {band}, row {row}, column {column}"),
+            pitch=1,
+            offset=(float(top), float(left)),
+            total=float(values.sum(dtype=np.float64)),
+            provenance=provenance,
+        )
+
+    def _compute(self, compute: Compute) -> tuple[NDArray[np.floating], Provenance]:
+        return self._reconstructor.compute(compute, self._photo, self._region, self._progress, self._is_cancelled)
+
+    def _raise_if_cancelled(self) -> None:
+        if self._is_cancelled is not None and self._is_cancelled():
+            raise Cancelled("The map was cancelled.")
+
+    def _check(self, selection: Selection) -> tuple[int, int]:
+        """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
+        blocks = attention_blocks(self._network)
+        if selection.block not in blocks:
+            raise AttentionError(f"Expected a block as {next(iter(blocks))}, got {selection.block!r}.")
+        attention = blocks[selection.block].attention
+        channels = attention.to_v.in_features
+        selection.check(attention.heads, channels // attention.heads)
+        return channels, channels // self._network.hyperparameters.width
