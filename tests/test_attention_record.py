@@ -1,8 +1,10 @@
 """What is kept of attention: it comes back the same, says what it is, and damage is told in a sentence."""
 
 import json
+import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -120,9 +122,14 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     figure.savefig(tmp_path / "a.png")
 
 
-def test_a_figure_of_nothing_or_without_matplotlib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_of_nothing_is_refused() -> None:
     with pytest.raises(AttentionError, match="Expected"):
         attention_figure(AttentionRecord())
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+
+
+@pytest.mark.parametrize("stand_in", [None, MagicMock()], ids=["missing", "mocked by colour-science"])
+def test_a_figure_without_matplotlib_is_refused(stand_in: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, stand_in)
     with pytest.raises(AttentionError, match=r"napari-mst\[figures\]"):
         attention_figure(make_record())

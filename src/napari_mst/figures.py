@@ -1,6 +1,7 @@
 """A figure of attention matrices for notebooks and papers; needs matplotlib (`pip install "napari-mst[figures]"`)."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from napari_mst.attention_record import AttentionRecord, block_title
@@ -24,12 +25,7 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     AttentionError
         If matplotlib is missing, the record is empty, or a block is not in it.
     """
-    try:
-        from matplotlib import pyplot  # noqa: F401 (once it is loaded, notebooks show figures)
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        advice = 'Run: pip install "napari-mst[figures]"'
-        raise AttentionError(f"Expected matplotlib for a figure, got none. {advice}.") from error
+    figure_class = _figure_class()
     heads = [
         (f"{block_title(name, len(matrices.attention) * matrices.attention.shape[1])}, head {head}", matrix)
         for name, matrices in ((name, record[name]) for name in (blocks or record or ("",)))
@@ -37,7 +33,7 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     ]
     columns = min(COLUMNS, len(heads))
     rows = -(-len(heads) // columns)
-    figure = Figure(figsize=(INCHES * columns, INCHES * rows), layout="constrained")
+    figure = figure_class(figsize=(INCHES * columns, INCHES * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     largest = max(float(matrix.max()) for _, matrix in heads)
     for axis, (title, matrix) in zip(axes, heads, strict=False):
@@ -50,3 +46,16 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     figure.supylabel("key channel i", fontsize=8)
     figure.colorbar(image, ax=list(axes), label="attention A_ij; each row sums to 1", shrink=0.6)
     return figure
+
+
+def _figure_class() -> "type[Figure]":
+    """That of matplotlib. Where it is missing, colour-science puts mocks of its modules into their place."""
+    try:
+        import_module("matplotlib.pyplot")  # once it is loaded, notebooks show figures
+        found: object = import_module("matplotlib.figure").Figure
+    except ImportError:
+        found = None
+    if not isinstance(found, type):
+        advice = 'Run: pip install "napari-mst[figures]"'
+        raise AttentionError(f"Expected matplotlib for a figure, got none. {advice}.")
+    return found
