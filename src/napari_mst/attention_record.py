@@ -89,7 +89,7 @@ class Selection:
                 raise AttentionError(f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}.")
 
     def __str__(self) -> str:
-        """As in a layer's name: `stage 1 encoder 62, head 1, i 3, j all`."""
+        """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
         key, query = ("all" if channel is None else channel for channel in (self.key, self.query))
         return f"{self.block}, head {self.head}, i {key}, j {query}"
 

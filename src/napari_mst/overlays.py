@@ -9,6 +9,7 @@ Letters: h, w pixels; C channels of the block; i key channel, j query channel; A
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -62,12 +63,9 @@ def _share(head: "HeadProbe", x: "Tensor") -> "Tensor":
     return share.masked_fill_(squares == 0, 0.0)
 
 
-def _attention_effect(head: "HeadProbe", x: "Tensor") -> "Tensor":
-    return head.attention_branch(x).norm(dim=0)
-
-
-def _feed_forward_effect(head: "HeadProbe", x: "Tensor") -> "Tensor":
-    return head.feed_forward_branch(x).norm(dim=0)
+def _norm(branch: str, head: "HeadProbe", x: "Tensor") -> "Tensor":
+    added: Tensor = getattr(head, branch)(x)
+    return added.norm(dim=0)
 
 
 _OVERLAYS = (
@@ -109,7 +107,7 @@ _OVERLAYS = (
         unit="the block's features, without a physical unit",
         text="How much the attention branch adds to the features at each pixel.",
         is_signed=False,
-        compute=_attention_effect,
+        compute=partial(_norm, "attention_branch"),
     ),
     Overlay(
         name="feed-forward",
@@ -118,7 +116,7 @@ _OVERLAYS = (
         unit="the block's features, without a physical unit",
         text="How much the feed-forward network adds to the features at each pixel.",
         is_signed=False,
-        compute=_feed_forward_effect,
+        compute=partial(_norm, "feed_forward_branch"),
     ),
 )
 

@@ -75,8 +75,8 @@ def done(dock: AttentionDock, qtbot: QtBot) -> None:
 
 def test_an_empty_dock_says_what_to_do(dock: AttentionDock) -> None:
     assert "press Record" in dock.text.text()
-    assert not dock.save_button.isEnabled()
-    assert not any(button.isEnabled() for button in dock.map_buttons.values())
+    assert not dock.box.save_button.isEnabled()
+    assert not any(button.isEnabled() for button in dock.maps.buttons.values())
 
 
 @pytest.mark.parametrize(("block", "head"), [("stages.0.encoder.0", 0), ("stages.1.bottleneck", 3)])
@@ -85,10 +85,10 @@ def test_a_click_on_the_schematic_shows_that_head(
 ) -> None:
     click_head(full_dock, block, head, qtbot)
     matrices = full_dock.recording.record[block]
-    np.testing.assert_array_equal(full_dock.matrix.picture.image.image, matrices.attention[head])
-    np.testing.assert_allclose(full_dock.matrix.bars.opts["width"], matrices.entropy[head])
+    np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, matrices.attention[head])
+    np.testing.assert_allclose(full_dock.matrices.chosen.bars.opts["width"], matrices.entropy[head])
     assert full_dock.schematic.current == (block, head)
-    assert f"head {head}" in full_dock.matrix.title.text
+    assert f"head {head}" in full_dock.matrices.chosen.title.text
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
@@ -121,20 +121,20 @@ def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: 
 
 
 def test_a_click_on_a_cell_chooses_both_channels(full_dock: AttentionDock, qtbot: QtBot) -> None:
-    plot = full_dock.matrix
+    plot = full_dock.matrices.chosen
     qtbot.waitExposed(full_dock)
     scene = plot.picture.view.mapViewToScene(QPointF(3, 1))
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=plot.mapFromScene(scene))
     assert full_dock.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
     value = full_dock.recording.record["stages.0.encoder.0"].attention[0, 1, 3]
-    assert f"<b>{value:.4f}</b>" in full_dock.values.text()
-    assert "row sum 1.0000" in full_dock.values.text()
+    assert f"<b>{value:.4f}</b>" in full_dock.matrices.values.text()
+    assert "row sum 1.0000" in full_dock.matrices.values.text()
 
 
 def test_values_are_those_under_the_mouse(full_dock: AttentionDock) -> None:
-    full_dock.matrix.hovered.emit((4, 2))
+    full_dock.matrices.chosen.hovered.emit((4, 2))
     value = full_dock.recording.record["stages.0.encoder.0"].attention[0, 4, 2]
-    assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.values.text()
+    assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.matrices.values.text()
 
 
 def test_a_kept_head_is_compared_with_one_of_another_run(full_dock: AttentionDock, viewer: ViewerModel) -> None:
@@ -143,12 +143,12 @@ def test_a_kept_head_is_compared_with_one_of_another_run(full_dock: AttentionDoc
     full_dock.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
     full_dock.choose("stages.2.bottleneck", 2)
-    np.testing.assert_array_equal(full_dock.other.picture.image.image, kept)
+    np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, kept)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
-    np.testing.assert_array_equal(full_dock.matrix.picture.image.image, shown)
-    assert full_dock.matrix.picture.image.levels[1] == full_dock.other.picture.image.levels[1]
+    np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, shown)
+    assert full_dock.matrices.chosen.picture.image.levels[1] == full_dock.matrices.compared.picture.image.levels[1]
     full_dock.compare_button.click()
-    assert full_dock.other.isHidden()
+    assert full_dock.matrices.compared.isHidden()
 
 
 def test_matrices_and_maps_are_saved_and_opened_again(
@@ -218,7 +218,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert len(dock.recording.record) == 5
     dock.choose("stages.0.encoder.1", 1)
     dock.choose_channels(3, 5)
-    qtbot.mouseClick(dock.map_buttons["score"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(dock.maps.buttons["score"], Qt.MouseButton.LeftButton)
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
     assert isinstance(layer, Image)
@@ -227,11 +227,11 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert map_of(layer).total == pytest.approx(logit, abs=1e-5)
     assert dock.make_steps()
     done(dock, qtbot)
-    shown = dock.steps_plot.pictures["A"].image.image
+    shown = dock.steps.plot.pictures["A"].image.image
     np.testing.assert_allclose(shown, dock.recording.record["stages.0.encoder.1"].attention[1], atol=1e-6)
-    assert "62 x 12 x 16" in dock.steps_plot.titles["X"].text
+    assert "62 x 12 x 16" in dock.steps.plot.titles["X"].text
     dock.choose_channels(7, 9)
-    assert "i = 7" in dock.steps_plot.titles["K"].text
+    assert "i = 7" in dock.steps.plot.titles["K"].text
     viewer.layers["photo"].data = np.zeros((20, 30, 3), np.uint8)
     assert dock.make_map("score")
     done(dock, qtbot)
@@ -267,7 +267,7 @@ def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer
     part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
     assert dock.workspace.run(part, BUNDLED, "cpu")
     done(dock, qtbot)
-    assert "photo [4:16, 6:26]" in dock.runs.currentText()
+    assert "photo [4:16, 6:26]" in dock.box.runs.currentText()
     assert dock.make_map("score")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
@@ -282,7 +282,7 @@ def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
 ) -> None:
     assert dock.workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), BUNDLED, "cpu", ensemble=True)
     done(dock, qtbot)
-    assert "photo, unflipped of 8" in dock.runs.currentText()
+    assert "photo, unflipped of 8" in dock.box.runs.currentText()
 
 
 def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
@@ -297,7 +297,7 @@ def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: V
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_all_plots_take_on_the_theme(full_dock: AttentionDock, viewer: ViewerModel, theme: str) -> None:
     viewer.theme = theme
-    for plot in (full_dock.matrix, full_dock.other, full_dock.steps_plot):
+    for plot in (full_dock.matrices.chosen, full_dock.matrices.compared, full_dock.steps.plot):
         assert (plot.backgroundBrush().color().lightness() < 128) == (theme == "dark")
 
 
@@ -315,4 +315,4 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     dock.hide()
     done(dock, qtbot)
     dock.show()
-    assert dock.steps_plot.pictures["A"].image.image is not None
+    assert dock.steps.plot.pictures["A"].image.image is not None

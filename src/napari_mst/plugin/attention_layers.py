@@ -14,7 +14,7 @@ from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
 from napari_mst.attention_record import AttentionMap
-from napari_mst.overlays import DESCRIPTIONS
+from napari_mst.overlays import DESCRIPTIONS, Overlay
 from napari_mst.plugin.layers import METADATA_KEY, Placement
 
 UNSIGNED = "inferno"
@@ -78,6 +78,16 @@ def map_of(layer: Image) -> AttentionMap:
     """The map that *layer* shows."""
     stored: AttentionMap = layer.metadata[METADATA_KEY]
     return replace(stored, values=np.asarray(layer.data, dtype=np.float32))
+
+
+def summary(one: AttentionMap) -> str:
+    """A sentence on a map that was made."""
+    description = DESCRIPTIONS[one.overlay]
+    where = one.selection if isinstance(description, Overlay) and description.uses else one.selection.block
+    what = f"{description.title}, {where}"
+    if one.overlay == "score":
+        return f"{what}: adds up to {one.total:.4g} over the padded photo, which is the logit."
+    return f"{what}. Unit: {one.unit}."
 
 
 def limits(one: AttentionMap) -> tuple[float, float]:
