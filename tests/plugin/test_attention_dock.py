@@ -12,9 +12,10 @@ from qtpy.QtCore import QPointF, Qt
 from napari_mst.attention_record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
+from napari_mst.overlays import DESCRIPTIONS
 from napari_mst.plugin import session
 from napari_mst.plugin.attention_dock import AttentionDock
-from napari_mst.plugin.attention_layers import map_layers, map_of, show_map
+from napari_mst.plugin.attention_layers import map_layers, map_of, show_map, summary
 from napari_mst.plugin.layers import LayerPhoto, Placement, active_cube_layer, photo_layers
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.plugin.workspace import Recording
@@ -140,14 +141,14 @@ def test_values_are_those_under_the_mouse(full_dock: AttentionDock) -> None:
 def test_a_kept_head_is_compared_with_one_of_another_run(full_dock: AttentionDock, viewer: ViewerModel) -> None:
     kept = full_dock.recording.record["stages.0.encoder.1"].attention[1]
     full_dock.choose("stages.0.encoder.1", 1)
-    full_dock.compare_button.click()
+    full_dock.matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
     full_dock.choose("stages.2.bottleneck", 2)
     np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, kept)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
     np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, shown)
     assert full_dock.matrices.chosen.picture.image.levels[1] == full_dock.matrices.compared.picture.image.levels[1]
-    full_dock.compare_button.click()
+    full_dock.matrices.compare_button.click()
     assert full_dock.matrices.compared.isHidden()
 
 
@@ -292,6 +293,24 @@ def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: V
     done(dock, qtbot)
     assert dock.text.text() == "Cancelled."
     assert not map_layers(viewer)
+
+
+def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(full_dock: AttentionDock, qtbot: QtBot) -> None:
+    full_dock.resize(350, 800)
+    full_dock.matrices.compare_button.click()
+    qtbot.waitUntil(full_dock.matrices.compared.isVisible)
+    assert full_dock.width() == 350
+    assert full_dock.minimumSizeHint().width() <= 350
+    for plot in (full_dock.matrices.chosen, full_dock.matrices.compared):
+        assert plot.ci.boundingRect().width() <= plot.viewport().width() + 1
+
+
+@pytest.mark.parametrize("overlay", ["score", "share", "attention", "sensitivity"])
+def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) -> None:
+    text = summary(make_map(overlay, 2))
+    assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stages.0.encoder.0")
+    assert ("head 0" in text) == (overlay in ("score", "share"))
+    assert ("which is the logit" in text) == (overlay == "score")
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -35,7 +35,16 @@ class MatrixPage(QWidget):
             plot.clicked.connect(self.clicked)
             plot.hovered.connect(self._show_values)
             row.addWidget(plot)
+        note = QLabel("Channels i and j are learnt features, not wavelengths.", wordWrap=True)
+        self.compare_button = QPushButton("Compare", checkable=True)
+        self.compare_button.setToolTip(
+            "Keep this matrix beside those that you choose next: of another block, head, run or photo."
+        )
+        below = QHBoxLayout()
+        below.addWidget(note, stretch=1)
+        below.addWidget(self.compare_button)
         layout.addLayout(row, stretch=1)
+        layout.addLayout(below)
         layout.addWidget(self.values)
 
     def set_theme(self, theme: Theme) -> None:

@@ -1,5 +1,7 @@
 """Plots of the attention dock: the matrix of a head with the entropy of its rows, and its steps as pictures."""
 
+from html import escape
+
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme
@@ -15,8 +17,12 @@ SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30
 STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
 """The pictures of the steps."""
 COLUMNS = 2
-ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 54, 44, 38
+ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
+NAME = 22
+"""Letters of a run's name that fit above a matrix beside another."""
+CLIPPED = 0.5
+"""Per cent of the pixels that lie beyond the colours of a step: a few extremes would pale all others."""
 
 
 class Picture:
@@ -69,18 +75,17 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         super().__init__()
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.ci.layout.setSpacing(2)
-        self.title = self.addLabel("", 0, 0, 1, 3, size="9pt")
-        self.run = self.addLabel("", 1, 0, 1, 3, size="8pt")
+        self.title = self.addLabel("", 0, 0, 1, 3, size="8pt", justify="left")
         self.left, self.bottom, self.bits = (pg.AxisItem(side) for side in ("left", "bottom", "bottom"))
-        self.addItem(self.left, 2, 0)
-        self.picture = Picture(self.ci, 2, 1)
+        self.addItem(self.left, 1, 0)
+        self.picture = Picture(self.ci, 1, 1)
         self.entropy = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True)
         self.bars = pg.BarGraphItem(x0=[], y=[], height=0.8, width=[])
         self.entropy.addItem(self.bars)
         self.ci.layout.setColumnFixedWidth(2, ENTROPY_WIDTH)
-        self.addItem(self.entropy, 2, 2)
-        self.addItem(self.bottom, 3, 1)
-        self.addItem(self.bits, 3, 2)
+        self.addItem(self.entropy, 1, 2)
+        self.addItem(self.bottom, 2, 1)
+        self.addItem(self.bits, 2, 2)
         self._label_axes()
         self.scene().sigMouseMoved.connect(lambda point: self.hovered.emit(self.picture.cell_at(point)))
         self.scene().sigMouseClicked.connect(self._on_click)
@@ -92,8 +97,8 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.bottom.linkToView(self.picture.view)
         self.bits.linkToView(self.entropy)
         self.entropy.setYLink(self.picture.view)
-        self.left.setLabel("key channel i")
-        self.bottom.setLabel("query channel j (a feature, no wavelength)")
+        self.left.setLabel("key i")
+        self.bottom.setLabel("query j")
         self.bits.setLabel("bits")
         self.left.setWidth(LEFT_WIDTH)
         for axis in (self.bottom, self.bits):
@@ -107,15 +112,15 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         for axis in (self.left, self.bottom, self.bits):
             axis.setPen(faint)
             axis.setTextPen(text)
-        for label in (self.title, self.run):
-            label.setText(label.text, color=text)
+        self.title.setText(self.title.text, color=text)
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
 
     def set_head(self, run: str, block: str, head: int, matrices: BlockAttention, high: float) -> None:
         """Draw a head of a block, on a scale from 0 to *high*."""
         heads, depth, _ = matrices.attention.shape
-        self.title.setText(f"{block_title(block, heads * depth)}, head {head} of {heads}")
-        self.run.setText(run)
+        name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
+        self.title.setText(f"{block_title(block, heads * depth)}<br>head {head} of {heads}<br>{escape(name)}")
+        self.title.setMinimumWidth(0)  # else the text sets that of the plot
         self.picture.show(matrices.attention[head], (0.0, high))
         self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=matrices.entropy[head], height=0.8)
         self.entropy.setXRange(0, float(np.log2(depth)) if depth > 1 else 1.0, padding=0)
@@ -191,7 +196,7 @@ class StepsPlot(pg.GraphicsLayoutWidget):
         }
         for name, (title, values, is_signed) in shown.items():
             self.titles[name].setText(title)
-            high = float(np.abs(values).max()) or 1.0
+            high = float(np.percentile(np.abs(values), 100 - CLIPPED * (name not in ("L", "A")))) or 1.0
             self.pictures[name].show(values, (-high if is_signed else 0.0, high))
         for name in ("L", "A"):
             self.pictures[name].set_mark(QRectF(query, key, 1, 1), "#00b7c7")

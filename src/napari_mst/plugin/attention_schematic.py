@@ -15,6 +15,9 @@ LEVELS = (0, 1, 2, 1, 0)
 ROW, GAP, TOP, MARGIN = 30, 6, 20, 6
 """Pixels: of a level, between blocks, above the first, around all."""
 
+NARROW, SMALL = 26, 9
+"""Pixels: blocks that are narrower have their channels written in letters of this size."""
+
 Head = tuple[str, int]
 """A block's name and one of its heads."""
 
@@ -98,7 +101,7 @@ class Schematic(QWidget):
             painter.setPen(QPen(self._colours["text"], 1.6 if is_chosen else 0.7))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(whole, 3, 3)
-            painter.drawText(whole, Qt.AlignmentFlag.AlignCenter, str(channels))
+            self._draw_channels(painter, whole, channels)
         self._draw_titles(painter)
         painter.end()
 
@@ -169,6 +172,15 @@ class Schematic(QWidget):
             if part in (0, 1) and index + 4 - 2 * part < len(names):
                 painter.setPen(QPen(self._colours["faint"], 1, Qt.PenStyle.DotLine))
                 painter.drawLine(self._centre(block), self._centre(names[index + 4 - 2 * part]))
+
+    def _draw_channels(self, painter: QPainter, block: QRectF, channels: int) -> None:
+        painter.save()
+        if block.width() < NARROW:
+            font = painter.font()
+            font.setPixelSize(SMALL)
+            painter.setFont(font)
+        painter.drawText(block, Qt.AlignmentFlag.AlignCenter, str(channels))
+        painter.restore()
 
     def _draw_cell(self, painter: QPainter, head: Head) -> None:
         is_chosen, is_hovered = head == self.current, head == self._hovered
