@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QFileDialog, QWidget
 from napari_mst.attention_record import read_attention, write_attention, write_map
 from napari_mst.errors import AttentionError, NapariMstError
 from napari_mst.plugin.attention_layers import map_layers, map_of
-from napari_mst.plugin.workspace import Recording
+from napari_mst.plugin.workspace import Recording, extent
 
 
 def save(path: str | Path, viewer: ViewerModel, recording: Recording | None) -> Path:
@@ -35,7 +35,7 @@ def save(path: str | Path, viewer: ViewerModel, recording: Recording | None) -> 
 def read(path: str | Path) -> Recording:
     """The matrices of a file. Raises `AttentionError`."""
     record = read_attention(path)
-    return Recording(record, f"{Path(path).name}: {record.provenance.source}")
+    return Recording(record, f"{Path(path).name}: {record.provenance.source}{extent(record.provenance)}")
 
 
 def ask_to_save(parent: QWidget, action: Callable[[str], object]) -> None:

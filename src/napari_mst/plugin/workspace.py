@@ -153,7 +153,7 @@ class Workspace:
         """The job has recorded the attention of its run."""
         if self._request is not None and self._listens_to(generation):
             request = self._request
-            name = request.source.name + _extent(record.provenance)
+            name = request.source.name + extent(record.provenance)
             self.keep(Recording(record, name, request.model, request.device, request.source.reference()))
 
     def keep(self, recording: Recording) -> None:
@@ -207,7 +207,7 @@ class Workspace:
         self.state_changed.emit(state)
 
 
-def _extent(provenance: Provenance) -> str:
+def extent(provenance: Provenance) -> str:
     """What a run saw of its photo, if not all of it as it is."""
     region = f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
     return region + (", unflipped of 8" if provenance.is_ensemble else "")
