@@ -1,5 +1,6 @@
 """The command line as a shell sees it: exit code, standard output, standard error and files."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from PIL import Image
 import napari_mst
 from napari_mst import cli
 from napari_mst.cube import SpectralCube
+from napari_mst.engine.device import choose_device
 from napari_mst.errors import OutOfMemory
 from napari_mst.formats import write_cube
 from napari_mst.models import MODELS, ModelCard
@@ -460,3 +462,37 @@ def test_a_region_that_is_none_is_refused_in_one_sentence(
         code, err = refusal.code, capsys.readouterr().err
     assert (code, text in err) == (2, True)
     assert not photo.with_name("cube.hdr").exists()
+
+
+def test_16_bits_and_a_budget_are_told_kept_and_shown(run: Run, photo: Path) -> None:
+    if "bfloat16" not in choose_device("cpu").precisions:
+        pytest.skip("not on this processor")
+    target = photo.with_name("cube.hdr")
+    options = ("--precision", "bfloat16", "--memory", "0.5")
+    code, _, err = run("reconstruct", photo, "-o", target, *options)
+    assert code == 0
+    assert re.search(r"note: photo.png: needs \d+ MB of memory, in bfloat16: off float32 by .* of this photo\n", err)
+    code, out, _ = run("info", target)
+    assert re.search(r"precision +bfloat16\n", out)
+    assert re.search(r"precision error +0\.0", out)
+    assert re.search(r"assumed +Computed in bfloat16: off float32 by ", out)
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "nan", "much"])
+def test_a_budget_that_is_no_size_is_refused(run: Run, photo: Path, size: str, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), f"--memory={size}")
+    assert f"Expected a size in GB, as 4 or 0.5, got {size!r}." in capsys.readouterr().err
+
+
+def test_a_photo_beyond_the_budget_is_refused_with_the_numbers(run: Run, photo: Path) -> None:
+    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--memory", "0.001")
+    assert (code, out) == (2, "")
+    assert re.search(r"error: Expected \d+ MB of free memory for 6 x 9 pixels on cpu, got 1 MB", err)
+
+
+def test_a_precision_that_the_device_lacks_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: False)
+    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--precision", "float16")
+    assert (code, out) == (2, "")
+    assert_is_one_error(err, "Expected a precision of cpu (float32, float64), got 'float16'.")

@@ -397,3 +397,12 @@ def test_a_small_photo_is_not_enlarged():
     photo = Photo.from_array(_RNG.integers(0, 256, (5, 4, 3), dtype=np.uint8))
     small = photo.reduced(10_000)
     np.testing.assert_allclose(small.rows(0, 5, linear=True), photo.rows(0, 5, linear=True), atol=1e-6)
+
+
+def test_a_sample_is_made_of_squares_from_corner_to_corner_and_of_all_of_a_small_photo():
+    photo = Photo.from_array(np.arange(30 * 50 * 3).reshape(30, 50, 3) % 251)
+    sample = photo.sampled(2, 8)
+    assert sample.shape == (16, 16)
+    np.testing.assert_array_equal(sample.pixels[:, :8, :8], photo.pixels[:, :8, :8])
+    np.testing.assert_array_equal(sample.pixels[:, 8:, 8:], photo.pixels[:, 22:, 42:])
+    assert photo.cropped((0, 15, 0, 50)).sampled(2, 8).shape == (15, 16)

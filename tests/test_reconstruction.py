@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,14 +12,15 @@ import torch
 
 from napari_mst import load_model
 from napari_mst.colour import SRGB_D65
-from napari_mst.cube import NANOMETRES
+from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import run as streaming
-from napari_mst.errors import Cancelled, DeviceError, OutOfMemory, PhotoError
+from napari_mst.engine.device import DeviceChoice, choose_device
+from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
-from napari_mst.reconstruction import Reconstructor
+from napari_mst.reconstruction import Reconstructor, _is_out_of_memory
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
@@ -256,8 +259,8 @@ def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
     missing = np.isnan(reconstructor.reconstruct(photo, ensemble=True).data)
     assert missing[:, 3, 5].all()
     assert missing.sum() == 31
-    more = reconstructor.plan(800, 400, ensemble=True).memory - reconstructor.plan(800, 400).memory
-    assert more == 800 * 400 * 31 * 4
+    more = [reconstructor.plan(h, 400, ensemble=True).memory - reconstructor.plan(h, 400).memory for h in (800, 1600)]
+    assert more[1] - more[0] == 800 * 400 * 31 * 4
 
 
 def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
@@ -268,7 +271,7 @@ def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
     assert_close(cube.data, reference.data)
     assert double.plan(500, 500).memory == pytest.approx(2 * single.plan(500, 500).memory, rel=0.01)
     assert single.model.network.conv_in.weight.dtype == torch.float32
-    with pytest.raises(DeviceError, match=r"Expected a precision of float32, float64, got 'int8'\."):
+    with pytest.raises(DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."):
         Reconstructor(model(), "cpu", precision="int8")
 
 
@@ -277,3 +280,109 @@ def test_progress_grows_through_the_correction_of_the_colours_and_ends_at_one():
     Reconstructor(load_model("mstpp-srgb"), "cpu").reconstruct(PHOTO, shares.append)
     assert (shares, shares[-1]) == (sorted(shares), 1)
     assert any(share < 0.9 for share in shares)
+
+
+needs_bfloat16 = pytest.mark.skipif("bfloat16" not in choose_device("cpu").precisions, reason="not on this processor")
+
+
+@needs_bfloat16
+def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept():
+    chosen, photo = model(), Photo.from_array(np.tile(PHOTO, (8, 12, 1)))
+    narrow = Reconstructor(chosen, "cpu", precision="bfloat16")
+    plan = narrow.plan_for(photo)
+    assert re.search(r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo$", str(plan))
+    cube, exact = narrow.reconstruct(photo), Reconstructor(chosen, "cpu").reconstruct(photo)
+    off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
+    assert cube.provenance.precision == "bfloat16"
+    assert off / 2 < cube.provenance.precision_error < off * 2
+    assert f"Computed in {plan.precision}: {plan.error}." in cube.provenance.assumptions
+    assert cube.provenance.engine == "16 bits, streamed"
+    assert narrow.preview(photo).provenance.precision_error == cube.provenance.precision_error
+    assert (exact.provenance.precision_error, exact.provenance.assumptions) == (0, ())
+    assert Provenance.from_json(cube.provenance.to_json()) == cube.provenance
+
+
+@needs_bfloat16
+def test_the_error_of_a_photo_that_is_no_larger_than_the_sample_is_that_of_the_run():
+    chosen = model()
+    cube, exact = (Reconstructor(chosen, "cpu", precision=name).reconstruct(PHOTO) for name in ("bfloat16", "float32"))
+    off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
+    assert cube.provenance.precision_error == pytest.approx(off, rel=1e-4)
+
+
+@needs_bfloat16
+def test_16_bits_are_refused_where_they_give_nothing():
+    with pytest.raises(DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"):
+        Reconstructor(load_model("pixelwise-srgb"), "cpu", precision="bfloat16")
+    with pytest.raises(AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"):
+        Reconstructor(model(), "cpu", precision="bfloat16").attention(PHOTO)
+
+
+@needs_bfloat16
+def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
+    reconstructor, photo = Reconstructor(model(), "cpu", precision="bfloat16"), np.tile(PHOTO, (25, 40, 1))
+    expected = reconstructor.reconstruct(photo).data
+    source, make, failures = Photo.from_array(photo), streaming.Slab, [MemoryError()]
+    reconstructor.plan_for(source)
+
+    def fail_once(*arguments: object, **options: object) -> object:
+        if failures:
+            raise failures.pop()
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(streaming, "Slab", fail_once)
+    cube = reconstructor.reconstruct(source)
+    np.testing.assert_array_equal(cube.data, expected)
+    assert cube.provenance.engine == "16 bits, streamed through a file"
+    assert "out of memory and was started again" in cube.provenance.assumptions[-1]
+
+
+def test_budgets_are_kept_and_those_of_a_gpu_are_its_own():
+    small = Reconstructor(model(), "cpu", memory=150_000_000)
+    assert small.plan(1000, 1000).place == "file"
+    assert small.plan(200, 200).place == "device"
+    small.device = DeviceChoice("cuda:0", "a GPU")
+    small.device_memory = 300_000_000
+    plan = small.plan(300, 300)
+    assert (plan.place, plan.device_memory <= 300_000_000) == ("device", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MPS backend out of memory (MPS allocated: 5.56 GB, max allowed: 6.80 GB). Tried to allocate 768.00 MB",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_lack_of_memory_is_known_by_the_words_of_every_device(text):
+    assert _is_out_of_memory(RuntimeError(text))
+    assert not _is_out_of_memory(RuntimeError("device-side assert"))
+
+
+def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeypatch):
+    reconstructor, plans = Reconstructor(model(), "cpu", memory=10**9, device_memory=4 * 10**8), []
+
+    def fail_once(network, rows, height, width, device, plan, *_):
+        plans.append(plan)
+        if len(plans) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return np.zeros((31, height, width), np.float32)
+
+    monkeypatch.setattr("napari_mst.reconstruction.run", fail_once)
+    monkeypatch.setattr(Reconstructor, "_free_memory", lambda self: None)
+    reconstructor.device = DeviceChoice("cuda:0", "a GPU")
+    cube = reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))
+    assert [plan.place for plan in plans] == ["device", "memory"]
+    assert plans[1].device_memory <= plans[0].device_memory / 2
+    assert cube.provenance.engine == "exact, streamed through memory"
+    assert "the second one needs" in cube.provenance.assumptions[-1]
+
+
+@needs_bfloat16
+def test_lack_of_memory_while_the_error_is_measured_is_the_same_clear_error(monkeypatch):
+    reconstructor = Reconstructor(model(), "cpu", precision="bfloat16")
+    with monkeypatch.context() as patch:
+        patch.setattr(streaming, "Slab", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+        with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 20 x 13 pixels"):
+            reconstructor.plan_for(PHOTO)
+    assert "in bfloat16: off float32" in str(reconstructor.plan_for(PHOTO))

@@ -6,6 +6,7 @@ failed, the others were written; 2 the command or its input was refused, in one 
 
 import argparse
 import hashlib
+import math
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -77,8 +78,16 @@ def _add_reconstruct(commands: Any) -> None:
     )
     reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     reconstruct.add_argument(
-        "--precision", choices=("float32", "float64"), default="float32", help="float64: the reference, slower"
+        "--precision",
+        choices=("float32", "bfloat16", "float16", "float64"),
+        default="float32",
+        help="float64: the reference, slower; bfloat16, float16: faster where the device has them, in less memory and "
+        "not exact, by an error that is measured on each photo (default: float32)",
     )
+    reconstruct.add_argument(
+        "--memory", type=_gigabytes, metavar="GB", help="of this computer, at most (default: most of what is free)"
+    )
+    reconstruct.add_argument("--device-memory", type=_gigabytes, metavar="GB", help="of a GPU, likewise")
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
     reconstruct.add_argument(
         "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
@@ -161,6 +170,16 @@ def _rectangle(text: str) -> Rectangle:
     return top, bottom, left, right
 
 
+def _gigabytes(text: str) -> int:
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        raise argparse.ArgumentTypeError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
+    return int(size * 1e9)
+
+
 def _reconstruct(options: argparse.Namespace) -> int:
     photos: list[Path] = options.photos
     targets = _targets(photos, options.output, options.format)
@@ -240,6 +259,7 @@ def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructo
 
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
     source = Photo.read(photo, encoding=_encoding(options))
+    _tell(f"note: {photo.name}: {reconstructor.plan_for(source, options.region, ensemble=options.ensemble)}")
     with _bar(photo.name) as progress:
         cube = reconstructor.reconstruct(source, progress=progress, region=options.region, ensemble=options.ensemble)
     for assumption in cube.provenance.assumptions:
@@ -261,7 +281,8 @@ def _prepared(
     _check_targets(photos, targets, options.overwrite, there)
     _check_band_targets(targets if options.error_bands else (), options.overwrite)
     correct = not options.no_colour_correction
-    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct)
+    budgets = {"memory": options.memory, "device_memory": options.device_memory}
+    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct, **budgets)
     if options.error_bands and not reconstructor.model.card.error_factor:
         raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
     if there:

@@ -161,6 +161,16 @@ class Photo:
         valid = None if self.valid is None else weights > 0
         return replace(self, pixels=encoded.astype(np.float32), full_scale=1.0, valid=valid)
 
+    def sampled(self, number: int, side: int) -> Self:
+        """A mosaic of *number* x *number* squares of *side* pixels from all over the photo; all of it, if no larger."""
+        mosaic = self.pixels
+        for axis in (1, 2):
+            length = mosaic.shape[axis]
+            if length > number * side:
+                first = np.linspace(0, length - side, number).astype(int)
+                mosaic = mosaic.take((first[:, None] + np.arange(side)).ravel(), axis)
+        return replace(self, pixels=mosaic, valid=None)
+
     def _weighted_sums(self, top: float, bottom: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of the channels, and of the valid area, over rows *top* to *bottom* between *edges*: (C + 1, n)."""
         first, last = math.floor(top), math.ceil(bottom)

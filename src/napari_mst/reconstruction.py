@@ -5,8 +5,9 @@ Letters: B bands, H rows, W columns.
 
 import copy
 import gc
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import product
 from os import PathLike
@@ -47,9 +48,13 @@ PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
 
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
-AS_LOADED = ("cpu", "float32")
+SAMPLE = (4, 32)
+"""Squares along each side of the sample on which the error of 16 bits is measured, and pixels along theirs."""
+
+AS_LOADED = ("cpu", torch.float32)
 """Device and precision of the network of a model."""
+
+THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
 
 Orientation = tuple[bool, bool, bool]
 """Whether the rows and the columns are reversed, and whether they are then exchanged."""
@@ -61,19 +66,38 @@ UNTURNED = ORIENTATIONS[-1:]
 """The photo as it is."""
 
 
+@dataclass(frozen=True)
+class PrecisionError:
+    """How far a precision was off float32 on a sample of a photo: shares of the largest value, and where measured."""
+
+    largest: float
+    rms: float
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        """One clause for a person."""
+        return (
+            f"off float32 by {self.largest:.2%} of the largest value at most and {self.rms:.3%} rms, "
+            f"on {self.rows} x {self.columns} pixels of this photo"
+        )
+
+
 class Reconstructor:
     """Reconstructs cubes with one model on one device: "auto", "cuda", "cuda:1", "mps" or "cpu".
 
-    `device` says which device was chosen, and why. *memory* is the budget of a run on it in bytes, by default most of
-    what is free. *precision* is "float32" or "float64", in which everything is then computed and returned: the
-    reference, slower and twice as large. *correct_colour* moves spectra whose colour is not the photo's, where the
+    `device` says which device was chosen, and why. *memory* is the budget of a run in bytes of the computer's memory,
+    *device_memory* that of a GPU's own, by default most of what is free. *precision* is "float32"; "float64", in which
+    everything is then computed and returned: the reference, slower and twice as large; or "bfloat16" or "float16":
+    features in half the memory, where the device is faster in them, but not exact. How far they are off is measured on
+    a sample of each photo, before the run. *correct_colour* moves spectra whose colour is not the photo's, where the
     model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. An instance
     may be used again and again, from one thread at a time.
 
     Raises
     ------
     DeviceError
-        If the device is not there, or cannot compute in this precision.
+        If the device is not there, or does not compute in this precision, or the model has no features of 16 bits.
     """
 
     def __init__(
@@ -83,18 +107,24 @@ class Reconstructor:
         memory: int | None = None,
         precision: str = "float32",
         correct_colour: bool = True,
+        device_memory: int | None = None,
     ) -> None:
         self.model = model
-        self.memory = memory
+        self.memory, self.device_memory = memory, device_memory
         self.correct_colour = correct_colour
         self.device = choose_device(device)
+        self.device.check(precision)
         self.precision = precision
-        if precision not in PRECISIONS:
-            raise DeviceError(f"Expected a precision of {', '.join(PRECISIONS)}, got {precision!r}.")
-        if precision == "float64" and self.device.name == "mps":
-            raise DeviceError("Expected a device that has float64, got an Apple GPU. Take the CPU.")
-        target, is_as_loaded = (self.device.device, PRECISIONS[precision]), (self.device.name, precision) == AS_LOADED
-        self._network = model.network if is_as_loaded else _copied(model.network).to(*target)
+        self._is_narrow = getattr(torch, precision).itemsize == 2
+        if self._is_narrow and not isinstance(model.network, MSTPlusPlus):
+            raise DeviceError(
+                f"Expected float32 or float64 for {model.card.name}, which keeps no features, got {precision}."
+            )
+        weights = torch.float64 if precision == "float64" else torch.float32
+        is_as_loaded = (self.device.name, weights) == AS_LOADED
+        self._network = model.network if is_as_loaded else _copied(model.network).to(self.device.device, weights)
+        self._errors: weakref.WeakKeyDictionary[Photo, dict[Rectangle | None, PrecisionError]]
+        self._errors = weakref.WeakKeyDictionary()
 
     def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """What a photo of *height* x *width* pixels will need; `str` of it is a sentence for a person.
@@ -104,11 +134,51 @@ class Reconstructor:
         OutOfMemory
             If the photo fits neither into the memory nor onto the disk.
         """
-        return self._plan(height, width, self.memory, ensemble)
+        return self._plan(height, width, self.memory, self.device_memory, ensemble)
 
-    def _plan(self, height: int, width: int, memory: int | None, ensemble: bool) -> Plan:
-        number = next(self._network.parameters()).itemsize
-        return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, ensemble, number)
+    def plan_for(self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool = False) -> Plan:
+        """What a run on *photo* will need and, in 16 bits, how far it will be off: measured now, in under a second.
+
+        Raises
+        ------
+        OutOfMemory
+            If the photo fits neither into the memory nor onto the disk.
+        PhotoError
+            As of `reconstruct`.
+        DeviceError
+            If features of this photo are beyond what float16 holds.
+        """
+        source = self.read(photo)
+        part, _ = _part(source, region)
+        plan = self.plan(*part.shape, ensemble=ensemble)
+        return replace(plan, error=str(self._error(source, region))) if self._is_narrow else plan
+
+    def _plan(self, height: int, width: int, memory: int | None, device_memory: int | None, ensemble: bool) -> Plan:
+        parameters, device = self._network.hyperparameters, self.device.device
+        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, self.precision)
+
+    def _error(self, photo: Photo, region: Rectangle | None) -> PrecisionError:
+        """The error of 16 bits on a sample of *photo*, measured when it is first asked for."""
+        known = self._errors.setdefault(photo, {})
+        if region not in known:
+            sample = _part(photo, region)[0].sampled(*SAMPLE)
+            known[region] = self._measured(sample, self._extrema(photo))
+        return known[region]
+
+    def _noted_error(self, photo: Photo, region: Rectangle | None, notes: list[str]) -> float:
+        """The largest error of 16 bits, which is added to *notes*; 0 in another precision."""
+        if not self._is_narrow:
+            return 0.0
+        error = self._error(photo, region)
+        notes.append(f"Computed in {self.precision}: {error}.")
+        return error.largest
+
+    def _measured(self, sample: Photo, extrema: tuple[float, float]) -> PrecisionError:
+        plans = [Plan(precision=name) for name in ("float32", self.precision)]
+        both = (self._run(run, sample, extrema, UNTURNED, plan, None, None) for plan in plans)
+        exact, narrow = (self._had(result, sample).astype(np.float64) for result in both)
+        off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), 1e-30)
+        return PrecisionError(float(off.max()), float(np.sqrt((off**2).mean())), *sample.shape)
 
     def reconstruct(
         self,
@@ -144,8 +214,11 @@ class Reconstructor:
         """
         source = self.read(photo)
         orientations = ORIENTATIONS if ensemble else UNTURNED
-        cube = self._reconstruct(source, *_part(source, region), orientations, progress, is_cancelled)
-        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region)))
+        part, notes = _part(source, region)
+        error = self._noted_error(source, region, notes)
+        cube = self._reconstruct(source, part, notes, orientations, progress, is_cancelled)
+        provenance = replace(cube.provenance, region=_region_text(region), precision_error=error)
+        return replace(cube, provenance=provenance)
 
     def preview(
         self,
@@ -161,11 +234,13 @@ class Reconstructor:
         """
         source = self.read(photo)
         part, notes = _part(source, region)
+        error = self._noted_error(source, region, notes)
         small = part.reduced(PREVIEW_PIXELS)
         size = " x ".join(map(str, small.shape))
         notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
         cube = self._reconstruct(source, small, notes, UNTURNED, None, is_cancelled)
-        return replace(cube, provenance=replace(cube.provenance, region=_region_text(region), is_preview=True))
+        provenance = replace(cube.provenance, region=_region_text(region), precision_error=error, is_preview=True)
+        return replace(cube, provenance=provenance)
 
     @property
     def network(self) -> MSTPlusPlus | PixelwiseNetwork:
@@ -230,16 +305,22 @@ class Reconstructor:
         plan = self.plan(*part.shape, ensemble=is_mean)
         data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
         if data is None:
-            plan = self._plan(*part.shape, plan.memory // 2, is_mean)
+            is_gpu = self.device.device.type != "cpu"
+            budgets = (self.memory, plan.device_memory // 2) if is_gpu else (plan.memory // 2, None)
+            plan = self._plan(*part.shape, budgets[0], budgets[1], is_mean)
             notes.append(f"The run was out of memory and was started again: the second one {plan}.")
             data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
+        return self._had(data, part), self._provenance(source, plan, is_mean, notes)
+
+    def _had(self, data: NDArray[np.floating] | None, part: Photo) -> NDArray[np.floating]:
+        """The result of `_run` on *part*; raises `OutOfMemory` if there was none."""
         if data is None:
             size = " x ".join(map(str, part.shape))
             raise OutOfMemory(
                 f"Expected enough memory on {self.device.name} for {size} pixels, got too little. "
                 "Close other programs, take the CPU, or reconstruct a smaller image."
             )
-        return data, self._provenance(source, plan, is_mean, notes)
+        return data
 
     def _correct(
         self,
@@ -330,8 +411,8 @@ class Reconstructor:
 
     def _free_memory(self) -> None:
         gc.collect()
-        if self.device.device.type == "cuda":
-            torch.cuda.empty_cache()
+        if self.device.device.type != "cpu":
+            torch.get_device_module(self.device.device).empty_cache()
 
     def origin(self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False) -> Provenance:
         """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
@@ -354,7 +435,7 @@ class Reconstructor:
     def _provenance(self, photo: Photo, plan: Plan, is_mean: bool, notes: list[str]) -> Provenance:
         return replace(
             self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
-            engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
+            engine=f"{'16 bits' if self._is_narrow else 'exact'}, streamed{THROUGH[plan.place]}",
             source=photo.name,
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )
@@ -405,5 +486,6 @@ def _span(progress: Progress | None, start: float, stop: float) -> Progress | No
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether *error* is a lack of memory: torch says so on a CPU only in the text of a RuntimeError."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "not enough memory" in str(error)
+    """Whether *error* is a lack of memory: but for CUDA's own, torch says so only in the text of a RuntimeError."""
+    is_told = any(sign in str(error) for sign in ("not enough memory", "out of memory", "ALLOC_FAILED"))
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or is_told

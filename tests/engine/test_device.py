@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from napari_mst.engine.device import available_devices, choose_device
+from napari_mst.engine.device import DeviceChoice, available_devices, choose_device
 from napari_mst.errors import DeviceError
 
 
@@ -24,3 +24,31 @@ def test_no_gpu_is_said(monkeypatch):
     choice = choose_device("auto")
     assert choice.name == "cpu"
     assert "no CUDA or Apple GPU" in choice.reason
+
+
+def processor(monkeypatch, *instructions: str) -> DeviceChoice:
+    """A CPU with these *instructions* for 16 bits, and no others."""
+    for name in ("avx512_bf16", "amx_tile"):
+        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda name=name: name in instructions)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    return DeviceChoice("cpu", "")
+
+
+@pytest.mark.parametrize("instruction", ["avx512_bf16", "amx_tile"])
+def test_a_processor_with_bfloat16_offers_it(monkeypatch, instruction):
+    monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: precision == "bfloat16")
+    assert processor(monkeypatch, instruction).precisions == ("float32", "bfloat16", "float64")
+
+
+def test_a_precision_that_a_device_would_only_imitate_is_refused(monkeypatch):
+    plain = processor(monkeypatch)
+    assert plain.precisions == ("float32", "float64")
+    for precision in ("bfloat16", "float16", "int8"):
+        with pytest.raises(DeviceError, match=rf"Expected a precision of cpu \(float32, float64\), got '{precision}'"):
+            plain.check(precision)
+
+
+def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: not including_emulation)
+    assert DeviceChoice("cuda:0", "").precisions == ("float32", "bfloat16", "float16", "float64")
+    assert DeviceChoice("mps", "").precisions == ("float32", "float16")

@@ -1,13 +1,18 @@
 """The plan of memory: what a run needs is stated before it starts, and it keeps to it."""
 
+import errno
+import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from napari_mst.engine import plan as planning
+from napari_mst.engine.device import choose_device
+from napari_mst.engine.features import Slab
 from napari_mst.engine.plan import make_plan
 from napari_mst.engine.run import run
 from napari_mst.errors import OutOfMemory
@@ -18,8 +23,8 @@ PUBLISHED = Hyperparameters()
 
 
 def test_maps_and_a_working_set_are_planned():
-    plan = make_plan(PUBLISHED, 1000, 1000, CPU, budget=10**9)
-    assert not plan.is_in_file
+    plan = make_plan(PUBLISHED, 1000, 1000, CPU, memory=10**9)
+    assert plan.place == "device"
     assert 403 * 10**6 < plan.memory < 600 * 10**6
     assert str(plan) == f"needs {plan.memory / 1e9:.1f} GB of memory"
 
@@ -28,8 +33,8 @@ def test_maps_and_a_working_set_are_planned():
 def test_bad_input(size, monkeypatch):
     """100 megapixels within 4 GB of memory: through a file, and said so before the run."""
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**11))
-    plan = make_plan(PUBLISHED, *size, CPU, budget=4 * 10**9)
-    assert plan.is_in_file
+    plan = make_plan(PUBLISHED, *size, CPU, memory=4 * 10**9)
+    assert plan.place == "file"
     assert plan.memory < 4 * 10**9
     assert plan.disk == 13 * 31 * 10**8
     assert "40.3 GB of disk" in str(plan)
@@ -43,7 +48,7 @@ class _Disk:
 def test_photo_that_fits_nowhere_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
     with pytest.raises(OutOfMemory, match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)"):
-        make_plan(PUBLISHED, 10_000, 10_000, CPU, budget=4 * 10**9)
+        make_plan(PUBLISHED, 10_000, 10_000, CPU, memory=4 * 10**9)
 
 
 def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
@@ -52,40 +57,98 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
     network = MSTPlusPlus(stages=2).eval().requires_grad_(False)
     photo = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
     in_memory, in_file = (
-        run(network, lambda start, stop: photo[:, start:stop], 70, 90, CPU, planning.Plan(is_in_file, 0))
-        for is_in_file in (False, True)
+        run(network, lambda start, stop: photo[:, start:stop], 70, 90, CPU, planning.Plan(place))
+        for place in ("device", "file")
     )
     np.testing.assert_array_equal(in_memory, in_file)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system allocates no space in advance")
+def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: No space left on device\."):
+        Slab(10**8, CPU, is_in_file=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+GPU = torch.device("cuda")
+MEGAPIXEL = 403 * 10**6 + 31 * 16 * 4 * 10**6
+"""Bytes of the maps of a megapixel, and of one region of it."""
+
+
+@pytest.mark.parametrize(
+    ("device_memory", "memory", "place", "pixels"),
+    [
+        (MEGAPIXEL * 1.1, 2 * 10**8, "device", 1 << 20),
+        (MEGAPIXEL / 2, 2 * 10**8, "device", 1 << 18),
+        (403 * 10**6, 6 * 10**8, "memory", 1 << 16),
+        (403 * 10**6, 2 * 10**8, "file", 1 << 16),
+    ],
+)
+def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(device_memory, memory, place, pixels):
+    plan = make_plan(PUBLISHED, 1000, 1000, GPU, int(memory), int(device_memory))
+    assert (plan.place, plan.pixels) == (place, pixels)
+    assert plan.device_memory <= device_memory
+    assert plan.memory <= memory
+    assert (plan.disk > 0) == (place == "file")
+    assert "of the GPU's memory and" in str(plan)
+    assert str(plan).endswith("slower, same numbers") == (place != "device")
+
+
+def test_a_gpu_on_which_no_region_fits_is_refused_with_both_budgets():
+    with pytest.raises(OutOfMemory, match=r"got 8\.0 GB \(and 10 MB on cuda\) \(and .* of disk\)"):
+        make_plan(PUBLISHED, 1000, 1000, GPU, 8 * 10**9, 10**7)
+
+
+def test_16_bits_halve_the_maps_but_not_the_result():
+    plans = [make_plan(PUBLISHED, 4000, 3000, CPU, 10**11, precision=name) for name in ("float32", "bfloat16")]
+    assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3.25 * 2 - 2)
+    assert plans[1].precision == "bfloat16"
+
+
 MEASURE = """
 import sys
-import numpy as np, torch
-from napari_mst.engine.plan import make_plan
-from napari_mst.engine.run import run
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from pathlib import Path
+import numpy as np
+from napari_mst import Reconstructor, load_model
 
 def kilobytes(field):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(field))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
-def measure(height, width):
-    photo = np.zeros((3, height, width), np.float32)
-    plan = make_plan(network.hyperparameters, height, width, cpu)
-    run(network, lambda start, stop: photo[:, start:stop], height, width, cpu, plan)
-    return plan.memory
+def photo(*size):
+    return np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
 
-cpu, network = torch.device("cpu"), MSTPlusPlus(stages=1).eval().requires_grad_(False)
-measure(16, 16)
+model, precision, ensemble, *size = sys.argv[1:]
+height, width = map(int, size)
+options = {"ensemble": True} if ensemble == "True" else {}
+reconstructor = Reconstructor(load_model(model), "cpu", precision=precision, correct_colour=False)
+reconstructor.reconstruct(photo(64, 64))
+large = photo(height, width)
 before = kilobytes("VmRSS")
-planned = measure(int(sys.argv[1]), int(sys.argv[2]))
-print(planned / 1024 / (kilobytes("VmHWM") - before))
+reconstructor.reconstruct(large, **options)
+print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("VmHWM") - before))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process in this way")
-@pytest.mark.parametrize("size", [(400, 500), (640, 560)])
-def test_the_plan_is_within_a_fifth_of_the_measured_peak(size):
-    done = subprocess.run([sys.executable, "-c", MEASURE, *map(str, size)], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    ("model", "precision", "is_ensemble", "size"),
+    [
+        ("mstpp-srgb", "float32", False, (280, 360)),
+        ("mstpp-srgb", "float32", False, (480, 520)),
+        ("mstpp-srgb", "bfloat16", False, (400, 500)),
+        ("pixelwise-srgb", "float32", False, (600, 800)),
+        ("pixelwise-srgb", "float32", True, (480, 640)),
+        pytest.param("mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
+        pytest.param("mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
+    ],
+)
+def test_the_plan_is_within_a_fifth_of_the_measured_peak(model, precision, is_ensemble, size):
+    if precision not in choose_device("cpu").precisions:
+        pytest.skip("not on this processor")
+    case = [sys.executable, "-c", MEASURE, model, precision, str(is_ensemble), *map(str, size)]
+    done = subprocess.run(case, capture_output=True, text=True, check=True)
     assert 0.8 < float(done.stdout) < 1.2

@@ -1,14 +1,17 @@
 """The streamed run: the same numbers as the whole network at once, whatever the size and the regions."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from napari_mst.engine import features
 from napari_mst.engine import run as streaming
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import run
+from napari_mst.engine.plan import Place, Plan
+from napari_mst.engine.run import _Run, run
 from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -43,24 +46,55 @@ def assert_exact(streamed: np.ndarray, reference: np.ndarray) -> None:
     np.testing.assert_allclose(streamed, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    height=st.integers(1, 300),
-    width=st.integers(1, 300),
-    cuts=st.integers(1, 6),
-    is_in_file=st.booleans(),
-    stages=st.integers(1, 2),
-    channels=st.sampled_from([1, 4, 9]),
-    seed=st.integers(0, 9),
-)
-def test_streamed_equals_whole_at_every_size_of_image_and_region(
-    height, width, cuts, is_in_file, stages, channels, seed
-):
-    network = build(seed, stages=stages, out_bands=channels)
+CASES = {
+    "height": st.integers(1, 300),
+    "width": st.integers(1, 300),
+    "cuts": st.integers(1, 6),
+    "place": st.sampled_from(get_args(Place)),
+    "is_gpu": st.booleans(),
+    "stages": st.integers(1, 2),
+    "channels": st.sampled_from([1, 4, 9]),
+    "bands": st.sampled_from([1, 4, 31]),
+    "seed": st.integers(0, 9),
+}
+
+
+def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, seed):
+    """A run equals the network: on squares or, as on a GPU, on strips, with its maps wherever there is room."""
+    network = build(seed, stages=stages, width=channels, out_bands=bands)
     photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CPU_SIDE", -(-max(height, width) // cuts // 8) * 8)
-        assert_exact(stream(network, photo, plan=Plan(is_in_file, 0)), whole(network, photo))
+        if is_gpu:
+            patch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+            patch.setattr(_Run, "_tiles", _Run._strips)
+            patch.setattr(features, "_is_elsewhere", lambda values, device: place != "device")
+        assert_exact(stream(network, photo, plan=Plan(place, pixels=height * width // cuts)), whole(network, photo))
+
+
+@settings(max_examples=15, deadline=None)
+@given(**CASES)
+def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_place(**case):
+    check_exact(**case)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(**CASES)
+def test_streamed_equals_whole_in_many_more_cases(**case):
+    check_exact(**case)
+
+
+@pytest.mark.parametrize("place", get_args(Place))
+@pytest.mark.parametrize("parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}])
+def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(parameters, place):
+    network = build(**{"stages": 1, **parameters})
+    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
+    streamed, reference = stream(network, photo, plan=Plan(place, "bfloat16")), whole(network, photo)
+    assert streamed.dtype == np.float32
+    off = np.abs(streamed - reference).max() / np.abs(reference).max()
+    assert 1e-5 < off < 0.02
+    assert network.conv_in.weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -96,7 +130,7 @@ def test_pixelwise_network_streams_with_progress_and_cancel():
 
 
 def test_devices_without_onednn_give_the_same(monkeypatch):
-    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda tensor: False)
+    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
     network = build(stages=2)
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     assert_exact(stream(network, photo), whole(network, photo))
@@ -107,7 +141,7 @@ def test_a_network_in_float64_is_streamed_in_float64():
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
     for is_in_file in (False, True):
-        streamed = stream(network, photo, plan=Plan(is_in_file, 0))
+        streamed = stream(network, photo, plan=Plan("file" if is_in_file else "device"))
         assert streamed.dtype == np.float64
         np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 

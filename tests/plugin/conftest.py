@@ -43,10 +43,12 @@ class GatedJob:
         self.error: Exception | None = None
         self.previews: list[SpectralCube] = []
         self.ensembles: list[bool] = []
+        self.modes: list[tuple[str, int | None]] = []
 
     def __call__(self, request: Request, reports: Reports) -> SpectralCube:
         self.runs += 1
         self.ensembles.append(request.ensemble)
+        self.modes.append((request.precision, request.memory))
         rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
         reports.say("Running on cpu (no GPU was found).")
         reports.progress(0)
@@ -87,7 +89,8 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 @pytest.fixture
 def reconstruct_dock(viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> ReconstructDock:
     """The dock, ready, on a machine without a GPU; the default model is one whose weights are bundled."""
-    cpu = SimpleNamespace(name="cpu", reason="no GPU was found")
+    precisions = ("float32", "bfloat16", "float64")
+    cpu = SimpleNamespace(name="cpu", reason="no GPU was found", precisions=precisions)
     bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
     monkeypatch.setattr(reconstruct_dock_module, "survey_devices", lambda: [cpu])
     monkeypatch.setattr(reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)})

@@ -231,3 +231,31 @@ def test_the_check_box_asks_for_the_ensemble(reconstruct_dock: ReconstructDock, 
         reconstruct_dock.run()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert job.ensembles == [False, True]
+
+
+def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at_first(
+    reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
+    job.gate.set()
+    offered = [reconstruct_dock.precisions.itemText(i) for i in range(reconstruct_dock.precisions.count())]
+    assert offered == ["float32", "bfloat16", "float64"]
+    assert reconstruct_dock.memory.text() == "automatic"
+    for precision, memory in (("float32", 0), ("bfloat16", 1.5)):
+        reconstruct_dock.precisions.setCurrentText(precision)
+        reconstruct_dock.memory.setValue(memory)
+        reconstruct_dock.run_button.click()
+        qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
+    assert job.modes == [("float32", None), ("bfloat16", 1_500_000_000)]
+    assert "error is measured on a sample of your photo" in reconstruct_dock.precisions.toolTip()
+
+
+def test_a_device_offers_its_own_precisions_and_the_chosen_one_stays_if_it_can(
+    reconstruct_dock: ReconstructDock,
+) -> None:
+    reconstruct_dock._add_device("cuda:0", "cuda:0", "a GPU", ("float32", "bfloat16", "float16", "float64"))
+    reconstruct_dock._add_device("mps", "mps", "another", ("float32", "float16"))
+    for device, expected in (("cuda:0", "bfloat16"), ("mps", "float32")):
+        reconstruct_dock.precisions.setCurrentText("bfloat16")
+        reconstruct_dock.devices.setCurrentIndex(reconstruct_dock.devices.findData(device))
+        assert reconstruct_dock.precisions.currentText() == expected
+    assert reconstruct_dock.precisions.count() == 2

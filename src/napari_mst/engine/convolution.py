@@ -16,10 +16,10 @@ Convolve = Callable[[Tensor], Tensor]
 """A convolution without padding: (1, C, h, w) -> (1, C', h', w')."""
 
 
-def unpadded(convolution: nn.Conv2d) -> Convolve:
-    """*convolution* without its padding: what `Region.convolve` takes."""
-    if onednn.can_run(convolution.weight):
-        return onednn.OneDnnConvolution(convolution)
-    return lambda x: F.conv2d(
-        x.contiguous(memory_format=torch.channels_last), convolution.weight, convolution.bias, convolution.stride
-    )
+def unpadded(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
+    """*convolution* without its padding, of features of *dtype*: what `Region.convolve` takes."""
+    weight, bias = convolution.weight, convolution.bias
+    if onednn.can_run(weight.device, dtype):
+        return onednn.OneDnnConvolution(convolution, dtype)
+    weight, bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+    return lambda x: F.conv2d(x.contiguous(memory_format=torch.channels_last), weight, bias, convolution.stride)

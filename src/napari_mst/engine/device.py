@@ -1,10 +1,16 @@
-"""Which device computes, and why."""
+"""Which device computes, why, and in which precisions."""
 
+import platform
 from dataclasses import dataclass
 
 import torch
 
 from napari_mst.errors import DeviceError
+
+PRECISIONS = ("float32", "bfloat16", "float16", "float64")
+"""Names of torch, the default first."""
+
+ARM = ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,45 @@ class DeviceChoice:
     def device(self) -> torch.device:
         """The torch device."""
         return torch.device(self.name)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The precisions in which it computes at full speed; in float64, the reference, at whatever speed it has."""
+        return tuple(name for name in PRECISIONS if _has(self.device.type, name))
+
+    def check(self, precision: str) -> None:
+        """Refuse a precision that this device does not have, or is slow in.
+
+        Raises
+        ------
+        DeviceError
+            The message lists those that it has.
+        """
+        if precision not in self.precisions:
+            have = ", ".join(self.precisions)
+            raise DeviceError(f"Expected a precision of {self.name} ({have}), got {precision!r}. Take one of these.")
+
+
+def _has(kind: str, precision: str) -> bool:
+    if precision == "float64":
+        return kind != "mps"
+    if precision == "float16":
+        return kind != "cpu" or _uses("float16")
+    if precision == "bfloat16" and kind == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "float32" or (kind == "cpu" and _is_bfloat16_fast())
+
+
+def _is_bfloat16_fast() -> bool:
+    """Whether this processor has instructions for bfloat16, and torch uses them; it can also imitate them, slowly."""
+    has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return (has_instructions or platform.machine() in ARM) and _uses("bfloat16")
+
+
+def _uses(precision: str) -> bool:
+    """Whether torch computes in it on this processor, and not in float32 behind the scenes."""
+    name = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}[precision]
+    return torch.backends.mkldnn.is_available() and bool(getattr(torch.ops.mkldnn, name)())
 
 
 def available_devices() -> list[DeviceChoice]:

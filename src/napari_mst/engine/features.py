@@ -10,13 +10,18 @@ import torch
 from torch import Tensor
 
 from napari_mst.engine.regions import Region
+from napari_mst.errors import OutOfMemory
 
 
 class FeatureMap:
-    """(H, W, C) features, read and written region by region as (1, C, h, w) channels-last tensors."""
+    """(H, W, C) features, read and written region by region as (1, C, h, w) channels-last tensors on *device*.
 
-    def __init__(self, values: Tensor) -> None:
-        self._values = values
+    They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on the stream of the
+    thread that reads or writes them, so that one thread copies while another computes.
+    """
+
+    def __init__(self, values: Tensor, device: torch.device) -> None:
+        self._values, self._device = values, device
 
     @property
     def size(self) -> tuple[int, int]:
@@ -25,17 +30,40 @@ class FeatureMap:
         return height, width
 
     def read(self, region: Region) -> Tensor:
-        """The features of *region*, halo included: a view."""
-        return self._values[region.rows.whole, region.columns.whole].permute(2, 0, 1)[None]
+        """The features of *region*, halo included: a view, if they live on the device."""
+        values = self._values[region.rows.whole, region.columns.whole]
+        if _is_elsewhere(values, self._device):
+            values = _pinned(values, self._device).to(self._device, non_blocking=True)
+        return values.permute(2, 0, 1)[None]
 
     def write(self, region: Region, features: Tensor) -> None:
         """Put (1, C, h, w) *features* where *region* is, without its halo."""
         target = self._values[region.rows.start : region.rows.stop, region.columns.start : region.columns.stop]
-        target.copy_(features[0].permute(1, 2, 0))
+        values = features[0].permute(1, 2, 0)
+        if _is_elsewhere(target, self._device):
+            values = _brought_back(values)
+        target.copy_(values)
+
+
+def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
+    return values.device.type != device.type
+
+
+def _pinned(values: Tensor, device: torch.device) -> Tensor:
+    return values.pin_memory() if device.type == "cuda" else values
+
+
+def _brought_back(values: Tensor) -> Tensor:
+    """A copy of *values* in the computer's memory; waits for this thread's stream only."""
+    if values.device.type != "cuda":
+        return values.cpu()
+    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    torch.cuda.current_stream(values.device).synchronize()
+    return pinned
 
 
 class Slab:
-    """Memory, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
+    """Memory of *device*, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
 
     def __init__(
         self, size: int, device: torch.device, is_in_file: bool = False, dtype: torch.dtype = torch.float32
@@ -47,19 +75,15 @@ class Slab:
         else:
             self._memory = torch.empty(size, device=device, dtype=dtype)
 
-    def feature_map(self, height: int, width: int, channels: int, offset: int = 0) -> FeatureMap:
-        """The part of the slab from *offset* (in values) on, as a feature map; what was there is overwritten."""
-        return FeatureMap(self._take(offset, height, width, channels))
+    def feature_map(self, height: int, width: int, channels: int, offset: int, device: torch.device) -> FeatureMap:
+        """The part of the slab from *offset* (in values) on, for use on *device*; what was there is overwritten."""
+        size = height * width * channels
+        return FeatureMap(self._memory[offset : offset + size].view(height, width, channels), device)
 
-    def planes(self, bands: int, height: int, width: int) -> Tensor:
-        """The start of the slab as the (B, H, W) result; memory of its own where the slab is too small for it."""
-        if bands * height * width > self._memory.numel():
-            return self._memory.new_empty(bands, height, width)
-        return self._take(0, bands, height, width)
-
-    def _take(self, offset: int, *shape: int) -> Tensor:
-        size = torch.Size(shape).numel()
-        return self._memory[offset : offset + size].view(shape)
+    def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
+        """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
+        size = bands * height * width
+        return self._memory[: size * dtype.itemsize // self._memory.itemsize].view(dtype).view(bands, height, width)
 
 
 def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
@@ -72,7 +96,7 @@ def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
 def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     """*size* values in a temporary file that vanishes with its last user.
 
-    The space is allocated before it is mapped: a full disk is an error here, not a dead process later.
+    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a dead process later.
     """
     with tempfile.NamedTemporaryFile(prefix="napari-mst-", delete=False) as file:
         path = Path(file.name)
@@ -80,8 +104,11 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, dtype.itemsize * size)
             values = torch.from_file(file.name, shared=True, size=size, dtype=dtype)
-        except BaseException:
+        except BaseException as error:
             path.unlink()
+            if isinstance(error, OSError):
+                needed = f"{dtype.itemsize * size / 1e9:.1f} GB"
+                raise OutOfMemory(f"Expected {needed} of disk in {path.parent}, got: {error.strerror}.") from error
             raise
     try:
         path.unlink()

@@ -14,20 +14,20 @@ from napari_mst.engine import onednn
 class UpFusion:
     """fuse(concat(up(x), skip)), with x of (1, 2C, h, w) and skip of (1, C, 2h, 2w) -> (1, C, 2h, 2w)."""
 
-    def __init__(self, up: nn.ConvTranspose2d, fuse: nn.Conv2d) -> None:
-        fusion = fuse.weight.double()
+    def __init__(self, up: nn.ConvTranspose2d, fuse: nn.Conv2d, dtype: torch.dtype) -> None:
+        device = fuse.weight.device
+        fusion = fuse.weight.cpu().double()  # on the CPU: MPS has no float64
         channels = len(fusion)
-        of_up = fusion[:, :channels, 0, 0]
-        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.double()).flatten(0, 2)
-        bias = torch.zeros(channels).to(of_up) if up.bias is None else up.bias.double()
-        self._up = _pointwise(weight.to(up.weight))
-        self._bias = (of_up @ bias).to(up.weight).repeat(4)
-        self._skip = _pointwise(fuse.weight[:, channels:, 0, 0])
+        of_up, of_skip = fusion[:, :, 0, 0].split(channels, dim=1)
+        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.cpu().double()).flatten(0, 2)
+        bias = torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double()
+        self._up, self._skip = (_pointwise(part.to(dtype)).to(device) for part in (weight, of_skip))
+        self._bias = (of_up @ bias).to(dtype).repeat(4).to(device)
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """The fused features."""
         doubled = _doubled(F.conv2d(x, self._up, self._bias))
-        if onednn.can_run(doubled):
+        if onednn.can_run(doubled.device, doubled.dtype):
             return onednn.convolve_onto(doubled, onednn.dense(skip), self._skip)
         return doubled.add_(F.conv2d(skip, self._skip))
 

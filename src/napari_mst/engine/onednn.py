@@ -24,37 +24,37 @@ _PACKED_SIDE = 64
 """Side of the regions for which weights are packed; others run too."""
 
 
-def can_run(tensor: Tensor) -> bool:
-    """Whether *tensor* is float32 on a CPU that torch drives through oneDNN."""
-    is_fitting = tensor.device.type == "cpu" and tensor.dtype == torch.float32
+def can_run(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether *device* is a CPU that torch drives through oneDNN, in float32 or 16 bits."""
+    is_fitting = device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
     return is_fitting and torch.backends.mkldnn.is_available()
 
 
-def is_available(block: SpectralAttentionBlock) -> bool:
+def is_available(block: SpectralAttentionBlock, dtype: torch.dtype) -> bool:
     """Whether *block* can run in this form: without LayerNorm before S-MSA, as published."""
-    return isinstance(block.norm, nn.Identity) and can_run(block.attention.to_v.weight)
+    return isinstance(block.norm, nn.Identity) and can_run(block.attention.to_v.weight.device, dtype)
 
 
 class OneDnnBlock:
-    """The local part of a block for one *mixing* matrix: what `apply_mixing` gives, to rounding."""
+    """The local part of a block for one *mixing* matrix: what `apply_mixing` gives, to rounding, in *dtype*."""
 
-    def __init__(self, block: SpectralAttentionBlock, mixing: Tensor) -> None:
+    def __init__(self, block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32) -> None:
         attention, feed_forward = block.attention, block.feed_forward
         norm, expand = feed_forward.norm, feed_forward.expand.weight[:, :, 0, 0].double()
         self._channels = channels = mixing.shape[-1]
         identity = torch.eye(channels)
         self._eps = norm.eps
-        self._mixing = _pointwise(_padded(mixing[0]))
-        self._bias = _padded(attention.proj.bias)
-        self._value = _pointwise(_padded(attention.to_v.weight))
-        self._pos = [_packed(_padded(parameter), groups=True) for parameter in attention.pos.parameters()]
-        self._centring = _pointwise(_padded(_padded(identity - 1 / channels).T).T)
+        self._mixing = _pointwise(_padded(mixing[0]), dtype)
+        self._bias = _padded(attention.proj.bias).to(dtype)
+        self._value = _pointwise(_padded(attention.to_v.weight), dtype)
+        self._pos = [_packed(_padded(parameter), dtype, groups=True) for parameter in attention.pos.parameters()]
+        self._centring = _pointwise(_padded(_padded(identity - 1 / channels).T).T, dtype)
         self._mean = torch.full((len(self._bias),), 1 / channels)
         expand_weight, expand_bias = _padded(_padded((expand * norm.weight).T).T), _padded(expand @ norm.bias.double())
         filters, reduce = _padded(feed_forward.depthwise.weight), _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
         self._hidden = [
-            (_pointwise(weight), bias.float(), _packed(depthwise, groups=True), _pointwise(back.T))
-            for weight, bias, depthwise, back in zip(
+            (_pointwise(weight, dtype), bias.to(dtype), _packed(spatial, dtype, groups=True), _pointwise(back.T, dtype))
+            for weight, bias, spatial, back in zip(
                 *(part.split(_HIDDEN) for part in (expand_weight, expand_bias, filters, reduce)), strict=True
             )
         ]
@@ -86,18 +86,25 @@ class OneDnnBlock:
         """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w)."""
         centred = _convolve(x, self._centring)
         pixels = centred.permute(0, 2, 3, 1).flatten(0, 2)
-        variance = torch.mv(pixels * pixels, self._mean)
+        wide = pixels.float()
+        variance = torch.mv(wide * wide, self._mean)
         pixels.mul_(variance.add_(self._eps).rsqrt_()[:, None])
         return centred
 
 
 class OneDnnConvolution:
-    """*convolution* without padding, one row of its filters after the other, added up in place."""
+    """*convolution* without padding, one row of its filters after the other, added up in place.
 
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        self._bias, self._stride = convolution.bias, convolution.stride
-        rows = convolution.weight.split(1, dim=-2)
-        self._rows = [_packed(row.contiguous(memory_format=torch.channels_last), stride=self._stride) for row in rows]
+    In 16 bits, in which each sum would be rounded, it is one piece.
+    """
+
+    def __init__(self, convolution: nn.Conv2d, dtype: torch.dtype = torch.float32) -> None:
+        self._stride, weight = convolution.stride, convolution.weight
+        self._bias = None if convolution.bias is None else convolution.bias.to(dtype)
+        rows = weight.split(len(weight[0, 0]) if dtype.itemsize == 2 else 1, dim=-2)
+        self._rows = [
+            _packed(row.contiguous(memory_format=torch.channels_last), dtype, stride=self._stride) for row in rows
+        ]
 
     def __call__(self, x: Tensor) -> Tensor:
         """(1, C, h, w) -> (1, C', h', w')."""
@@ -159,16 +166,17 @@ def _surrounded(window: Tensor, sides: Sides) -> Tensor:
     return F.pad(window.permute(0, 2, 3, 1), (0, 0, left, right, top, bottom)).permute(0, 3, 1, 2)
 
 
-def _pointwise(matrix: Tensor) -> Tensor:
+def _pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     """A matrix (out, in) as the weight of a 1x1 convolution."""
-    return _packed(matrix.float()[:, :, None, None].contiguous(memory_format=torch.channels_last))
+    return _packed(matrix[:, :, None, None].contiguous(memory_format=torch.channels_last), dtype)
 
 
-def _packed(weight: Tensor, groups: bool = False, stride: tuple[int, ...] = (1, 1)) -> Tensor:
+def _packed(weight: Tensor, dtype: torch.dtype, groups: bool = False, stride: tuple[int, ...] = (1, 1)) -> Tensor:
     """*weight* in the layout of oneDNN's own, which spares reordering it at every call; *groups*: depthwise."""
     channels, side = (len(weight) if groups else weight.shape[1]), _PACKED_SIDE
     operation: Any = torch.ops.mkldnn._reorder_convolution_weight
-    packed: Tensor = operation(weight, (0, 0), stride, (1, 1), channels if groups else 1, (1, channels, side, side))
+    shape = (1, channels, side, side)
+    packed: Tensor = operation(weight.to(dtype), (0, 0), stride, (1, 1), channels if groups else 1, shape)
     return packed
 
 

@@ -7,13 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from napari_mst.engine.features import Slab
-from napari_mst.engine.plan import Plan
+from napari_mst.engine.plan import Plan, pixelwise_rows
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.workers import Workers
 from napari_mst.models.pixelwise import PixelwiseNetwork
-
-_PIXELS = 1 << 14
-_STEPS = 16
 
 
 def run_pixelwise(
@@ -28,16 +25,16 @@ def run_pixelwise(
 ) -> NDArray[np.floating]:
     """What `napari_mst.engine.run.run` does, for a network without context."""
     bands, dtype = network.hyperparameters.out_bands, next(network.parameters()).dtype
-    slab = Slab(bands * height * width, device, plan is not None and plan.is_in_file, dtype)
-    result = slab.planes(bands, height, width)
+    place = plan.place if plan is not None else "device"
+    slab = Slab(bands * height * width, device if place == "device" else torch.device("cpu"), place == "file", dtype)
+    result = slab.planes(bands, height, width, dtype)
 
     def compute(region: Region) -> None:
         span = region.rows.whole
         photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
         result[:, span] = network(photo)[0]
 
-    at_once = max(min(_PIXELS // width, -(-height // _STEPS)), 1)
     with torch.inference_mode(), Workers(device, 1, progress, is_cancelled) as workers:
-        for _ in workers.each(compute, tiles(height, width, at_once, width), 1):
+        for _ in workers.each(compute, tiles(height, width, pixelwise_rows(height, width), width), 1):
             pass
     return result.cpu().numpy()

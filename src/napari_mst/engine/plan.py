@@ -1,13 +1,17 @@
 """How much memory a run needs, and where its feature maps go: stated before it starts.
 
 A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter of their size, and
-a working set for each thread. Where the maps do not fit into the memory budget of a CPU they live in a temporary file,
-of which the system keeps in memory what there is room for: slower, and the same numbers.
+a working set for each region in work. On a GPU whose memory has no room for the maps they live in that of the computer.
+Where there is none either they live in a temporary file, of which the system keeps in memory what there is room for:
+slower, and the same numbers.
 """
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from typing import Literal
 
 import torch
 
@@ -22,26 +26,67 @@ MAPS = 3.25
 MARGIN = 0.8
 """Share of the free memory that is used without being asked."""
 
+GPU_PIXELS = 1 << 20
+"""Pixels of the regions on a GPU, at most; as few as a 64th of it where memory is short."""
+
+STREAMS = 2
+"""Regions in work at a time on a GPU whose maps are elsewhere: one is copied while the other is computed."""
+
 _FLOAT = 4
-_THREAD_BYTES = 24 << 20
-_GPU_BYTES_PER_PIXEL = 3 * 4 * 4 * _FLOAT  # three hidden layers of 4 C channels of a region, a channel
+_PIXELS = 1 << 14
+_STEPS = 16
+_THREAD_BYTES = 12_000_000
+_KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
+_TURNED_BYTES = 30_000_000  # and of those for the transposed photo of an ensemble
+_LARGE = 1 << 15  # pixels below which a run takes smaller squares
+_PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
+_GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
+
+Place = Literal["device", "memory", "file"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the feature maps of one run live, and the bytes that it takes there and besides."""
+    """How one run is to be done, and the bytes that it takes.
 
-    is_in_file: bool
-    memory: int
+    Attributes
+    ----------
+    place
+        Where the feature maps live: on the device, in the memory of the computer (the same on a CPU), or in a file.
+    precision
+        Of the feature maps and of what is computed from them; "" is that of the network.
+    memory, device_memory, disk
+        Bytes of the computer's memory, of a GPU's own, and of disk.
+    pixels
+        Of the regions on a GPU.
+    error
+        What the precision costs, in one clause, if it was measured.
+    """
+
+    place: Place = "device"
+    precision: str = ""
+    memory: int = 0
+    device_memory: int = 0
     disk: int = 0
+    pixels: int = GPU_PIXELS
+    error: str = ""
+
+    def dtype(self, own: torch.dtype) -> torch.dtype:
+        """Of the feature maps of a network whose *own* type is this."""
+        return getattr(torch, self.precision) if self.precision else own
 
     def __str__(self) -> str:
-        """One sentence for a person."""
-        if self.is_in_file:
-            return (
-                f"needs {_gigabytes(self.disk)} of disk and {_gigabytes(self.memory)} of memory: slower, same numbers"
-            )
-        return f"needs {_gigabytes(self.memory)} of memory"
+        """What it needs, for a person: the end of a sentence."""
+        needs = [f"{_bytes_text(self.device_memory)} of the GPU's memory"] if self.device_memory else []
+        needs += [f"{_bytes_text(self.memory)} of memory"]
+        needs += [f"{_bytes_text(self.disk)} of disk"] if self.disk else []
+        slower = "" if self.place == "device" else ": slower, same numbers"
+        return f"needs {' and '.join(needs)}{slower}" + (f", in {self.precision}: {self.error}" if self.error else "")
+
+
+def pixelwise_rows(height: int, width: int) -> int:
+    """Rows that a pixelwise network takes at once: few enough for a cancel to be felt, and for threads to share."""
+    return max(min(_PIXELS // width, -(-height // _STEPS)), 1)
 
 
 Parameters = Hyperparameters | PixelwiseHyperparameters
@@ -52,48 +97,83 @@ def make_plan(
     height: int,
     width: int,
     device: torch.device,
-    budget: int | None = None,
+    memory: int | None = None,
+    device_memory: int | None = None,
     has_total: bool = False,
-    number: int = 4,
+    precision: str = "float32",
 ) -> Plan:
-    """The plan for a photo of *height* x *width* pixels within *budget* bytes (by default most of what is free).
+    """The fastest plan for a photo of *height* x *width* pixels within *memory* bytes of the computer's.
 
-    *has_total*: a result of the same size is kept beside the run, to which its own is added. *number*: bytes of each
-    number, 4 or 8.
+    On a GPU also within *device_memory* bytes of its own; both are most of what is free by default. *has_total*: a
+    result of the same size is kept beside the run, to which its own is added.
 
     Raises
     ------
     OutOfMemory
         If it fits neither into memory nor onto the disk; the message gives the bytes needed and free.
     """
-    budget = int(free_memory(device) * MARGIN) if budget is None else budget
-    padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = int(padded * (_kept_channels(parameters) + has_total * parameters.out_bands) * number)
-    has_own_result = isinstance(parameters, Hyperparameters) and parameters.out_bands > parameters.width
-    result = parameters.out_bands * height * width * number if has_own_result else 0
-    working = _working_set(parameters, width, padded, device) * number // _FLOAT + result
-    if maps + working <= budget:
-        return Plan(is_in_file=False, memory=maps + working)
+    memory = int(free_memory(torch.device("cpu")) * MARGIN) if memory is None else memory
+    if device_memory is None:
+        device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
-    if device.type != "cpu" or working > budget or maps > free_disk * MARGIN:
-        raise OutOfMemory(
-            f"Expected {_gigabytes(maps + working)} of free memory for {height} x {width} pixels on {device}, "
-            f"got {_gigabytes(budget)} (and {_gigabytes(free_disk)} of disk). Take the CPU or a smaller image."
-        )
-    return Plan(is_in_file=True, memory=working, disk=maps)
+    plans = list(_plans(parameters, height, width, device, has_total, precision))
+    for plan in plans:
+        if plan.memory <= memory and plan.device_memory <= device_memory and plan.disk <= free_disk * MARGIN:
+            return plan
+    needed = _bytes_text(plans[0].memory + plans[0].device_memory)
+    here = f" (and {_bytes_text(device_memory)} on {device})" if device.type != "cpu" else ""
+    raise OutOfMemory(
+        f"Expected {needed} of free memory for {height} x {width} pixels on {device}, got {_bytes_text(memory)}{here} "
+        f"(and {_bytes_text(free_disk)} of disk). Take the CPU or a smaller image."
+    )
 
 
-def _kept_channels(parameters: Parameters) -> float:
-    """Values a pixel that a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
-    return parameters.out_bands if isinstance(parameters, PixelwiseHyperparameters) else MAPS * parameters.width
+def _plans(
+    parameters: Parameters, height: int, width: int, device: torch.device, has_total: bool, precision: str
+) -> Iterator[Plan]:
+    """All plans, the fastest first."""
+    number = getattr(torch, precision).itemsize
+    wide = max(number, _FLOAT)
+    result = parameters.out_bands * height * width * wide
+    padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
+    maps = _maps(parameters, padded, number, wide)
+    total = has_total * result
+    if device.type == "cpu":
+        working = _cpu_bytes(parameters, height, width, has_total) * wide // _FLOAT + _rows_bytes(parameters, width)
+        yield Plan("device", precision, memory=maps + total + working)
+        yield Plan("file", precision, memory=working, disk=maps + total)
+        return
+    places: tuple[Place, ...] = ("device", "memory", "file")
+    for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
+        working = min(padded, pixels) * getattr(parameters, "width", 0) * _GPU_VALUES * number
+        if place == "device":
+            yield Plan(place, precision, result + total, maps + working, pixels=pixels)
+        else:
+            host, disk = (maps + total, 0) if place == "memory" else (_rows_bytes(parameters, width), maps + total)
+            yield Plan(place, precision, host, STREAMS * working, disk, pixels)
 
 
-def _working_set(parameters: Parameters, width: int, pixels: int, device: torch.device) -> int:
-    if device.type != "cpu":
-        return min(pixels, 1 << 20) * parameters.width * _GPU_BYTES_PER_PIXEL
-    rows_of_photo = 4 * 80 * width * parameters.in_bands * _FLOAT
-    return torch.get_num_threads() * _THREAD_BYTES + rows_of_photo
+def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:
+    """Bytes of what a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
+    if isinstance(parameters, PixelwiseHyperparameters):
+        return pixels * parameters.out_bands * wide
+    of_map = pixels * parameters.width * number
+    return int((MAPS - 1) * of_map) + max(of_map, pixels * parameters.out_bands * wide)
 
 
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
+def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool) -> int:
+    """Bytes of what the threads of a CPU work with in float32: as measured, see benchmarks/memory.py."""
+    threads = torch.get_num_threads()
+    if isinstance(parameters, PixelwiseHyperparameters):
+        return (1 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width
+    working = _KERNEL_BYTES + threads * _THREAD_BYTES
+    return (working if height * width >= _LARGE else working // 2) + has_total * _TURNED_BYTES
+
+
+def _rows_bytes(parameters: Parameters, width: int) -> int:
+    """Bytes of the rows of the photo that a run keeps at hand."""
+    return 4 * 80 * width * parameters.in_bands * _FLOAT
+
+
+def _bytes_text(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.0f} MB"

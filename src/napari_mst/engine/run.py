@@ -10,7 +10,9 @@ large. Letters: B bands, C feature channels, H rows, W columns.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import cycle, islice, pairwise
 
 import numpy as np
@@ -26,6 +28,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import Read, window_function
 from napari_mst.engine.workers import Workers
+from napari_mst.errors import DeviceError
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
@@ -33,9 +36,6 @@ from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 CPU_SIDE = 64
 """Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
-
-GPU_PIXELS = 1 << 20
-"""Pixels of the regions on a GPU: as many whole rows as make up this many."""
 
 FIRST, ENCODE, DECODE, BETWEEN, LAST = 0.38, (0.9, 0.48), (0.37, 0.46), 0.95, 1.0
 """How long each kind of pass takes beside the others, at each level: measured on a CPU with the published widths."""
@@ -60,7 +60,8 @@ def run(
     """Run *network*, which must be on *device*, on a photo of *height* x *width*; returns (B, H, W).
 
     Everything is computed, and returned, in the precision of the network's weights: float32 or float64. The *plan* says
-    where the feature maps live (in the device's memory, if there is none); it changes no number. *progress* is called
+    where the feature maps live (in the device's memory, if there is none), which changes no number; and whether they
+    are of 16 bits, which does: Gram sums, attention, the photo and the result stay as they are. *progress* is called
     with the share done (0-1) at least once for every block, from the calling thread; *is_cancelled* is asked as often.
     A pixelwise network has no blocks: it goes through the rows once.
 
@@ -68,13 +69,17 @@ def run(
     ------
     Cancelled
         As soon as *is_cancelled* says so.
+    DeviceError
+        If features are beyond what float16 holds.
     """
     if isinstance(network, PixelwiseNetwork):
-        return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
+        with exact_products():
+            return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     stages = len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN
     cost = FIRST + stages + LAST + 2 * _pixelwise_cost(network)
-    without_tf32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
-    with without_tf32, torch.inference_mode(), Workers(device, cost, progress, is_cancelled) as workers:
+    plan = plan or Plan()
+    is_apart = device.type == "cuda" and plan.place != "device"
+    with exact_products(), torch.inference_mode(), Workers(device, cost, progress, is_cancelled, is_apart) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
@@ -106,14 +111,28 @@ def tap(
     Returns (planes, H, W) at the resolution of the block: the sides of the padded photo, halved or quartered; of these
     each *stride*-th row and column. What the probe makes of a piece has to be right `HALO` pixels away from a cut.
     """
-    blocks = dict(network.blocks())
+    blocks, plan = dict(network.blocks()), plan or Plan()
     before = islice(cycle([*ENCODE, *DECODE, BETWEEN]), list(blocks).index(name))
     with (
+        exact_products(),
         torch.inference_mode(),
         Workers(device, 3 * FIRST + _pixelwise_cost(network) + sum(before), progress, is_cancelled) as workers,
     ):
         tapped = _Run(network, rows, height, width, device, workers, plan).tap(blocks[name], probe, planes, stride)
         return tapped.cpu().numpy()
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products of float32 in full on a GPU, whatever the program has set: TF32 keeps 10 bits of 23."""
+    products = torch.backends.cuda.matmul
+    before = products.fp32_precision
+    products.fp32_precision = "ieee"
+    try:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield
+    finally:
+        products.fp32_precision = before
 
 
 class _Reached(Exception):
@@ -129,7 +148,8 @@ class _Run:
 
     One slab holds the features between two stages, another the skip of the stage at full resolution, which its decoder
     replaces pixel by pixel. The third holds the half resolution, then the features after the stage and, in the end,
-    the result. The first features of a stage are computed twice, from those before it, rather than kept.
+    the result, for which it is larger where that is. The first features of a stage are computed twice, from those
+    before it, rather than kept.
     """
 
     def __init__(
@@ -140,17 +160,24 @@ class _Run:
         width: int,
         device: torch.device,
         workers: Workers,
-        plan: Plan | None,
+        plan: Plan,
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
         self._result_size = (network.hyperparameters.out_bands, height, width)
-        dtype = network.conv_in.weight.dtype
-        self._photo = _PaddedPhoto(rows, height, width, device, dtype)
+        self._wide = network.conv_in.weight.dtype
+        self._dtype = dtype = plan.dtype(self._wide)
+        self._pixels = plan.pixels
+        self._photo = _PaddedPhoto(rows, height, width, device, self._wide)
         self._size = self._photo.size
         size = self._size[0] * self._size[1] * network.hyperparameters.width
-        is_in_file = plan is not None and plan.is_in_file
-        self._deep, self._skip, self._free = (Slab(size, device, is_in_file, dtype) for _ in range(3))
-        self._quarter = Slab(size // 4, device, is_in_file, dtype)
+        of_result = -(-math.prod(self._result_size) * self._wide.itemsize // dtype.itemsize)
+        home, is_in_file = device if plan.place == "device" else torch.device("cpu"), plan.place == "file"
+        self._gram_device = home  # a product of one thread, or stream, is summed up in another
+        make = functools.partial(Slab, device=home, is_in_file=is_in_file, dtype=dtype)
+        self._skip, self._quarter = make(size), make(size // 4)
+        self._deep, self._free = make(size), make(max(size, of_result))
+        if len(network.stages) % 2 == 0:  # the two are exchanged between stages, and the free one takes the result
+            self._deep, self._free = self._free, self._deep
         self._tapped: SpectralAttentionBlock | None = None
         self._unpadded = functools.cache(unpadded)
 
@@ -194,7 +221,7 @@ class _Run:
         """*block* on any region of its input, of *size*, which *read* reads; a run with a tap there ends here."""
         if block is self._tapped:
             raise _Reached(read, size)
-        return functools.partial(window_function(block, mixing), read)
+        return functools.partial(window_function(block, mixing.to(self._device), self._dtype), read)
 
     def _first_pass(self, stage: SpectralTransformer) -> Tensor:
         """Photo -> input of the first stage; returns the mixing matrix of its first block."""
@@ -202,7 +229,7 @@ class _Run:
 
         def compute(region: Region) -> Tensor:
             near = region.grown(1)
-            shallow = self._shallow(near)
+            shallow = self._shallow(near).to(self._dtype)
             deep.write(region, near.crop(shallow))
             return block.gram(self._convolve(stage.embedding, near, shallow))
 
@@ -248,7 +275,7 @@ class _Run:
     ) -> Tensor:
         """The block of the level below, doubled and fused with the skip, in place; returns the next mixing matrix."""
         window = self._window((stage.bottleneck, *stage.decoder)[level], mixing, lower.read, lower.size)
-        fuse, following = UpFusion(stage.up[level], stage.fuse[level]), stage.decoder[level]
+        fuse, following = UpFusion(stage.up[level], stage.fuse[level], self._dtype), stage.decoder[level]
 
         def compute(region: Region) -> Tensor:
             doubled = region.scaled(2)
@@ -275,12 +302,12 @@ class _Run:
         """Last block, residual, last convolution and the residual around the network -> the result."""
         stage_output = self._stage_output(stage, mixing)
         bands, height, width = self._result_size
-        result = self._free.planes(bands, height, width)
+        result = self._free.planes(bands, height, width, self._wide)
         network = self._network
 
         def compute(region: Region) -> None:
             near = region.grown(1)
-            features, shallow = stage_output(near), self._shallow(near)
+            features, shallow = stage_output(near).to(self._wide), self._shallow(near)
             if network.is_residual_around_output:
                 values = self._convolve(network.conv_out, near, features).add_(near.crop(shallow))
             else:
@@ -290,6 +317,7 @@ class _Run:
 
         for _ in self._workers.each(compute, self._tiles(*self._size), LAST + _pixelwise_cost(network)):
             pass
+        self._check_range(result)
         return result
 
     def _stage_output(self, stage: SpectralTransformer, mixing: Tensor) -> Callable[[Region], Tensor]:
@@ -312,30 +340,42 @@ class _Run:
         return self._convolve(network.conv_in, near, encoded(photo)) + network.first_spectra(self._photo.read(region))
 
     def _convolve(self, convolution: nn.Conv2d, region: Region, features: Tensor) -> Tensor:
-        return region.convolve(self._unpadded(convolution), features)
+        return region.convolve(self._unpadded(convolution, features.dtype), features)
 
     def _pass(
         self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
     ) -> Tensor:
         """*compute* on every region of a map of *size*; the sum of its Gram matrices -> the next mixing matrix."""
-        grams = self._workers.each(compute, self._tiles(*size), cost)
+        grams = self._workers.each(lambda region: compute(region).to(self._gram_device), self._tiles(*size), cost)
         total = next(grams)
         for gram in grams:
             total += gram
+        self._check_range(total)
         return following.mixing(total)
+
+    def _check_range(self, values: Tensor) -> None:
+        if self._dtype == torch.float16 and not values.isfinite().all():
+            raise DeviceError(
+                "Expected features within the range of float16, got larger ones. Take bfloat16 or float32."
+            )
 
     def _tiles(self, height: int, width: int) -> Iterable[Region]:
         if self._device.type == "cpu":
             side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
             return tiles(height, width, side, side)
-        rows = max(GPU_PIXELS // width // 2 * 2, 2)
+        return self._strips(height, width)
+
+    def _strips(self, height: int, width: int) -> Iterable[Region]:
+        """Whole rows, of which a GPU copies one block of memory."""
+        pixels = self._pixels * height // self._size[0]  # where the sides are half as long there are twice the channels
+        rows = max(pixels // width // 2 * 2, 2)
         return tiles(height, width, rows, width)
 
     def _map(self, slab: Slab, level: int = 0, part: int = 0) -> FeatureMap:
         """The feature map of a level of the U-shape in *slab*: the sides halved and the channels doubled each time."""
         height, width = (side >> level for side in self._size)
         channels = self._network.hyperparameters.width << level
-        return slab.feature_map(height, width, channels, offset=part * height * width * channels)
+        return slab.feature_map(height, width, channels, part * height * width * channels, self._device)
 
 
 class _PaddedPhoto:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from napari_mst.engine import onednn
 from napari_mst.engine.regions import Region
@@ -15,9 +16,10 @@ Window = Callable[[Read, Region], Tensor]
 """The output of a block on a region, halo included, from what reads its input: (1, C, h, w)."""
 
 
-def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
-    """*block* with its *mixing* matrix as a function of regions of its input."""
-    apply = onednn.OneDnnBlock(block, mixing) if onednn.is_available(block) else None
+def window_function(block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32) -> Window:
+    """*block* with its *mixing* matrix as a function of regions of its input, which are of *dtype*."""
+    apply = onednn.OneDnnBlock(block, mixing, dtype) if onednn.is_available(block, dtype) else None
+    own = block if apply is not None else _converted(block, dtype)
 
     def window(read: Read, region: Region) -> Tensor:
         reach = region.grown(HALO)
@@ -28,6 +30,17 @@ def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
         if apply is not None:
             return apply(features, (top, bottom, left, right))
         height, width = features.shape[-2:]
-        return block.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
+        return own.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
 
     return window
+
+
+def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAttentionBlock:
+    """*block* with weights of *dtype*, and without whatever is hooked to it."""
+    if block.attention.to_v.weight.dtype == dtype:
+        return block
+    with torch.device("meta"):
+        is_normalised = not isinstance(block.norm, nn.Identity)
+        converted = SpectralAttentionBlock(block.attention.to_v.in_features, block.attention.heads, is_normalised)
+    converted.load_state_dict({name: weight.to(dtype) for name, weight in block.state_dict().items()}, assign=True)
+    return converted

@@ -4,10 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
+from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.regions import Region
 from napari_mst.errors import Cancelled
 
@@ -21,8 +22,9 @@ class Workers:
     """Computes regions and tells progress: a context, so that no thread outlives the run.
 
     On a CPU each region is computed by one thread, and there are as many as torch has. (Threads inside of each small
-    operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the calling thread.
-    *cost* is that of all passes together, in the unit of `each`.
+    operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the calling thread,
+    or, where its maps live elsewhere (*is_apart*), by a few with a stream each, so that one copies while another
+    computes. *cost* is that of all passes together, in the unit of `each`.
     """
 
     def __init__(
@@ -31,11 +33,16 @@ class Workers:
         cost: float,
         progress: Callable[[float], None] | None,
         is_cancelled: Callable[[], bool] | None,
+        is_apart: bool = False,
     ) -> None:
+        self._device = device
         self._cost, self._cost_done = cost, 0.0
         self._progress, self._is_cancelled = progress, is_cancelled
         self._threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(self._threads, "napari-mst", _prepare_thread) if device.type == "cpu" else None
+        self._at_once = self._threads if device.type == "cpu" else STREAMS if is_apart else 0
+        self._pool = (
+            ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,)) if self._at_once else None
+        )
 
     def __enter__(self) -> "Workers":
         return self
@@ -61,30 +68,53 @@ class Workers:
 
     def _results(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
         if self._pool is None:
-            for region in todo:
-                self._raise_if_cancelled()
-                yield compute(region)
+            yield from self._results_here(compute, todo)
             return
+        _wait_for(self._device)  # a matrix that all streams are about to read
         running: deque[Future[T]] = deque()
         for region in todo:
             self._raise_if_cancelled()
-            running.append(self._pool.submit(_infer, compute, region))
-            if len(running) > _AHEAD * self._threads:
+            running.append(self._pool.submit(_infer, compute, region, self._device))
+            if len(running) > _AHEAD * self._at_once:
                 yield running.popleft().result()
         while running:
             self._raise_if_cancelled()
             yield running.popleft().result()
+
+    def _results_here(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
+        """The results of a GPU that this thread feeds, which is kept no more than `STREAMS` regions behind."""
+        events: deque[Any] = deque()
+        for region in todo:
+            self._raise_if_cancelled()
+            result = compute(region)
+            if self._device.type in ("cuda", "mps"):
+                events.append(torch.get_device_module(self._device).Event())
+                events[-1].record()
+            if len(events) > STREAMS:
+                events.popleft().synchronize()
+            yield result
 
     def _raise_if_cancelled(self) -> None:
         if self._is_cancelled is not None and self._is_cancelled():
             raise Cancelled("The reconstruction was cancelled.")
 
 
-def _infer(compute: Callable[[Region], T], region: Region) -> T:
+def _infer(compute: Callable[[Region], T], region: Region, device: torch.device) -> T:
     with torch.inference_mode():  # a mode of the calling thread only
-        return compute(region)
+        result = compute(region)
+    _wait_for(device)  # another stream reads it
+    return result
 
 
-def _prepare_thread() -> None:
+def _wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done what this thread has asked of it."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
+def _prepare_thread(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.cuda.set_stream(torch.cuda.Stream(device))
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # GELU leaves numbers below 1e-38, on which a CPU is many times slower

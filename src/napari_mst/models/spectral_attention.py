@@ -33,13 +33,16 @@ def gram(x: Tensor) -> Tensor:
 
     Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64 pixels
     are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS, which has no float64).
+    Features of 16 bits are multiplied in float32, of which only sums of thousands are float64.
     Either way the Gram matrix of 100 megapixels is as good as that of a small image.
     """
     pixels = x.flatten(2).mT
+    products = torch.float32 if x.dtype.itemsize == 2 else torch.float64
     if x.device.type == "cpu":
-        chunks = (chunk.double() for chunk in pixels.split(_CPU_CHUNK, dim=1))
-        return functools.reduce(torch.add, (chunk.mT @ chunk for chunk in chunks))
+        chunks = (chunk.to(products) for chunk in pixels.split(_CPU_CHUNK, dim=1))
+        return functools.reduce(torch.add, ((chunk.mT @ chunk).double() for chunk in chunks))
     wide = torch.float32 if x.device.type == "mps" else torch.float64
+    pixels = pixels.to(torch.promote_types(x.dtype, torch.float32))
     runs = F.pad(pixels, (0, 0, 0, -pixels.shape[1] % _GPU_CHUNK)).unflatten(1, (-1, _GPU_CHUNK))
     return (runs.mT @ runs).sum(1, dtype=wide)
 
@@ -86,7 +89,7 @@ class SpectralAttention(nn.Module):
         """out = M x + bias + pos(Wv x): local but for M. Needs two pixels of halo to be exact at a cut."""
         n, _, height, width = x.shape
         bias = self.proj.bias[None, :, None]
-        mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x.dtype), x.flatten(2))
+        mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x), x.flatten(2))
         value = F.conv2d(x, self.to_v.weight[:, :, None, None])
         return mixed.unflatten(2, (height, width)) + self.pos(value)
 

@@ -12,6 +12,7 @@ from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -33,6 +34,7 @@ from napari_mst.plugin.workspace import JobState, Request
 if TYPE_CHECKING:
     from napari_mst.engine.device import DeviceChoice
 
+PRECISIONS_ROLE = Qt.ItemDataRole.UserRole + 1
 STEPS = 1000
 """Steps of the progress bar."""
 CORRECTION_HINT = (
@@ -47,6 +49,18 @@ PART_HINT = (
 )
 ENSEMBLE_HINT = (
     "The published 8-fold ensemble: eight times the time, nearly the same accuracy. Its spread is no error bar."
+)
+PRECISIONS = {
+    "float32": "Exact to rounding.",
+    "bfloat16": "16 bits: features take half the memory, and a processor that has bfloat16 is about 1.3 times as fast. "
+    "Not exact: the error is measured on a sample of your photo, before the run, and kept with the cube.",
+    "float16": "16 bits, and finer than bfloat16, but large numbers do not fit: then you are told. Features take half "
+    "the memory. The error is measured on a sample of your photo, before the run, and kept with the cube.",
+    "float64": "The reference: slower, and twice the memory.",
+}
+MEMORY_HINT = (
+    "How much of this computer's memory a run may take; automatic is most of what is free. What does not fit goes "
+    "through a temporary file: slower, same numbers."
 )
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
@@ -95,7 +109,10 @@ class ReconstructDock(Dock):
             tooltip="The weights, as their authors publish them.",
         )
         self.about = Paragraph()
-        self.devices = QComboBox()
+        self.devices, self.precisions = QComboBox(), QComboBox()
+        self.memory = QDoubleSpinBox(
+            maximum=4096, decimals=1, singleStep=0.5, suffix=" GB", specialValueText="automatic", toolTip=MEMORY_HINT
+        )
         self.correction = QCheckBox("match the photo", checked=True, toolTip=CORRECTION_HINT)
         self.quality = QCheckBox("show what was off", toolTip=QUALITY_HINT)
         self.ensemble = QCheckBox("Mean of 8 flips and transposes", toolTip=ENSEMBLE_HINT)
@@ -114,6 +131,8 @@ class ReconstructDock(Dock):
         self.form.addRow("Weights", self.weights.native)
         self.form.addRow("", self.about)
         self.form.addRow("Device", self.devices)
+        self.form.addRow("Precision", self.precisions)
+        self.form.addRow("Memory", self.memory)
         colours = QHBoxLayout()
         colours.addWidget(self.correction)
         colours.addWidget(self.quality)
@@ -139,6 +158,7 @@ class ReconstructDock(Dock):
         self.models.currentIndexChanged.connect(self._show_model)
         self.correction.toggled.connect(self.quality.setEnabled)
         self.devices.currentIndexChanged.connect(self._show_device)
+        self.precisions.currentIndexChanged.connect(self._show_precision)
         self.destroyed.connect(self.workspace.cancel)
         for card in MODELS.values():
             self.models.addItem(card.title if card.file else f"{card.title}, from a file", card.name)
@@ -188,6 +208,8 @@ class ReconstructDock(Dock):
             self.devices.currentData(),
             ensemble=self.ensemble.isChecked(),
             correct_colour=self.correction.isChecked(),
+            precision=self.precisions.currentText(),
+            memory=round(self.memory.value() * 1e9) or None,
         )
 
     @property
@@ -215,25 +237,40 @@ class ReconstructDock(Dock):
 
     def _show_devices(self, devices: "list[DeviceChoice]") -> None:
         best = devices[0]
-        self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}")
+        self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}", best.precisions)
         for device in devices:
-            self._add_device(device.name, device.name, f"{device.name}: {device.reason}")
+            self._add_device(device.name, device.name, f"{device.name}: {device.reason}", device.precisions)
         self._show_device()
         self._show_state(self.workspace.state)
 
     def _show_error(self, error: Exception) -> None:
-        self._add_device("automatic", "auto", f"The devices could not be listed: {error}")
+        self._add_device("automatic", "auto", f"The devices could not be listed: {error}", ("float32",))
         self._show_device()
         self._show_state(self.workspace.state)
 
-    def _add_device(self, text: str, name: str, reason: str) -> None:
+    def _add_device(self, text: str, name: str, reason: str, precisions: tuple[str, ...]) -> None:
+        index = self.devices.count()
         self.devices.addItem(text, name)
-        self.devices.setItemData(self.devices.count() - 1, reason, Qt.ItemDataRole.ToolTipRole)
+        self.devices.setItemData(index, precisions, PRECISIONS_ROLE)
+        self.devices.setItemData(index, reason, Qt.ItemDataRole.ToolTipRole)
 
     def _show_device(self) -> None:
         self.devices.setToolTip(self.devices.currentData(Qt.ItemDataRole.ToolTipRole))
+        self._offer(self.devices.currentData(PRECISIONS_ROLE))
         if not self.workspace.is_busy:
             self.text.setText(self._hint())
+
+    def _offer(self, precisions: tuple[str, ...] | None) -> None:
+        """Offer the *precisions* of the chosen device; the one that was chosen stays if it is among them."""
+        chosen = self.precisions.currentText()
+        self.precisions.clear()
+        for index, name in enumerate(precisions or ()):
+            self.precisions.addItem(name)
+            self.precisions.setItemData(index, PRECISIONS[name], Qt.ItemDataRole.ToolTipRole)
+        self.precisions.setCurrentIndex(max(self.precisions.findText(chosen), 0))
+
+    def _show_precision(self) -> None:
+        self.precisions.setToolTip(self.precisions.currentData(Qt.ItemDataRole.ToolTipRole))
 
     def _show_model(self) -> None:
         card = MODELS[self.models.currentData()]

@@ -62,11 +62,11 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
 
     photo, region = request.source.read(), request.source.region
     reconstructor = Reconstructor(
-        load_model(request.model), device=request.device, correct_colour=request.correct_colour
+        load_model(request.model), request.device, request.memory, request.precision, request.correct_colour
     )
     device = reconstructor.device
     rows, columns = (photo if region is None else photo.cropped(region)).shape
-    plan = reconstructor.plan(rows, columns, ensemble=request.ensemble)
+    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
     if rows * columns >= PREVIEW_FROM:
         reports.preview(reconstructor.preview(photo, reports.is_cancelled, region=region))

@@ -39,8 +39,9 @@ class Source(Protocol):
 class Request:
     """All that one job needs: its generation, the photo's source, a model's name or file, a device's name, options.
 
-    *ensemble*: whether the mean over eight flips and transposes is wanted. *job* is what else than a cube is to be
-    made, and its result has a `provenance`; None for a cube.
+    *ensemble*: whether the mean over eight flips and transposes is wanted. *memory*: bytes of this computer's, at most;
+    None for most of what is free. *job* is what else than a cube is to be made, and its result has a `provenance`; None
+    for a cube.
     """
 
     generation: int
@@ -49,6 +50,8 @@ class Request:
     device: str
     ensemble: bool = False
     correct_colour: bool = True
+    precision: str = "float32"
+    memory: int | None = None
     job: Callable[..., Any] | None = None
 
 
@@ -116,6 +119,8 @@ class Workspace:
         device: str = "auto",
         ensemble: bool = False,
         correct_colour: bool = True,
+        precision: str = "float32",
+        memory: int | None = None,
         job: Callable[..., Any] | None = None,
     ) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
@@ -123,7 +128,9 @@ class Workspace:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(self._generation, source, model, device, ensemble, correct_colour, job)
+        self._request = Request(
+            self._generation, source, model, device, ensemble, correct_colour, precision, memory, job
+        )
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
