@@ -1,7 +1,8 @@
 """One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
-Prints the peak memory of one run in bytes above what the idle process had, and its error against the published forward
-in float64 (small sizes only); then the seconds of one run more for every line on its standard input.
+Prints the peak memory of one run in bytes above what the idle process had, its error against the published forward in
+float64 (small sizes only), and the seconds that this first run at its size took; then the seconds of one run more for
+every line on its standard input.
 """
 
 import copy
@@ -9,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from published import PublishedMSTPlusPlus
 from torch import nn
 
+from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import run
 from napari_mst.models.mst_plus_plus import build_mst_plus_plus
 
@@ -43,10 +46,44 @@ def published(network: nn.Module, device: torch.device) -> Contender:
     return lambda photo: own(torch.from_numpy(photo)[None].to(device))[0].cpu().numpy()
 
 
-def engine(network: nn.Module, device: torch.device) -> Contender:
-    """Our engine."""
+def channels_last(network: nn.Module, device: torch.device) -> Contender:
+    """The published forward with weights and photo in channels-last memory."""
+    own, form = copy.deepcopy(network).to(device, memory_format=torch.channels_last), torch.channels_last
+    return lambda photo: own(torch.from_numpy(photo)[None].to(device, memory_format=form))[0].cpu().numpy()
+
+
+def compiled(network: nn.Module, device: torch.device) -> Contender:
+    """The published forward through `torch.compile`."""
+    own = torch.compile(copy.deepcopy(network).to(device), dynamic=False)
+    return lambda photo: own(torch.from_numpy(photo)[None].to(device))[0].cpu().numpy()
+
+
+def graph(network: nn.Module, device: torch.device) -> Contender:
+    """The published forward replayed as a CUDA graph, one for each size."""
+    own = copy.deepcopy(network).to(device)
+    recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
+
+    def contend(photo: Photo) -> NDArray[np.float32]:
+        given = torch.from_numpy(photo)[None].to(device)
+        if photo.shape not in recorded:
+            own(given)
+            torch.cuda.synchronize()
+            capture = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(capture):
+                result = own(given)
+            recorded[photo.shape] = capture, given, result
+        capture, kept, result = recorded[photo.shape]
+        kept.copy_(given)
+        capture.replay()
+        return result[0].cpu().numpy()
+
+    return contend
+
+
+def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -> Contender:
+    """Our engine; in 16 bits, or with its maps in the memory of the computer, if *plan* says so."""
     own = build_mst_plus_plus(network.state_dict()).to(device)
-    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device)
+    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device, plan)
 
 
 def openvino(network: nn.Module, _: torch.device) -> Contender:
@@ -88,7 +125,13 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
 
 CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "published": published,
+    "channels-last": channels_last,
+    "compiled": compiled,
+    "CUDA graph": graph,
     "engine": engine,
+    "bfloat16": partial(engine, plan=Plan(precision="bfloat16")),
+    "float16": partial(engine, plan=Plan(precision="float16")),
+    "maps in memory": partial(engine, plan=Plan("memory")),
     "openvino": openvino,
     "onnxruntime": onnx_runtime,
 }
@@ -102,10 +145,10 @@ def main() -> None:
     with torch.inference_mode():
         contend = CONTENDERS[name](network, device)
         contend(photo[:, :64, :64])
-        idle = _peak(device)
+        idle, start = _peak(device), time.perf_counter()
         result = contend(photo)
-        peak = _peak(device) - idle
-        print(peak, _error(result, network, photo), flush=True)
+        first, peak = time.perf_counter() - start, _peak(device) - idle
+        print(peak, _error(result, network, photo), first, flush=True)
         del result
         for _ in sys.stdin:
             start = time.perf_counter()
@@ -124,6 +167,8 @@ def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> flo
 def _peak(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

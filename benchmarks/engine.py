@@ -2,13 +2,15 @@
 
 `python benchmarks/engine.py [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda] [--authors MST_Plus_Plus.py]`
 `python benchmarks/engine.py --tiling --operations [--device cuda]` prints two tables more: what the usual tiles cost in
-accuracy, and where the time of a run goes.
+accuracy, and where the time of a run goes (on CUDA that is always printed).
 
 Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
 published forward as people run it; "published, tuned" the same with glibc told to keep large blocks
 (MALLOC_MMAP_THRESHOLD_), which spares it most page faults. OpenVINO and ONNX Runtime take part on a CPU, where
-installed. Times are medians; memory is the peak of the process above what it had before, a pixel of the photo. Who
-needs more memory than is free does not take part, and that is said.
+installed. On a GPU the published forward also runs in channels-last memory, through torch.compile and as a CUDA graph,
+and the engine in 16 bits and with its maps in the computer's memory; whoever cannot run there says why and is left out.
+Times are medians, "first" is the first run at this size; memory is the peak of the process (on a GPU: of its memory)
+above what it had before, a pixel of the photo. Who needs more memory than is free does not take part, and that is said.
 """
 
 import argparse
@@ -16,41 +18,72 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-import psutil
 import torch
 from operations import print_operations
 from tiling import print_errors
 
+from napari_mst.engine.device import choose_device
+from napari_mst.engine.memory import free_memory
+
 PACKAGES = ("torch", "openvino", "onnxruntime")
-BYTES = {"published": 3500, "published, tuned": 4000, "engine": 650, "openvino": 20000, "onnxruntime": 16000}
+BYTES = {
+    "engine": 1500,
+    "bfloat16": 1500,
+    "float16": 1500,
+    "maps in memory": 1500,
+    "published": 3500,
+    "published, tuned": 4000,
+    "channels-last": 4000,
+    "compiled": 4000,
+    "CUDA graph": 4000,
+    "openvino": 20000,
+    "onnxruntime": 16000,
+}
 """What each contender needs a pixel, generously."""
+
+ON_GPU = ("engine", "bfloat16", "float16", "maps in memory", "published", "channels-last", "compiled", "CUDA graph")
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296"}
 CONTENDER = Path(__file__).with_name("contender.py")
 
 
+class Absent(Exception):
+    """A contender cannot run here; the text says why."""
+
+
 class Process:
-    """A contender at one size, in a process of its own."""
+    """A contender at one size, in a process of its own; each of its turns may end with `Absent`."""
 
     def __init__(self, name: str, height: int, width: int, device: str, authors: list[str]) -> None:
         self.seconds: list[float] = []
         program, _, is_tuned = name.partition(", ")
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, CONTENDER, program, str(height), str(width), device, *authors],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | (TUNED if is_tuned else {}),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True,
+            env=os.environ | (TUNED if is_tuned else {}),
         )  # fmt: skip
-        peak, error = self._process.stdout.readline().split()
-        self.peak, self.error = int(peak), float(error)
+        peak, self.error, self.first = map(float, self._told().split())
+        self.peak = int(peak)
 
     def take_turn(self) -> None:
         """Run once more."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        self.seconds.append(float(self._process.stdout.readline()))
+        self.seconds.append(float(self._told()))
+
+    def _told(self) -> str:
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._complaints.seek(0)
+            raise Absent(self._complaints.read().strip().rpartition("\n")[-1][:150])
+        return line
 
     def finish(self) -> None:
         """End the process."""
@@ -60,28 +93,36 @@ class Process:
 
 def compare(height: int, width: int, rounds: int, device: str, authors: list[str], names: list[str]) -> None:
     """Print the table of one size."""
-    free, processes = psutil.virtual_memory().available, {}
+    free, processes = free_memory(torch.device(device)), {}
     for name in names:
         free -= BYTES[name] * height * width
         if free > 0:
-            processes[name] = Process(name, height, width, device, authors)
+            try:
+                processes[name] = Process(name, height, width, device, authors)
+            except Absent as reason:
+                print(f"\n{name} does not run here: {reason}", flush=True)
         else:
             free += BYTES[name] * height * width
             print(f"\n{name} does not fit into memory at {height}x{width}")
     for _ in range(rounds):
-        for process in processes.values():
-            process.take_turn()
+        for name, process in list(processes.items()):
+            try:
+                process.take_turn()
+            except Absent as reason:
+                del processes[name]
+                print(f"\n{name} ended at {height}x{width}: {reason}", flush=True)
     medians = dict.fromkeys(BYTES, float("nan"))
-    medians |= {name: statistics.median(process.seconds) for name, process in processes.items()}
+    medians |= {name: statistics.median(process.seconds) for name, process in processes.items() if process.seconds}
     print(
         f"\n{f'{height}x{width}':20} {'seconds':>9} {'us/pixel':>9} {'x published':>12} {'x tuned':>8} "
-        f"{'bytes/pixel':>12} {'error':>9}"
+        f"{'bytes/pixel':>12} {'error':>9} {'first':>8}"
     )
     for name, process in processes.items():
         seconds, pixels = medians[name], height * width
         print(
             f"  {name:18} {seconds:9.3f} {seconds / pixels * 1e6:9.2f} {medians['published'] / seconds:12.2f} "
-            f"{medians['published, tuned'] / seconds:8.2f} {process.peak / pixels:12.0f} {process.error:9.1e}",
+            f"{medians['published, tuned'] / seconds:8.2f} {process.peak / pixels:12.0f} {process.error:9.1e} "
+            f"{process.first:8.2f}",
             flush=True,
         )
         process.finish()
@@ -90,8 +131,9 @@ def compare(height: int, width: int, rounds: int, device: str, authors: list[str
 def contenders(device: str) -> list[str]:
     """Who takes part on *device*: ours first, so that it is never the one that does not fit."""
     if device != "cpu":
-        return ["engine", "published"]
-    return ["engine", "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
+        return list(ON_GPU)
+    narrow = ["bfloat16"] if "bfloat16" in choose_device("cpu").precisions else []
+    return ["engine", *narrow, "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
 
 
 def main() -> None:
@@ -106,7 +148,9 @@ def main() -> None:
     parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
     options = parser.parse_args()
     packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES if find_spec(package))
-    print(f"{packages}; {torch.get_num_threads()} threads; {options.device}")
+    chosen = choose_device(options.device)
+    print(f"{packages}; {torch.get_num_threads()} threads; {chosen.name} ({chosen.reason})")
+    options.device = chosen.name
     if options.tiling:
         print_errors(torch.device(options.device))
     if options.operations:
@@ -117,6 +161,8 @@ def main() -> None:
         height, width = map(int, size.split("x"))
         authors, names = [options.authors] if options.authors else [], options.contenders or contenders(options.device)
         compare(height, width, options.rounds, options.device, authors, names)
+    if options.device.startswith("cuda"):
+        print_operations(512, 512, torch.device(options.device))
 
 
 if __name__ == "__main__":
