@@ -16,6 +16,7 @@ from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import run as streaming
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
+from napari_mst.explorer import AttentionExplorer
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -315,7 +316,7 @@ def test_16_bits_are_refused_where_they_give_nothing():
     with pytest.raises(DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"):
         Reconstructor(load_model("pixelwise-srgb"), "cpu", precision="bfloat16")
     with pytest.raises(AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"):
-        Reconstructor(model(), "cpu", precision="bfloat16").attention(PHOTO)
+        AttentionExplorer(Reconstructor(model(), "cpu", precision="bfloat16"), PHOTO)
 
 
 @needs_bfloat16

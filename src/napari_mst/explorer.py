@@ -59,6 +59,10 @@ class AttentionExplorer:
             raise AttentionError(
                 f"Expected a network with spectral attention, got {reconstructor.model.card.name}. Take another model."
             )
+        if reconstructor.precision not in ("float32", "float64"):
+            raise AttentionError(
+                f"Expected float32 or float64 to look at attention, got {reconstructor.precision}. Take one of these."
+            )
         self._reconstructor, self._network, self._region = reconstructor, network, region
         self._progress, self._is_cancelled = progress, is_cancelled
         self._photo = reconstructor.read(photo)
