@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns.
 
 import copy
 import gc
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -20,6 +21,7 @@ from torch import nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
+from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
@@ -46,6 +48,10 @@ CORRECTION = 0.12
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
+
+PREPARING = "Preparing the engine for this processor: some seconds, once."
+LONG = 1.5
+"""Seconds after which that is said."""
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 AS_LOADED = ("cpu", "float32")
@@ -109,6 +115,18 @@ class Reconstructor:
     def _plan(self, height: int, width: int, memory: int | None, ensemble: bool) -> Plan:
         number = next(self._network.parameters()).itemsize
         return make_plan(self._network.hyperparameters, height, width, self.device.device, memory, ensemble, number)
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Get ready what the first run would have to wait for: kernels are compiled once on a machine.
+
+        *say* is told, from another thread, where that takes long. Not needed: `reconstruct` does it by itself.
+        """
+        timer = threading.Timer(LONG, say, [PREPARING])
+        timer.start()
+        try:
+            self._has_kernels()
+        finally:
+            timer.cancel()
 
     def reconstruct(
         self,
@@ -351,10 +369,16 @@ class Reconstructor:
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
         )
 
+    def _has_kernels(self) -> bool:
+        return isinstance(self._network, MSTPlusPlus) and native.can_run(next(self._network.parameters()))
+
+    def _engine(self) -> str:
+        return "exact, streamed" + (f" by kernels of numba {version('numba')}" if self._has_kernels() else "")
+
     def _provenance(self, photo: Photo, plan: Plan, is_mean: bool, notes: list[str]) -> Provenance:
         return replace(
             self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
-            engine="exact, streamed" + (" through a file" if plan.is_in_file else ""),
+            engine=self._engine() + (" through a file" if plan.is_in_file else ""),
             source=photo.name,
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )

@@ -10,16 +10,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
+from napari_mst.engine.regions import Sides
 
-Convolve = Callable[[Tensor], Tensor]
-"""A convolution without padding: (1, C, h, w) -> (1, C', h', w')."""
+Convolve = Callable[[Tensor, Sides], Tensor]
+"""A convolution of (1, C, h, w), and of zeros on its sides, without more padding -> (1, C', h', w')."""
 
 
-def unpadded(convolution: nn.Conv2d) -> Convolve:
-    """*convolution* without its padding: what `Region.convolve` takes."""
-    if onednn.can_run(convolution.weight):
-        return onednn.OneDnnConvolution(convolution)
+def bordered(convolution: nn.Conv2d) -> Convolve:
+    """*convolution* with zeros on the sides that it is told: what `Region.convolve` takes."""
+    if native.can_run(convolution.weight):
+        return native.Convolution(convolution)
+    unpadded = onednn.OneDnnConvolution(convolution) if onednn.can_run(convolution.weight) else _plain(convolution)
+    return lambda x, sides: unpadded(_surrounded(x, sides))
+
+
+def _plain(convolution: nn.Conv2d) -> Callable[[Tensor], Tensor]:
     return lambda x: F.conv2d(
         x.contiguous(memory_format=torch.channels_last), convolution.weight, convolution.bias, convolution.stride
     )
+
+
+def _surrounded(x: Tensor, sides: Sides) -> Tensor:
+    top, bottom, left, right = sides
+    return F.pad(x, (left, right, top, bottom)) if any(sides) else x

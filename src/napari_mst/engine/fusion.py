@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
 
 
 class UpFusion:
@@ -18,14 +18,19 @@ class UpFusion:
         fusion = fuse.weight.double()
         channels = len(fusion)
         of_up = fusion[:, :channels, 0, 0]
-        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.double()).flatten(0, 2)
+        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.double()).flatten(0, 1)
         bias = torch.zeros(channels).to(of_up) if up.bias is None else up.bias.double()
-        self._up = _pointwise(weight.to(up.weight))
+        self._native = (
+            native.UpFusion(weight, of_up @ bias, fusion[:, channels:, 0, 0]) if native.can_run(fuse.weight) else None
+        )
+        self._up = _pointwise(weight.flatten(0, 1).to(up.weight))
         self._bias = (of_up @ bias).to(up.weight).repeat(4)
         self._skip = _pointwise(fuse.weight[:, channels:, 0, 0])
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """The fused features."""
+        if self._native is not None and native.can_run(x):
+            return self._native(x, skip)
         doubled = _doubled(F.conv2d(x, self._up, self._bias))
         if onednn.can_run(doubled):
             return onednn.convolve_onto(doubled, onednn.dense(skip), self._skip)

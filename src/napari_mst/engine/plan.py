@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from napari_mst.engine import native
 from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
@@ -24,6 +25,7 @@ MARGIN = 0.8
 
 _FLOAT = 4
 _THREAD_BYTES = 24 << 20
+_NATIVE_BYTES, _NATIVE_THREAD_BYTES = 8 << 20, 12 << 20  # where the compiled kernels run
 _GPU_BYTES_PER_PIXEL = 3 * 4 * 4 * _FLOAT  # three hidden layers of 4 C channels of a region, a channel
 
 
@@ -71,7 +73,7 @@ def make_plan(
     maps = int(padded * (_kept_channels(parameters) + has_total * parameters.out_bands) * number)
     has_own_result = isinstance(parameters, Hyperparameters) and parameters.out_bands > parameters.width
     result = parameters.out_bands * height * width * number if has_own_result else 0
-    working = _working_set(parameters, width, padded, device) * number // _FLOAT + result
+    working = _working_set(parameters, width, padded, device, number) * number // _FLOAT + result
     if maps + working <= budget:
         return Plan(is_in_file=False, memory=maps + working)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
@@ -88,10 +90,12 @@ def _kept_channels(parameters: Parameters) -> float:
     return parameters.out_bands if isinstance(parameters, PixelwiseHyperparameters) else MAPS * parameters.width
 
 
-def _working_set(parameters: Parameters, width: int, pixels: int, device: torch.device) -> int:
+def _working_set(parameters: Parameters, width: int, pixels: int, device: torch.device, number: int) -> int:
     if device.type != "cpu":
         return min(pixels, 1 << 20) * parameters.width * _GPU_BYTES_PER_PIXEL
     rows_of_photo = 4 * 80 * width * parameters.in_bands * _FLOAT
+    if number == _FLOAT and native.is_installed():
+        return _NATIVE_BYTES + torch.get_num_threads() * _NATIVE_THREAD_BYTES + rows_of_photo
     return torch.get_num_threads() * _THREAD_BYTES + rows_of_photo
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
 from napari_mst.engine.regions import Region
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
@@ -17,7 +17,11 @@ Window = Callable[[Read, Region], Tensor]
 
 def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
     """*block* with its *mixing* matrix as a function of regions of its input."""
-    apply = onednn.OneDnnBlock(block, mixing) if onednn.is_available(block) else None
+    apply: native.Block | onednn.OneDnnBlock | None = None
+    if native.is_available(block):
+        apply = native.Block(block, mixing)
+    elif onednn.is_available(block):
+        apply = onednn.OneDnnBlock(block, mixing)
 
     def window(read: Read, region: Region) -> Tensor:
         reach = region.grown(HALO)
@@ -31,3 +35,9 @@ def window_function(block: SpectralAttentionBlock, mixing: Tensor) -> Window:
         return block.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
 
     return window
+
+
+def gram(block: SpectralAttentionBlock, features: Tensor) -> Tensor:
+    """The Gram matrix of (1, C, h, w) *features* that *block* needs: (1, C, C), float64."""
+    is_native = isinstance(block.norm, nn.Identity) and native.can_run(features)
+    return native.gram(features) if is_native else block.gram(features)
