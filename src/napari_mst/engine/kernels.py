@@ -242,7 +242,7 @@ def _multiply(
     *steps* groups of channels are multiplied.
     """
     builder, group = e.builder, _UNROLLED * _VECTORS * _VECTOR
-    places = [(v, pixel) for v in range(_VECTORS) for pixel in range(_PIXELS)]
+    places = [(v, pixel) for pixel in range(_PIXELS) for v in range(_VECTORS)]
     sums, (weight,) = e.variables(len(places), _FLOATS, e.constant(0)), e.variables(1, _INT, weights)
     with e.when(bias):
         for total, (v, _) in zip(sums, places, strict=True):
@@ -252,9 +252,10 @@ def _multiply(
         place, weight_at = e.at(place, 0, step.index, 4 * _UNROLLED), builder.load(weight)
         for channel in range(_UNROLLED):
             factors = [e.load(e.at(weight_at, (channel * _VECTORS + v) * _VECTOR)) for v in range(_VECTORS)]
-            values = [e.splat(e.load(e.at(place, n * _VECTOR + 4 * channel), _FLOAT)) for n in range(_PIXELS)]
             for total, (v, pixel) in zip(sums, places, strict=True):
-                builder.store(e.multiply_add(values[pixel], factors[v], builder.load(total)), total)
+                if v == 0:  # not before it is needed: there are just enough registers
+                    value = e.splat(e.load(e.at(place, pixel * _VECTOR + 4 * channel), _FLOAT))
+                builder.store(e.multiply_add(value, factors[v], builder.load(total)), total)
         builder.store(e.at(weight_at, group), weight)
     e.apply_gelu(sums, is_gelu)
     for more in (first, second):
