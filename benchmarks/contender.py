@@ -1,7 +1,8 @@
 """One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
 Prints the peak memory of one run in bytes above what the idle process had, and its error against the published forward
-in float64 (small sizes only); then the seconds of one run more for every line on its standard input.
+in float64 (small sizes only); then the seconds, and those of its processor, of one run more for every line on its
+standard input.
 """
 
 import copy
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from published import PublishedMSTPlusPlus
 from torch import nn
 
+from napari_mst.engine import native
 from napari_mst.engine.run import run
 from napari_mst.models.mst_plus_plus import build_mst_plus_plus
 
@@ -49,13 +51,20 @@ def engine(network: nn.Module, device: torch.device) -> Contender:
     return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device)
 
 
+def engine_of_torch(network: nn.Module, device: torch.device) -> Contender:
+    """Our engine as it is where numba is not installed."""
+    native.is_installed = lambda: False
+    return engine(network, device)
+
+
 def openvino(network: nn.Module, _: torch.device) -> Contender:
     """The published network converted to OpenVINO, float32."""
     import openvino
 
     def compiled(photo: Photo) -> openvino.CompiledModel:
         model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
-        return openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        return openvino.compile_model(model, "CPU", hints)
 
     models: dict[tuple[int, ...], openvino.CompiledModel] = {}
 
@@ -74,12 +83,16 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
     import onnxruntime
 
     sessions: dict[tuple[int, ...], onnxruntime.InferenceSession] = {}
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
 
     def contend(photo: Photo) -> NDArray[np.float32]:
         if photo.shape not in sessions:
             stream = io.BytesIO()
             torch.onnx.export(network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17)
-            sessions[photo.shape] = onnxruntime.InferenceSession(stream.getvalue(), providers=["CPUExecutionProvider"])
+            sessions[photo.shape] = onnxruntime.InferenceSession(
+                stream.getvalue(), options, providers=["CPUExecutionProvider"]
+            )
         session = sessions[photo.shape]
         return session.run(None, {session.get_inputs()[0].name: photo[None]})[0][0]
 
@@ -89,6 +102,7 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
 CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "published": published,
     "engine": engine,
+    "engine, oneDNN": engine_of_torch,
     "openvino": openvino,
     "onnxruntime": onnx_runtime,
 }
@@ -108,9 +122,9 @@ def main() -> None:
         print(peak, _error(result, network, photo), flush=True)
         del result
         for _ in sys.stdin:
-            start = time.perf_counter()
+            start, started = time.perf_counter(), time.process_time()
             contend(photo)
-            print(time.perf_counter() - start, flush=True)
+            print(time.perf_counter() - start, time.process_time() - started, flush=True)
 
 
 def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> float:

@@ -6,9 +6,10 @@ accuracy, and where the time of a run goes.
 
 Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
 published forward as people run it; "published, tuned" the same with glibc told to keep large blocks
-(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. OpenVINO and ONNX Runtime take part on a CPU, where
-installed. Times are medians; memory is the peak of the process above what it had before, a pixel of the photo. Who
-needs more memory than is free does not take part, and that is said.
+(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. "engine" is the engine as it is installed, with the kernels
+of the extra `fast` if numba is; "engine, oneDNN" is the engine with torch alone. OpenVINO and ONNX Runtime take part on
+a CPU, where installed. Times are medians; memory is the peak of the process above what it had before, a pixel of the
+photo. Who needs more memory than is free does not take part, and that is said.
 """
 
 import argparse
@@ -25,8 +26,15 @@ import torch
 from operations import print_operations
 from tiling import print_errors
 
-PACKAGES = ("torch", "openvino", "onnxruntime")
-BYTES = {"published": 3500, "published, tuned": 4000, "engine": 650, "openvino": 20000, "onnxruntime": 16000}
+PACKAGES = ("torch", "numba", "openvino", "onnxruntime")
+BYTES = {
+    "published": 3500,
+    "published, tuned": 4000,
+    "engine": 650,
+    "engine, oneDNN": 650,
+    "openvino": 20000,
+    "onnxruntime": 16000,
+}
 """What each contender needs a pixel, generously."""
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296"}
@@ -36,11 +44,13 @@ CONTENDER = Path(__file__).with_name("contender.py")
 class Process:
     """A contender at one size, in a process of its own."""
 
-    def __init__(self, name: str, height: int, width: int, device: str, authors: list[str]) -> None:
+    def __init__(self, name: str, height: int, width: int, options: argparse.Namespace) -> None:
         self.seconds: list[float] = []
-        program, _, is_tuned = name.partition(", ")
+        self._is_cpu_time = options.cpu_time
+        authors = [options.authors] if options.authors else []
+        program, is_tuned = name.removesuffix(", tuned"), name.endswith(", tuned")
         self._process = subprocess.Popen(
-            [sys.executable, CONTENDER, program, str(height), str(width), device, *authors],
+            [sys.executable, CONTENDER, program, str(height), str(width), options.device, *authors],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | (TUNED if is_tuned else {}),
         )  # fmt: skip
         peak, error = self._process.stdout.readline().split()
@@ -50,7 +60,8 @@ class Process:
         """Run once more."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        self.seconds.append(float(self._process.stdout.readline()))
+        seconds, of_processor = map(float, self._process.stdout.readline().split())
+        self.seconds.append(of_processor if self._is_cpu_time else seconds)
 
     def finish(self) -> None:
         """End the process."""
@@ -58,17 +69,17 @@ class Process:
         self._process.wait()
 
 
-def compare(height: int, width: int, rounds: int, device: str, authors: list[str], names: list[str]) -> None:
+def compare(height: int, width: int, options: argparse.Namespace) -> None:
     """Print the table of one size."""
     free, processes = psutil.virtual_memory().available, {}
-    for name in names:
+    for name in options.contenders or contenders(options.device):
         free -= BYTES[name] * height * width
         if free > 0:
-            processes[name] = Process(name, height, width, device, authors)
+            processes[name] = Process(name, height, width, options)
         else:
             free += BYTES[name] * height * width
             print(f"\n{name} does not fit into memory at {height}x{width}")
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for process in processes.values():
             process.take_turn()
     medians = dict.fromkeys(BYTES, float("nan"))
@@ -91,7 +102,8 @@ def contenders(device: str) -> list[str]:
     """Who takes part on *device*: ours first, so that it is never the one that does not fit."""
     if device != "cpu":
         return ["engine", "published"]
-    return ["engine", "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
+    engines = ["engine", "engine, oneDNN"] if find_spec("numba") else ["engine"]
+    return [*engines, "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
 
 
 def main() -> None:
@@ -101,12 +113,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--contenders", nargs="+", choices=BYTES, help="(default: all that are installed)")
+    parser.add_argument("--cpu-time", action="store_true", help="time of the processor, for a busy machine: one thread")
     parser.add_argument("--authors", help="path of the authors' MST_Plus_Plus.py")
     parser.add_argument("--tiling", action="store_true", help="the errors of tiles instead")
     parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
     options = parser.parse_args()
     packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES if find_spec(package))
-    print(f"{packages}; {torch.get_num_threads()} threads; {options.device}")
+    print(f"{packages}; {torch.get_num_threads()} threads; {options.device}", "(time of it)" * options.cpu_time)
     if options.tiling:
         print_errors(torch.device(options.device))
     if options.operations:
@@ -114,9 +127,7 @@ def main() -> None:
     if options.tiling or options.operations:
         return
     for size in options.sizes:
-        height, width = map(int, size.split("x"))
-        authors, names = [options.authors] if options.authors else [], options.contenders or contenders(options.device)
-        compare(height, width, options.rounds, options.device, authors, names)
+        compare(*map(int, size.split("x")), options)
 
 
 if __name__ == "__main__":
