@@ -1,8 +1,8 @@
 """One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
 Prints the peak memory of one run in bytes above what the idle process had, its error against the published forward in
-float64 (small sizes only), and the seconds that this first run at its size took; then the seconds of one run more for
-every line on its standard input.
+float64 (small sizes only), and the seconds that this first run at its size took; then the seconds, and those of its
+processor, of one run more for every line on its standard input.
 """
 
 import copy
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from published import PublishedMSTPlusPlus
 from torch import nn
 
+from napari_mst.engine import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import run
 from napari_mst.models.mst_plus_plus import build_mst_plus_plus
@@ -86,13 +87,20 @@ def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -
     return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device, plan)
 
 
+def engine_of_torch(network: nn.Module, device: torch.device) -> Contender:
+    """Our engine as it is where numba is not installed."""
+    native.is_installed = lambda: False
+    return engine(network, device)
+
+
 def openvino(network: nn.Module, _: torch.device) -> Contender:
     """The published network converted to OpenVINO, float32."""
     import openvino
 
     def compiled(photo: Photo) -> openvino.CompiledModel:
         model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
-        return openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        return openvino.compile_model(model, "CPU", hints)
 
     models: dict[tuple[int, ...], openvino.CompiledModel] = {}
 
@@ -111,12 +119,16 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
     import onnxruntime
 
     sessions: dict[tuple[int, ...], onnxruntime.InferenceSession] = {}
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
 
     def contend(photo: Photo) -> NDArray[np.float32]:
         if photo.shape not in sessions:
             stream = io.BytesIO()
             torch.onnx.export(network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17)
-            sessions[photo.shape] = onnxruntime.InferenceSession(stream.getvalue(), providers=["CPUExecutionProvider"])
+            sessions[photo.shape] = onnxruntime.InferenceSession(
+                stream.getvalue(), options, providers=["CPUExecutionProvider"]
+            )
         session = sessions[photo.shape]
         return session.run(None, {session.get_inputs()[0].name: photo[None]})[0][0]
 
@@ -132,6 +144,7 @@ CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "bfloat16": partial(engine, plan=Plan(precision="bfloat16")),
     "float16": partial(engine, plan=Plan(precision="float16")),
     "maps in memory": partial(engine, plan=Plan("memory")),
+    "engine, oneDNN": engine_of_torch,
     "openvino": openvino,
     "onnxruntime": onnx_runtime,
 }
@@ -151,9 +164,9 @@ def main() -> None:
         print(peak, _error(result, network, photo), first, flush=True)
         del result
         for _ in sys.stdin:
-            start = time.perf_counter()
+            start, started = time.perf_counter(), time.process_time()
             contend(photo)
-            print(time.perf_counter() - start, flush=True)
+            print(time.perf_counter() - start, time.process_time() - started, flush=True)
 
 
 def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> float:

@@ -6,11 +6,13 @@ accuracy, and where the time of a run goes (on CUDA that is always printed).
 
 Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
 published forward as people run it; "published, tuned" the same with glibc told to keep large blocks
-(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. OpenVINO and ONNX Runtime take part on a CPU, where
-installed. On a GPU the published forward also runs in channels-last memory, through torch.compile and as a CUDA graph,
-and the engine in 16 bits and with its maps in the computer's memory; whoever cannot run there says why and is left out.
-Times are medians, "first" is the first run at this size; memory is the peak of the process (on a GPU: of its memory)
-above what it had before, a pixel of the photo. Who needs more memory than is free does not take part, and that is said.
+(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. "engine" is the engine as it is installed, with the kernels
+of the extra `fast` if numba is; "engine, oneDNN" is the engine with torch alone. OpenVINO and ONNX Runtime take part on
+a CPU, where installed. On a GPU the published forward also runs in channels-last memory, through torch.compile and as a
+CUDA graph, and the engine in 16 bits and with its maps in the computer's memory; whoever cannot run there says why and
+is left out. Times are medians, "first" is the first run at this size; memory is the peak of the process (on a GPU: of
+its memory) above what it had before, a pixel of the photo. Who needs more memory than is free does not take part, and
+that is said.
 """
 
 import argparse
@@ -30,9 +32,10 @@ from tiling import print_errors
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.memory import free_memory
 
-PACKAGES = ("torch", "openvino", "onnxruntime")
+PACKAGES = ("torch", "numba", "openvino", "onnxruntime")
 BYTES = {
     "engine": 1500,
+    "engine, oneDNN": 1500,
     "bfloat16": 1500,
     "float16": 1500,
     "maps in memory": 1500,
@@ -59,12 +62,14 @@ class Absent(Exception):
 class Process:
     """A contender at one size, in a process of its own; each of its turns may end with `Absent`."""
 
-    def __init__(self, name: str, height: int, width: int, device: str, authors: list[str]) -> None:
+    def __init__(self, name: str, height: int, width: int, options: argparse.Namespace) -> None:
         self.seconds: list[float] = []
-        program, _, is_tuned = name.partition(", ")
+        self._is_cpu_time = options.cpu_time
+        authors = [options.authors] if options.authors else []
+        program, is_tuned = name.removesuffix(", tuned"), name.endswith(", tuned")
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
         self._process = subprocess.Popen(
-            [sys.executable, CONTENDER, program, str(height), str(width), device, *authors],
+            [sys.executable, CONTENDER, program, str(height), str(width), options.device, *authors],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True,
             env=os.environ | (TUNED if is_tuned else {}),
         )  # fmt: skip
@@ -75,7 +80,8 @@ class Process:
         """Run once more."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        self.seconds.append(float(self._told()))
+        seconds, of_processor = map(float, self._told().split())
+        self.seconds.append(of_processor if self._is_cpu_time else seconds)
 
     def _told(self) -> str:
         line = self._process.stdout.readline()
@@ -91,20 +97,20 @@ class Process:
         self._process.wait()
 
 
-def compare(height: int, width: int, rounds: int, device: str, authors: list[str], names: list[str]) -> None:
+def compare(height: int, width: int, options: argparse.Namespace) -> None:
     """Print the table of one size."""
-    free, processes = free_memory(torch.device(device)), {}
-    for name in names:
+    free, processes = free_memory(torch.device(options.device)), {}
+    for name in options.contenders or contenders(options.device):
         free -= BYTES[name] * height * width
         if free > 0:
             try:
-                processes[name] = Process(name, height, width, device, authors)
+                processes[name] = Process(name, height, width, options)
             except Absent as reason:
                 print(f"\n{name} does not run here: {reason}", flush=True)
         else:
             free += BYTES[name] * height * width
             print(f"\n{name} does not fit into memory at {height}x{width}")
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for name, process in list(processes.items()):
             try:
                 process.take_turn()
@@ -132,8 +138,10 @@ def contenders(device: str) -> list[str]:
     """Who takes part on *device*: ours first, so that it is never the one that does not fit."""
     if device != "cpu":
         return list(ON_GPU)
+    engines = ["engine", "engine, oneDNN"] if find_spec("numba") else ["engine"]
     narrow = ["bfloat16"] if "bfloat16" in choose_device("cpu").precisions else []
-    return ["engine", *narrow, "published", "published, tuned", *filter(find_spec, ("openvino", "onnxruntime"))]
+    compilers = filter(find_spec, ("openvino", "onnxruntime"))
+    return [*engines, *narrow, "published", "published, tuned", *compilers]
 
 
 def main() -> None:
@@ -143,14 +151,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--contenders", nargs="+", choices=BYTES, help="(default: all that are installed)")
+    parser.add_argument("--cpu-time", action="store_true", help="time of the processor, for a busy machine: one thread")
     parser.add_argument("--authors", help="path of the authors' MST_Plus_Plus.py")
     parser.add_argument("--tiling", action="store_true", help="the errors of tiles instead")
     parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
     options = parser.parse_args()
     packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES if find_spec(package))
     chosen = choose_device(options.device)
-    print(f"{packages}; {torch.get_num_threads()} threads; {chosen.name} ({chosen.reason})")
     options.device = chosen.name
+    timed = ", time of the processor" * options.cpu_time
+    print(f"{packages}; {torch.get_num_threads()} threads; {chosen.name} ({chosen.reason}){timed}")
     if options.tiling:
         print_errors(torch.device(options.device))
     if options.operations:
@@ -158,9 +168,7 @@ def main() -> None:
     if options.tiling or options.operations:
         return
     for size in options.sizes:
-        height, width = map(int, size.split("x"))
-        authors, names = [options.authors] if options.authors else [], options.contenders or contenders(options.device)
-        compare(height, width, options.rounds, options.device, authors, names)
+        compare(*map(int, size.split("x")), options)
     if options.device.startswith("cuda"):
         print_operations(512, 512, torch.device(options.device))
 

@@ -1,5 +1,7 @@
 """Where the time of a run goes: operations of one thread, and their share of what the machine can do.
 
+With the kernels of the extra `fast` each of them is timed, in one run; without them the profiler of torch tells the
+operations apart, in another.
 The roofline is measured in the same run: GFLOP/s by the product of two matrices, GB/s by a copy. An operation's share
 of it is the time that it would take at these rates, whichever of the two is the longer, of the time that it took.
 """
@@ -7,21 +9,36 @@ of it is the time that it would take at these rates, whichever of the two is the
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from math import prod
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from contender import published_network
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from napari_mst.engine import native
 from napari_mst.engine.run import run
 from napari_mst.models.mst_plus_plus import build_mst_plus_plus
 
 FLOAT = 4
 
+Totals = dict[str, list[float]]
+"""Of every kind of operation: seconds, floating-point operations, bytes read and written."""
+
+KERNELS = [
+    (native.Block, "block", lambda _, channels: 10 * channels[1] ** 2 + 54 * channels[1]),
+    (native.Convolution, "convolution {0.side}x{0.side}", lambda own, channels: own.side**2 * prod(channels)),
+    (native.UpFusion, "up and fusion", lambda _, channels: sum(channels) * channels[1]),
+]
+"""The kernels, their names, and their products a pixel from themselves and the channels before and after."""
+
 
 def print_operations(height: int, width: int, device: torch.device) -> None:
-    """The table of one run of *height* x *width*."""
+    """The tables of one run of *height* x *width*: of the kernels, where there are any, and without them."""
     torch.set_num_threads(1)
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     network = build_mst_plus_plus(published_network(None).state_dict()).to(device)
@@ -29,22 +46,20 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
     def contend() -> None:
         run(network, lambda start, stop: photo[:, start:stop], height, width, device)
 
+    rates = roofline(device)
+    print(f"\noperations at {height}x{width}; roofline {rates[0] / 1e9:.0f} GFLOP/s, {rates[1] / 1e9:.1f} GB/s")
     contend()
-    flops, bandwidth = roofline(device)
-    kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU}
-    threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-    with profile(activities=kinds, record_shapes=True, experimental_config=threads) as seen:
+    if native.can_run(network.conv_in.weight):
+        print_totals("kernels of numba", timed(contend), height * width, *rates)
+        native.is_ready = lambda: False
         contend()
-    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for event in seen.key_averages(group_by_input_shape=True):
-        name, operations, numbers = work(event.key, event.input_shapes)
-        seconds = (event.self_cpu_time_total if device.type == "cpu" else event.self_device_time_total) / 1e6
-        for i, value in enumerate((seconds, operations * event.count, numbers * FLOAT * event.count)):
-            totals[name][i] += value
+    print_totals("torch alone", profiled(contend, device), height * width, *rates)
+
+
+def print_totals(title: str, totals: Totals, pixels: int, flops: float, bandwidth: float) -> None:
+    """A table of *totals*; *flops* and *bandwidth* are those of the machine."""
     everything = sum(seconds for seconds, _, _ in totals.values())
-    pixels = height * width
-    print(f"\noperations at {height}x{width}; roofline {flops / 1e9:.0f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s")
-    print(f"  {'':24} {'us/pixel':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'of roofline':>12}")
+    print(f"  {title:24} {'us/pixel':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'of roofline':>12}")
     for name, (seconds, operations, size) in sorted(totals.items(), key=lambda item: -item[1][0]):
         if seconds < 0.005 * everything:
             continue
@@ -56,16 +71,72 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
     print(f"  {'all':24} {everything / pixels * 1e6:9.2f}")
 
 
+def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
+    """The operations of torch in a run."""
+    kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU}
+    threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    with profile(activities=kinds, record_shapes=True, experimental_config=threads) as seen:
+        contend()
+    totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for event in seen.key_averages(group_by_input_shape=True):
+        name, operations, numbers = work(event.key, event.input_shapes)
+        seconds = (event.self_cpu_time_total if device.type == "cpu" else event.self_device_time_total) / 1e6
+        for i, value in enumerate((seconds, operations * event.count, numbers * FLOAT * event.count)):
+            totals[name][i] += value
+    return totals
+
+
+def timed(contend: Callable[[], object]) -> Totals:
+    """The kernels in a run, by the channels that they write, and all that is between them: time of the processor."""
+    totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
+
+    def watch(kernel: type, name: str, products: Callable[[Any, list[int]], int]) -> Callable[..., Tensor]:
+        def watched(own: Any, *arguments: Any) -> Tensor:
+            start = time.thread_time()
+            result = call(own, *arguments)
+            seconds = time.thread_time() - start
+            features = [argument for argument in (*arguments, result) if isinstance(argument, Tensor)]
+            channels = [features[0].shape[1], result.shape[1]]
+            add(f"{name.format(own)}, {channels[1]}", seconds, result[0, 0].numel() * products(own, channels), features)
+            return result
+
+        call = kernel.__call__
+        return watched
+
+    def watched_gram(x: Tensor) -> Tensor:
+        start = time.thread_time()
+        result = gram(x)
+        channels = x.shape[1]
+        products = x[0, 0].numel() * channels * (channels + 1) // 2
+        add(f"Gram, float64, {channels}", time.thread_time() - start, products, [x])
+        return result
+
+    def add(name: str, seconds: float, products: int, features: list[Tensor]) -> None:
+        for i, value in enumerate((seconds, 2 * products, FLOAT * sum(map(torch.numel, features)))):
+            totals[name][i] += value
+
+    gram = native.gram
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(native, "gram", watched_gram))
+        for kernel, name, products in KERNELS:
+            stack.enter_context(patch.object(kernel, "__call__", watch(kernel, name, products)))
+        start = time.process_time()
+        contend()
+        everything = time.process_time() - start
+    totals["all between them"][0] = everything - sum(seconds for seconds, _, _ in totals.values())
+    return totals
+
+
 def work(key: str, shapes: list[list[int]]) -> tuple[str, float, float]:
     """Name of an operation for the table, its floating-point operations, and the numbers that it reads and writes."""
     key = key.removeprefix("aten::").removeprefix("mkldnn::")
     if key in ("_convolution_pointwise", "_convolution_pointwise_", "mkldnn_convolution", "cudnn_convolution"):
         x, weight = [shape for shape in shapes if len(shape) == 4][-2:]
         out, per_group, rows, columns = weight
-        stride = 2 if rows == 4 else 1
+        stride = 2 if columns == 4 else 1
         pixels = (x[2] - rows + stride) // stride * ((x[3] - columns + stride) // stride)
         is_depthwise = per_group == 1 and out == x[1]
-        kind = "depthwise" if is_depthwise else f"convolution {rows}x{columns}"
+        kind = "depthwise" if is_depthwise else f"convolution {columns}x{columns}"
         return kind, 2 * pixels * prod(weight), prod(x) + pixels * out
     if key in ("mm", "bmm"):
         a, b = shapes[:2]
@@ -87,12 +158,13 @@ def roofline(device: torch.device) -> tuple[float, float]:
 
 
 def best(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the fastest of five calls, after one."""
+    """Seconds, on a CPU those of the processor, of the fastest of five calls, after one."""
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
     seconds = []
     for _ in range(6):
-        start = time.perf_counter()
+        start = clock()
         call()
         if device.type == "cuda":
             torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return min(seconds[1:])

@@ -1,12 +1,26 @@
 """Fixtures that every folder of tests uses."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 # Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module", params=["numba", "oneDNN"])
+def executor(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What computes on a CPU: the kernels that numba compiles, or torch alone."""
+    from napari_mst.engine import native
+
+    if request.param == "numba" and not native.is_ready():
+        pytest.skip("numba is not installed, or has no kernels for this processor")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "oneDNN":
+            patch.setattr(native, "is_ready", lambda: False)
+        yield request.param
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,7 @@ def distance_to(blocks: dict[str, np.ndarray], record: AttentionRecord) -> float
     return max(float(np.abs(record[name].attention - attention).max()) for name, attention in blocks.items())
 
 
+@pytest.mark.usefixtures("executor")
 def test_recorded_attention_of_all_15_blocks_is_the_authors(golden: Golden, published: MSTPlusPlus) -> None:
     photo, expected = golden
     assert len(expected) == 15
@@ -105,6 +106,7 @@ def test_in_float64_full_frame_and_streamed_are_the_authors_in_every_digit(
         assert distance_to(expected, record) <= 1e-7
 
 
+@pytest.mark.usefixtures("executor")
 @pytest.mark.parametrize("side", [16, 48])
 def test_the_size_of_the_regions_changes_a_recording_by_rounding_only(
     golden: Golden, published: MSTPlusPlus, side: int, monkeypatch: pytest.MonkeyPatch
@@ -118,6 +120,7 @@ def test_the_size_of_the_regions_changes_a_recording_by_rounding_only(
     assert distance_to(expected, cut) <= 1e-6
 
 
+@pytest.mark.usefixtures("executor")
 def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(model: Model) -> None:
     pixels = photo(height=70, width=131)
     reconstructor = Reconstructor(model, "cpu")

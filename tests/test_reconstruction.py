@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import time
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import load_model
+from napari_mst import load_model, reconstruction
 from napari_mst.colour import SRGB_D65
 from napari_mst.cube import NANOMETRES, Provenance
+from napari_mst.engine import native
 from napari_mst.engine import run as streaming
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
@@ -71,6 +73,22 @@ def test_cube_has_the_size_of_the_photo_its_wavelengths_and_its_provenance():
     assert cube.provenance.weights_sha256 == "0" * 64
     assert cube.provenance.device.startswith("cpu")
     assert {"napari-mst", "torch", "numpy"} <= cube.provenance.versions.keys()
+
+
+def test_provenance_names_what_computed(executor):
+    engine = Reconstructor(model(), "cpu").reconstruct(PHOTO).provenance.engine
+    assert engine.startswith("exact, streamed")
+    assert ("by kernels of numba" in engine) == (executor == "numba")
+    assert Reconstructor(model(), "cpu", precision="float64").reconstruct(PHOTO).provenance.engine == "exact, streamed"
+
+
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_preparing_is_said_where_it_takes_long(seconds, monkeypatch):
+    monkeypatch.setattr(native, "is_ready", lambda: time.sleep(seconds))
+    monkeypatch.setattr(reconstruction, "LONG", 0.1)
+    told: list[str] = []
+    Reconstructor(model(), "cpu").prepare(told.append)
+    assert told == [reconstruction.PREPARING] * (seconds > 0)
 
 
 def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
@@ -270,7 +288,7 @@ def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
     assert (cube.data.dtype, reference.data.dtype) == (np.float32, np.float64)
     assert (cube.provenance.precision, reference.provenance.precision) == ("float32", "float64")
     assert_close(cube.data, reference.data)
-    assert double.plan(500, 500).memory == pytest.approx(2 * single.plan(500, 500).memory, rel=0.01)
+    assert double.plan(2000, 2000).memory == pytest.approx(2 * single.plan(2000, 2000).memory, rel=0.02)
     assert single.model.network.conv_in.weight.dtype == torch.float32
     with pytest.raises(DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."):
         Reconstructor(model(), "cpu", precision="int8")

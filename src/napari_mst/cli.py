@@ -254,6 +254,7 @@ def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructo
 
     reconstructor = Reconstructor(load_model(options.model), options.device, **choices)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
+    reconstructor.prepare(lambda text: _tell(f"note: {text}"))
     return reconstructor
 
 

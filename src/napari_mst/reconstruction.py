@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns.
 
 import copy
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from torch import nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
+from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
@@ -47,6 +49,10 @@ CORRECTION = 0.12
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
+
+PREPARING = "Preparing the engine for this processor: some seconds, once."
+LONG = 1.5
+"""Seconds after which that is said."""
 
 SAMPLE = (4, 32)
 """Squares along each side of the sample on which the error of 16 bits is measured, and pixels along theirs."""
@@ -179,6 +185,18 @@ class Reconstructor:
         exact, narrow = (self._had(result, sample).astype(np.float64) for result in both)
         off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), 1e-30)
         return PrecisionError(float(off.max()), float(np.sqrt((off**2).mean())), *sample.shape)
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Get ready what the first run would have to wait for: kernels are compiled once on a machine.
+
+        *say* is told, from another thread, where that takes long. Not needed: `reconstruct` does it by itself.
+        """
+        timer = threading.Timer(LONG, say, [PREPARING])
+        timer.start()
+        try:
+            self._has_kernels()
+        finally:
+            timer.cancel()
 
     def reconstruct(
         self,
@@ -432,10 +450,19 @@ class Reconstructor:
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
         )
 
+    def _has_kernels(self) -> bool:
+        return isinstance(self._network, MSTPlusPlus) and native.can_run(
+            self.device.device, getattr(torch, self.precision)
+        )
+
+    def _engine(self) -> str:
+        kernels = f" by kernels of numba {version('numba')}" if self._has_kernels() else ""
+        return f"{'16 bits' if self._is_narrow else 'exact'}, streamed{kernels}"
+
     def _provenance(self, photo: Photo, plan: Plan, is_mean: bool, notes: list[str]) -> Provenance:
         return replace(
             self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
-            engine=f"{'16 bits' if self._is_narrow else 'exact'}, streamed{THROUGH[plan.place]}",
+            engine=self._engine() + THROUGH[plan.place],
             source=photo.name,
             assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
         )

@@ -1,4 +1,7 @@
-"""The streamed run: the same numbers as the whole network at once, whatever the size and the regions."""
+"""The streamed run: the same numbers as the whole network at once, whatever the size and the regions.
+
+All of it with the kernels that numba compiles, where it is installed, and with oneDNN.
+"""
 
 from typing import get_args
 
@@ -8,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_mst.engine import features
+from napari_mst.engine import features, native
 from napari_mst.engine import run as streaming
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.run import _Run, run
@@ -16,6 +19,8 @@ from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining
+
+pytestmark = pytest.mark.usefixtures("executor")
 
 CPU = torch.device("cpu")
 
@@ -130,6 +135,7 @@ def test_pixelwise_network_streams_with_progress_and_cancel():
 
 
 def test_devices_without_onednn_give_the_same(monkeypatch):
+    monkeypatch.setattr(native, "is_ready", lambda: False)
     monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
     network = build(stages=2)
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)

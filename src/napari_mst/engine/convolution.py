@@ -10,16 +10,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
+from napari_mst.engine.regions import Sides
 
-Convolve = Callable[[Tensor], Tensor]
-"""A convolution without padding: (1, C, h, w) -> (1, C', h', w')."""
+Convolve = Callable[[Tensor, Sides], Tensor]
+"""A convolution of (1, C, h, w), and of zeros on its sides, without more padding -> (1, C', h', w')."""
 
 
-def unpadded(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
-    """*convolution* without its padding, of features of *dtype*: what `Region.convolve` takes."""
-    weight, bias = convolution.weight, convolution.bias
-    if onednn.can_run(weight.device, dtype):
-        return onednn.OneDnnConvolution(convolution, dtype)
-    weight, bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+def bordered(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
+    """*convolution* of features of *dtype*, with zeros on the sides that it is told: what `Region.convolve` takes."""
+    device = convolution.weight.device
+    if native.can_run(device, dtype):
+        return native.Convolution(convolution)
+    is_onednn = onednn.can_run(device, dtype)
+    unpadded = onednn.OneDnnConvolution(convolution, dtype) if is_onednn else _plain(convolution, dtype)
+    return lambda x, sides: unpadded(_surrounded(x, sides))
+
+
+def _plain(convolution: nn.Conv2d, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    weight, bias = convolution.weight.to(dtype), None if convolution.bias is None else convolution.bias.to(dtype)
     return lambda x: F.conv2d(x.contiguous(memory_format=torch.channels_last), weight, bias, convolution.stride)
+
+
+def _surrounded(x: Tensor, sides: Sides) -> Tensor:
+    top, bottom, left, right = sides
+    return F.pad(x, (left, right, top, bottom)) if any(sides) else x

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
 
 
 class UpFusion:
@@ -19,13 +19,16 @@ class UpFusion:
         fusion = fuse.weight.cpu().double()  # on the CPU: MPS has no float64
         channels = len(fusion)
         of_up, of_skip = fusion[:, :, 0, 0].split(channels, dim=1)
-        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.cpu().double()).flatten(0, 2)
-        bias = torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double()
-        self._up, self._skip = (_pointwise(part.to(dtype)).to(device) for part in (weight, of_skip))
-        self._bias = (of_up @ bias).to(dtype).repeat(4).to(device)
+        weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.cpu().double()).flatten(0, 1)
+        bias = of_up @ (torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double())
+        self._native = native.UpFusion(weight, bias, of_skip) if native.can_run(device, dtype) else None
+        self._up, self._skip = (_pointwise(part.to(dtype)).to(device) for part in (weight.flatten(0, 1), of_skip))
+        self._bias = bias.to(dtype).repeat(4).to(device)
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """The fused features."""
+        if self._native is not None:
+            return self._native(x, skip)
         doubled = _doubled(F.conv2d(x, self._up, self._bias))
         if onednn.can_run(doubled.device, doubled.dtype):
             return onednn.convolve_onto(doubled, onednn.dense(skip), self._skip)

@@ -15,6 +15,7 @@ from typing import Literal
 
 import torch
 
+from napari_mst.engine import native
 from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
@@ -39,6 +40,7 @@ _THREAD_BYTES = 12_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 30_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 15  # pixels below which a run takes smaller squares
+_NATIVE_BYTES, _NATIVE_THREAD_BYTES = 8 << 20, 12 << 20  # where the compiled kernels run
 _PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
 
@@ -139,7 +141,9 @@ def _plans(
     maps = _maps(parameters, padded, number, wide)
     total = has_total * result
     if device.type == "cpu":
-        working = _cpu_bytes(parameters, height, width, has_total) * wide // _FLOAT + _rows_bytes(parameters, width)
+        working = _cpu_bytes(parameters, height, width, has_total, precision) * wide // _FLOAT + _rows_bytes(
+            parameters, width
+        )
         yield Plan("device", precision, memory=maps + total + working)
         yield Plan("file", precision, memory=working, disk=maps + total)
         return
@@ -161,11 +165,13 @@ def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:
     return int((MAPS - 1) * of_map) + max(of_map, pixels * parameters.out_bands * wide)
 
 
-def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool) -> int:
+def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool, precision: str) -> int:
     """Bytes of what the threads of a CPU work with in float32: as measured, see benchmarks/memory.py."""
     threads = torch.get_num_threads()
     if isinstance(parameters, PixelwiseHyperparameters):
-        return (1 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width
+        return (2 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
+    if precision == "float32" and native.is_installed():
+        return _NATIVE_BYTES + threads * _NATIVE_THREAD_BYTES
     working = _KERNEL_BYTES + threads * _THREAD_BYTES
     return (working if height * width >= _LARGE else working // 2) + has_total * _TURNED_BYTES
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from torch import Tensor
-from torch.nn import functional as F
 
 Sides = tuple[int, int, int, int]
 """Pixels above, below, left and right of a region."""
@@ -78,16 +77,14 @@ class Region:
         """Features (1, C, h, w) of the rectangle and its halo -> those of the rectangle."""
         return features[..., self.rows.inside, self.columns.inside]
 
-    def convolve(self, convolve: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+    def convolve(self, convolve: Callable[[Tensor, Sides], Tensor], features: Tensor) -> Tensor:
         """A 3x3 convolution, or a 4x4 of stride 2, of the features of this region: those of `grown(-1)`.
 
-        *convolve* does it without padding.
+        *convolve* does it, with zeros on the sides where the image ends.
         """
         inner = self.grown(-1).missing
         top, bottom, left, right = (outer - less for outer, less in zip(self.missing, inner, strict=True))
-        if top or bottom or left or right:
-            features = F.pad(features, (left, right, top, bottom))
-        return convolve(features)
+        return convolve(features, (top, bottom, left, right))
 
 
 def tiles(height: int, width: int, rows: int, columns: int) -> Iterator[Region]:

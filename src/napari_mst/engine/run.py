@@ -20,13 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.engine.convolution import unpadded
+from napari_mst.engine import native
+from napari_mst.engine.convolution import bordered
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
-from napari_mst.engine.windows import Read, window_function
+from napari_mst.engine.windows import Read, gram, window_function
 from napari_mst.engine.workers import Workers
 from napari_mst.errors import DeviceError
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
@@ -36,6 +37,9 @@ from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 CPU_SIDE = 64
 """Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
+
+NATIVE_COLUMNS = 128
+"""Columns of those that compiled kernels compute: these go through them row by row, so that only rows must fit."""
 
 FIRST, ENCODE, DECODE, BETWEEN, LAST = 0.38, (0.9, 0.48), (0.37, 0.46), 0.95, 1.0
 """How long each kind of pass takes beside the others, at each level: measured on a CPU with the published widths."""
@@ -179,7 +183,7 @@ class _Run:
         if len(network.stages) % 2 == 0:  # the two are exchanged between stages, and the free one takes the result
             self._deep, self._free = self._free, self._deep
         self._tapped: SpectralAttentionBlock | None = None
-        self._unpadded = functools.cache(unpadded)
+        self._bordered = functools.cache(bordered)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -192,7 +196,7 @@ class _Run:
     def tap(self, block: SpectralAttentionBlock, probe: Probe, planes: int, stride: int) -> Tensor:
         """The map that *probe* makes of the input of *block*, on the device."""
         read, size = self._input_of(block)
-        grams = self._workers.each(lambda region: block.gram(read(region)), self._tiles(*size), FIRST)
+        grams = self._workers.each(lambda region: gram(block, read(region)), self._tiles(*size), FIRST)
         measure = probe(block, functools.reduce(torch.add, grams))
         result = torch.empty(planes, *(-(-side // stride) for side in size), device=self._device)
 
@@ -231,7 +235,7 @@ class _Run:
             near = region.grown(1)
             shallow = self._shallow(near).to(self._dtype)
             deep.write(region, near.crop(shallow))
-            return block.gram(self._convolve(stage.embedding, near, shallow))
+            return gram(block, self._convolve(stage.embedding, near, shallow))
 
         return self._pass(compute, deep.size, block, FIRST + _pixelwise_cost(self._network))
 
@@ -292,7 +296,7 @@ class _Run:
             near = region.grown(1)
             features = stage_output(near)
             deep.write(region, near.crop(features))
-            return block.gram(self._convolve(following.embedding, near, features))
+            return gram(block, self._convolve(following.embedding, near, features))
 
         mixing = self._pass(compute, deep.size, block, BETWEEN)
         self._deep, self._free = self._free, self._deep
@@ -340,7 +344,7 @@ class _Run:
         return self._convolve(network.conv_in, near, encoded(photo)) + network.first_spectra(self._photo.read(region))
 
     def _convolve(self, convolution: nn.Conv2d, region: Region, features: Tensor) -> Tensor:
-        return region.convolve(self._unpadded(convolution, features.dtype), features)
+        return region.convolve(self._bordered(convolution, features.dtype), features)
 
     def _pass(
         self, compute: Callable[[Region], Tensor], size: tuple[int, int], following: SpectralAttentionBlock, cost: float
@@ -348,8 +352,8 @@ class _Run:
         """*compute* on every region of a map of *size*; the sum of its Gram matrices -> the next mixing matrix."""
         grams = self._workers.each(lambda region: compute(region).to(self._gram_device), self._tiles(*size), cost)
         total = next(grams)
-        for gram in grams:
-            total += gram
+        for more in grams:
+            total += more
         self._check_range(total)
         return following.mixing(total)
 
@@ -361,8 +365,7 @@ class _Run:
 
     def _tiles(self, height: int, width: int) -> Iterable[Region]:
         if self._device.type == "cpu":
-            side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
-            return tiles(height, width, side, side)
+            return tiles(height, width, *cpu_tile(height, width, native.can_run(self._device, self._dtype)))
         return self._strips(height, width)
 
     def _strips(self, height: int, width: int) -> Iterable[Region]:
@@ -376,6 +379,17 @@ class _Run:
         height, width = (side >> level for side in self._size)
         channels = self._network.hyperparameters.width << level
         return slab.feature_map(height, width, channels, part * height * width * channels, self._device)
+
+
+def cpu_tile(height: int, width: int, is_native: bool) -> tuple[int, int]:
+    """Rows and columns of the regions of a map of *height* x *width* on a CPU: smaller where they would be too few."""
+    if not is_native:
+        side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
+        return side, side
+    rows, strips = CPU_SIDE, -(-width // NATIVE_COLUMNS)
+    while rows > CPU_SIDE // 4 and -(-height // rows) * strips < 8:
+        rows //= 2
+    return rows, NATIVE_COLUMNS
 
 
 class _PaddedPhoto:
@@ -398,4 +412,4 @@ class _PaddedPhoto:
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:
     """Write *features* to *region* of *target*; returns their Gram matrix for the *block* that will read them."""
     target.write(region, features)
-    return block.gram(features)
+    return gram(block, features)

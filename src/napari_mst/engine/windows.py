@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from napari_mst.engine import onednn
+from napari_mst.engine import native, onednn
 from napari_mst.engine.regions import Region
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
@@ -18,7 +18,11 @@ Window = Callable[[Read, Region], Tensor]
 
 def window_function(block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32) -> Window:
     """*block* with its *mixing* matrix as a function of regions of its input, which are of *dtype*."""
-    apply = onednn.OneDnnBlock(block, mixing, dtype) if onednn.is_available(block, dtype) else None
+    apply: native.Block | onednn.OneDnnBlock | None = None
+    if native.is_available(block, dtype):
+        apply = native.Block(block, mixing)
+    elif onednn.is_available(block, dtype):
+        apply = onednn.OneDnnBlock(block, mixing, dtype)
     own = block if apply is not None else _converted(block, dtype)
 
     def window(read: Read, region: Region) -> Tensor:
@@ -33,6 +37,12 @@ def window_function(block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.
         return own.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
 
     return window
+
+
+def gram(block: SpectralAttentionBlock, features: Tensor) -> Tensor:
+    """The Gram matrix of (1, C, h, w) *features* that *block* needs: (1, C, C), float64."""
+    is_native = isinstance(block.norm, nn.Identity) and native.can_run(features.device, features.dtype)
+    return native.gram(features) if is_native else block.gram(features)
 
 
 def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAttentionBlock:

@@ -62,6 +62,7 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
         raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
     reconstructor = Reconstructor(load_model(request.model), device=request.device)
     device = reconstructor.device
+    reconstructor.prepare(reports.say)
     stop, region = reports.is_cancelled, request.source.region
     explorer = AttentionExplorer(reconstructor, photo, region=region, progress=reports.progress, is_cancelled=stop)
     reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}.")

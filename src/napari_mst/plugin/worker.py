@@ -65,6 +65,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         load_model(request.model), request.device, request.memory, request.precision, request.correct_colour
     )
     device = reconstructor.device
+    reconstructor.prepare(reports.say)
     rows, columns = (photo if region is None else photo.cropped(region)).shape
     plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))

@@ -1,0 +1,191 @@
+"""The kernels that numba compiles: what torch computes, at every border, width and shape, or not used at all."""
+
+import logging
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.engine import native
+from napari_mst.engine.run import cpu_tile
+from napari_mst.models.spectral_attention import SpectralAttentionBlock, gram
+
+needs_numba = pytest.mark.skipif(
+    not native.is_ready(), reason="numba is not installed, or has no kernels for this processor"
+)
+WIDTHS = [1, 4, 9, 31, 33, 62]
+
+
+def features(channels: int, height: int, width: int) -> Tensor:
+    """Channels-last features that lie in a larger map."""
+    torch.manual_seed(channels + height * width)
+    return torch.randn(1, height + 5, width + 4, channels).permute(0, 3, 1, 2)[..., 2 : 2 + height, 1 : 1 + width]
+
+
+def assert_equal(ours: Tensor, exact: Tensor, tolerance: float = 1e-6) -> None:
+    assert ours.shape == exact.shape
+    torch.testing.assert_close(ours.double(), exact, rtol=0, atol=tolerance * float(exact.abs().max()))
+
+
+def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBlock, Tensor]:
+    torch.manual_seed(channels)
+    block = SpectralAttentionBlock(channels, 1).requires_grad_(False)
+    for parameter in block.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.1)
+    return block, block.mixing(block.gram(window))
+
+
+@needs_numba
+@pytest.mark.parametrize("channels", WIDTHS)
+@pytest.mark.parametrize("halo", [(0, 0, 0, 0), (3, 3, 3, 3), (0, 3, 3, 0), (1, 2, 3, 1), (2, 0, 0, 2)], ids=str)
+def test_block_is_that_of_torch_at_every_border(channels, halo):
+    top, bottom, left, right = halo
+    window = features(channels, 8 + top + bottom, 14 + left + right)
+    block, mixing = block_and_mixing(channels, window)
+    ours = native.Block(block, mixing)(window, halo)
+    exact = block.double().apply_mixing(window.double(), mixing)
+    assert_equal(ours, exact[..., top : top + 8, left : left + 14])
+
+
+@needs_numba
+@pytest.mark.parametrize("size", [*product((1, 2, 5), (1, 2, 11, 12, 13)), (3, 150)], ids=str)
+def test_block_of_every_small_size_is_that_of_torch(size):
+    window = features(9, *size)
+    block, mixing = block_and_mixing(9, window)
+    ours = native.Block(block, mixing)(window, (0, 0, 0, 0))
+    assert_equal(ours, block.double().apply_mixing(window.double(), mixing))
+
+
+@needs_numba
+def test_gelu_of_large_and_small_values_is_that_of_torch():
+    """The middle of a wide row, so that the values of the block are those of its input, and its bias is huge."""
+    block = SpectralAttentionBlock(1, 1).requires_grad_(False)
+    attention, (first, second) = block.attention, block.attention.pos.parameters()
+    for parameter in (*attention.parameters(), *block.feed_forward.parameters()):
+        parameter.zero_()
+    for weight in (first, second):
+        weight[..., 1, 1] = 1
+    attention.to_v.weight.fill_(1)
+    values = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, 1e-30, -1e-30, 200.0, -200.0, 1e5, -1e5])])
+    ours = native.Block(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (0, 0, 0, 0))
+    exact = F.gelu(values.double())
+    close = values.abs() < 1000
+    difference = (ours.flatten().double() - values - exact).abs()
+    assert difference[values.abs() <= 2].max() < 4e-7  # of which half is rounding of the sum with the input
+    assert (difference[close] / values.abs().clamp_min(1)[close]).max() < 4e-7
+    assert_equal(ours.flatten(), values + exact)
+
+
+@needs_numba
+@pytest.mark.parametrize(("inside", "outside"), [(3, 31), (31, 31), (31, 3), (1, 9), (40, 8), (33, 66)])
+@pytest.mark.parametrize("missing", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)], ids=str)
+@pytest.mark.parametrize(("side", "stride"), [(3, 1), (4, 2)])
+def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missing, side, stride):
+    top, bottom, left, right = missing
+    x = features(inside, 12 - top - bottom, 30 - left - right)
+    convolution = nn.Conv2d(inside, outside, side, stride).requires_grad_(False)
+    ours = native.Convolution(convolution)(x, missing)
+    padded = F.pad(x.double(), (left, right, top, bottom))
+    assert_equal(ours, F.conv2d(padded, convolution.weight.double(), convolution.bias.double(), stride))
+
+
+@needs_numba
+@pytest.mark.parametrize("channels", WIDTHS)
+@pytest.mark.parametrize("size", [(1, 1), (5, 12), (4, 70)], ids=str)
+def test_doubled_features_are_fused_as_by_torch(channels, size):
+    height, width = size
+    x, skip = features(2 * channels, height, width), features(channels, 2 * height, 2 * width)
+    up, fuse, bias = torch.randn(4, channels, 2 * channels), torch.randn(channels, channels), torch.randn(channels)
+    ours = native.UpFusion(up, bias, fuse)(x, skip)
+    quarters = torch.einsum("qci,nihw->ncqhw", up.double(), x.double())
+    doubled = F.pixel_shuffle(quarters.flatten(1, 2), 2)
+    assert_equal(ours, doubled + F.conv2d(skip.double(), fuse.double()[:, :, None, None], bias.double()))
+
+
+@needs_numba
+@pytest.mark.parametrize("channels", WIDTHS)
+def test_gram_is_summed_in_float64(channels):
+    x = features(channels, 7, 150) + 3
+    ours = native.gram(x)
+    assert ours.dtype == torch.float64
+    assert_equal(ours, gram(x.double()), tolerance=1e-14)
+    assert torch.equal(ours, ours.mT)
+
+
+@needs_numba
+def test_threads_do_not_share_memory():
+    windows = [features(9, 20 + i % 3, 40 + i) for i in range(24)]
+    block, mixing = block_and_mixing(9, windows[0])
+    apply = native.Block(block, mixing)
+    expected = [apply(window, (0, 0, 0, 0)) for window in windows]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda window: apply(window, (0, 0, 0, 0)), windows))
+    assert all(torch.equal(ours, alone) for ours, alone in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("fault", ["fails", "is wrong"])
+def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(fault, monkeypatch, caplog):
+    def error() -> float:
+        if fault == "fails":
+            raise ImportError("no vector unit")
+        return 0.1
+
+    monkeypatch.setattr(native, "is_installed", lambda: True)
+    monkeypatch.setattr(native, "_largest_error", error)
+    native._is_ready.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING, "napari_mst"):
+            assert not native.is_ready()
+            assert not native.is_ready()
+        assert len(caplog.records) == 1
+        assert "Running without them" in caplog.text
+    finally:
+        native._is_ready.cache_clear()
+
+
+def test_without_numba_nothing_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(native, "find_spec", lambda name: None)
+    native._is_ready.cache_clear()
+    try:
+        assert not native.is_ready()
+        assert not caplog.records
+    finally:
+        native._is_ready.cache_clear()
+
+
+@needs_numba
+def test_to_find_out_leaves_the_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    assert native._largest_error() < 1e-6
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize("size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str)
+def test_regions_are_even_and_many(size, is_native):
+    rows, columns = cpu_tile(*size, is_native)
+    assert rows % 2 == columns % 2 == 0
+    height, width = size
+    assert rows == 16 or -(-height // rows) * -(-width // columns) >= 8 or not is_native
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of one family only")
+@pytest.mark.parametrize(
+    ("name", "extra"), [("haswell", ""), ("skylake-avx512", ",+avx512f,+avx512vl,+avx512bw,+avx512dq")]
+)
+def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
+    features = "+sse2,+sse4.1,+sse4.2,+avx,+avx2,+fma" + extra
+    environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    program = "from napari_mst.engine import native; assert native._largest_error() < 1e-6"
+    subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True)
