@@ -251,6 +251,18 @@ def test_file_without_card_is_taken_as_published(tmp_path: Path) -> None:
     assert "no model card" in model.assumptions[0]
 
 
+@pytest.mark.parametrize("name", [card.name for card in MODELS.values() if card.file])
+def test_own_network_without_card_is_not_taken_as_published(name: str, tmp_path: Path) -> None:
+    expected = load_model(name)
+    (tmp_path / "own.pth").write_bytes(pth(expected.network.state_dict()))
+    model = load_model(tmp_path / "own.pth")
+    assert type(model.network) is type(expected.network)
+    assert (model.card.is_linear, model.card.normalisation) == (expected.card.is_linear, expected.card.normalisation)
+    assert (model.card.quantity, model.card.rendering) == ("reflectance", "")
+    assert "no model card: taken as trained by napari-mst" in model.assumptions[0]
+    assert ("Pixelwise" in model.card.title) == (name == "pixelwise-srgb")
+
+
 def test_bands_without_card_have_no_wavelengths(tmp_path: Path) -> None:
     (tmp_path / "own.pth").write_bytes(pth(STATE))
     model = load_model(tmp_path / "own.pth")

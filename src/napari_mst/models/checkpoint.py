@@ -21,7 +21,7 @@ from napari_mst.errors import CheckpointError, ModelError
 from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise, is_pixelwise
-from napari_mst.models.refining import build_refining, is_refining
+from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining, is_refining
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -123,21 +123,24 @@ def _build(state: Mapping[str, Tensor]) -> MSTPlusPlus | PixelwiseNetwork:
 
 
 def _assumed_card(name: str, data: bytes, network: MSTPlusPlus | PixelwiseNetwork) -> tuple[ModelCard, tuple[str, ...]]:
-    """The published card for the published file; its conventions for any other file without a card."""
+    """The published card for the published file; for any other without a card, the conventions of its kind."""
     if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
         return PUBLISHED, ()
     bands = network.hyperparameters
     is_alike = (bands.in_bands, bands.out_bands) == (3, len(PUBLISHED.wavelengths))
+    is_ours = isinstance(network, PixelwiseNetwork | RefiningMSTPlusPlus)
+    kind = "Pixelwise network" if isinstance(network, PixelwiseNetwork) else "MST++"
     card = ModelCard(
         name=name,
-        title=f"MST++ from {name}",
+        title=f"{kind} from {name}",
         wavelengths=PUBLISHED.wavelengths if is_alike else (),
-        is_linear=PUBLISHED.is_linear,
-        normalisation=PUBLISHED.normalisation,
-        quantity=PUBLISHED.quantity,
+        is_linear=is_ours or PUBLISHED.is_linear,
+        normalisation="none" if is_ours else PUBLISHED.normalisation,
+        quantity="reflectance" if is_ours else PUBLISHED.quantity,
     )
+    taken = "trained by napari-mst, linear light" if is_ours else "published MST++, min-max normalised"
     known = "31 bands of 400-700 nm" if is_alike else f"{bands.out_bands} bands of unknown wavelengths"
-    return card, (f"The weights file has no model card: taken as published MST++, min-max normalised, {known}.",)
+    return card, (f"The weights file has no model card: taken as {taken}, {known}.",)
 
 
 # Reading
