@@ -71,6 +71,30 @@ def test_learning_rate_warms_up_and_ends_near_zero():
     assert rates[100] == pytest.approx(0.01)
 
 
+def test_lessons_go_from_noise_to_what_must_stay():
+    settings = FitSettings(steps=100)
+    lessons = [settings.lesson_at(step) for step in (0, 25, 50, 100)]
+    assert [one.degraded for one in lessons] == sorted((one.degraded for one in lessons), reverse=True)
+    assert [one.grain for one in lessons] == pytest.approx([1e-7, 1e-7 * 1e3**0.5, 1e-4, 1e-4])
+    tolerances = [settings.tolerance_at(step) for step in range(101)]
+    assert tolerances == sorted(tolerances, reverse=True)
+    assert (tolerances[0], tolerances[100]) == pytest.approx((0.3, 0.005))
+
+
+def test_network_that_knows_the_lessons_begins_with_the_last():
+    new, taught = FitSettings(steps=100), FitSettings(steps=100, taught=1)
+    assert taught.lesson_at(0) == taught.lesson_at(100) == new.lesson_at(100)
+    assert taught.tolerance_at(0) == new.tolerance_at(100)
+
+
+def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one():
+    simulator = SceneSimulator(0, size=16)
+    _, cubes = simulator.draw(2)
+    colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
+    assert fit.reconstruction_loss(cubes, cubes, colours, simulator.response).max() < 1e-6
+    assert fit.reconstruction_loss(cubes, cubes, 0.9 * colours, simulator.response).min() > 1e-3
+
+
 def test_command_writes_a_model_with_its_card(tmp_path):
     fit.main(["-o", str(tmp_path / "model.safetensors"), "--steps", "0", "--seed", "5"])
     model = load_model(tmp_path / "model.safetensors")

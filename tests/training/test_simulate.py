@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from napari_mst.colour import linear_to_srgb
-from napari_mst.training.simulate import SceneSimulator, load_reflectances
+from napari_mst.training.simulate import Lesson, SceneSimulator, load_reflectances
 
 
 def test_same_seed_draws_the_same_scenes_and_another_seed_others():
@@ -52,12 +52,24 @@ def test_held_out_spectra_are_never_trained_on():
     np.testing.assert_array_equal(wavelengths, np.arange(400, 701, 10))
 
 
-def test_about_a_third_of_the_photos_is_clean():
-    photos, cubes = SceneSimulator(2, size=16).draw(120)
-    rendered = torch.einsum("nbhw,bc->nchw", cubes, SceneSimulator(2).response)
+def clean_share(lesson: Lesson) -> float:
+    simulator = SceneSimulator(2, size=16, lesson=lesson)
+    photos, cubes = simulator.draw(120)
+    rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response)
     codes = [np.rint(linear_to_srgb(light.clamp(0, 1).double().numpy()) * 255) for light in (photos, rendered)]
-    clean = np.abs(codes[0] - codes[1]).max(axis=(1, 2, 3)) <= 1
-    assert 0.2 < clean.mean() < 0.45
+    return float((np.abs(codes[0] - codes[1]).max(axis=(1, 2, 3)) <= 1).mean())
+
+
+def test_lesson_decides_how_many_photos_are_degraded():
+    assert clean_share(Lesson(degraded=0)) == 1
+    assert 0.2 < clean_share(Lesson()) < 0.45
+    assert clean_share(Lesson(degraded=1)) < 0.05
+
+
+def test_lesson_decides_how_grainy_subjects_are():
+    strengths = (1e-7, 1e-5, 1e-3)
+    plain, fine, coarse = (SceneSimulator(2, size=16, lesson=Lesson(grain=grain)).draw(8)[1] for grain in strengths)
+    assert 1e-4 < (fine - plain).abs().mean() < (coarse - plain).abs().mean() < 0.02
 
 
 def test_one_material_is_seen_under_many_shadings():

@@ -58,7 +58,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument(
         "--light", default="D65", metavar="NAME|FILE", help="D65 (default), A, E, or a CSV file: nm, power"
     )
-    parser.add_argument("--steps", type=int, help="to take (default: 40000; 4000 with --from)")
+    parser.add_argument("--steps", type=int, help="to take (default: 26000; 4000 with --from)")
     parser.add_argument("--batch", type=int, default=1, help="photos a step and process (default: 1)")
     parser.add_argument("--size", type=int, default=64, help="side of the photos in pixels (default: 64)")
     parser.add_argument("--stages", type=int, default=1, help="of a new network (default: 1)")

@@ -28,18 +28,20 @@ from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.evaluate import evaluate, model_method
+from napari_mst.training.simulate import Lesson
 from napari_mst.training.sources import Simulated, Source
-
-_SMALL_LOSS = 0.02  # added to the pixelwise error: a clean photo counts about twice as much as a noisy one
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What decides the outcome of a fit; times in steps, sizes in pixels, *batch* scenes for each process."""
+    """What decides the outcome of a fit; times in steps, sizes in pixels, *batch* scenes for each process.
 
-    steps: int = 25_000
+    *taught* says how far through the lessons a fit begins: 0 to begin with noise, 1 for a network that knows them all.
+    """
+
+    steps: int = 26_000
     batch: int = 1
-    size: int = 64
+    size: int = 96
     stages: int = 1
     is_half: bool = True
     spectra_share: float = 0.0
@@ -47,6 +49,7 @@ class FitSettings:
     weight_decay: float = 1e-4
     warm_up: int = 300
     average_decay: float = 0.999
+    taught: float = 0.0
     seed: int = 2026
 
     def learning_rate_at(self, step: int) -> float:
@@ -56,15 +59,30 @@ class FitSettings:
         progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
+    def lesson_at(self, step: int) -> Lesson:
+        """First noise, in plain scenes; from half of the steps on, what looks like noise and is none."""
+        progress = self._progress(step)
+        return Lesson(degraded=0.6 - 0.25 * progress, grain=1e-7 * 1e3 ** min(2 * progress, 1))
 
-def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor) -> Tensor:
-    """Mean |difference| of the encoded spectra, and of the encoded colour that they show, of each photo: (N,).
+    def tolerance_at(self, step: int) -> float:
+        """Error that counts as small beside that of the photo: the smaller, the more a clean photo counts."""
+        return 0.3 * (1 / 60) ** self._progress(step)
 
-    *response* (B, 3) takes spectra to linear sRGB.
+    def _progress(self, step: int) -> float:
+        return self.taught + (1 - self.taught) * step / max(self.steps, 1)
+
+
+def reconstruction_loss(estimate: Tensor, reference: Tensor, colours: Tensor, response: Tensor) -> Tensor:
+    """Mean |difference| of the encoded spectra, and of their encoded colours from *colours*, of each photo: (N,).
+
+    *colours* are linear sRGB (N, 3, H, W), clipped as a photo is; *response* (B, 3) takes spectra to them.
     """
-    spectra = (encoded(estimate) - encoded(reference)).abs().mean((1, 2, 3))
-    seen, expected = (torch.einsum("nbhw,bc->nchw", cubes, response) for cubes in (estimate, reference))
-    return spectra + (encoded(seen) - encoded(expected)).abs().mean((1, 2, 3))
+    seen = torch.einsum("nbhw,bc->nchw", estimate, response).clamp(0, 1)
+    return _distance(estimate, reference) + _distance(seen, colours)
+
+
+def _distance(light: Tensor, expected: Tensor) -> Tensor:
+    return (encoded(light) - encoded(expected)).abs().mean((1, 2, 3))
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -135,7 +153,9 @@ class Fit:
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(
+            self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
+        )
         if checkpoint.exists():
             self._resume()
 
@@ -174,17 +194,18 @@ class Fit:
         photos, cubes = self.source.held_out()
         photos, cubes = photos.to(self.device), cubes.to(self.device)
         with torch.inference_mode():
-            return self._loss(photos, self.average(photos), cubes).item()
+            return self._loss(photos, self.average(photos), cubes, self.settings.steps).item()
 
     def _take_step(self) -> Tensor:
         settings = self.settings
-        photos, cubes = self.source.draw(1 + self.step * self.processes + self.rank, settings.batch)
+        index = 1 + self.step * self.processes + self.rank
+        photos, cubes = self.source.draw(index, settings.batch, settings.lesson_at(self.step))
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=settings.is_half):
             estimates = self.network(photos).float()
-        loss = self._loss(photos, estimates, cubes.to(self.device))
+        loss = self._loss(photos, estimates, cubes.to(self.device), self.step)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._share_gradients()
@@ -194,23 +215,23 @@ class Fit:
         self._update_average()
         return loss.detach()
 
-    def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor) -> Tensor:
-        """Share of the pixelwise error that is left: error against what the photo without noise and JPEG would give.
+    def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
+        """Error against what the pixelwise network gives for the photo without noise and JPEG, as a share of theirs.
 
         The distance to the cube itself is for the most part what no network can know, and would drown what the
-        surroundings tell; `spectra_share` of it is added. A share, so that a clean photo counts as much as a bad one.
+        surroundings tell; `spectra_share` of it is added. As a share, so that a clean photo counts as much as a bad one
+        in the end, and less at the beginning (`FitSettings.tolerance_at`).
         """
+        colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not isinstance(self.network, RefiningMSTPlusPlus):
-            return reconstruction_loss(estimates, cubes, self.response).mean()
+            return reconstruction_loss(estimates, cubes, colours, self.response).mean()
         with torch.no_grad():
-            clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
-            first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
-            scale = reconstruction_loss(first, attainable, self.response) + _SMALL_LOSS
+            attainable, degraded = self.network.pixelwise(colours), _distance(photos, colours)
         share = self.settings.spectra_share
-        loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response)
+        loss = (1 - share) * reconstruction_loss(estimates, attainable, colours, self.response)
         if share:
-            loss = loss + share * reconstruction_loss(estimates, cubes, self.response)
-        return (loss / scale).mean()
+            loss = loss + share * reconstruction_loss(estimates, cubes, colours, self.response)
+        return (loss / (2 * degraded + self.settings.tolerance_at(step))).mean()
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -300,7 +321,8 @@ def join_processes(device: str) -> str:
 
 def _card(settings: FitSettings, processes: int) -> ModelCard:
     options = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
-    command = f"torchrun --nproc-per-node {processes} -m napari_mst.training.fit {options}"
+    start = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
+    command = f"{start} -m napari_mst.training.fit {options}"
     return replace(CARD, reference=f"{CARD.reference}; made by `{command}`, one thread each")
 
 

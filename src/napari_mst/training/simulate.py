@@ -5,6 +5,7 @@ All randomness comes from one seed. Letters: N scenes, K materials, B bands, H r
 """
 
 import io
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -25,8 +26,28 @@ _RARE = {"earthlib_317": 0.15, "usgs_splib06_M": 0.15, "usgs_splib06_S": 0.15}
 _MATERIALS = 10
 _LEAVES = 48
 _BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
-_DEGRADED = 0.4  # share of the photos with noise, and, independently, with JPEG
+_FINEST_GRAIN = 1e-7
 _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What scenes and photos teach: what is noise, and what is not and has to stay.
+
+    Attributes
+    ----------
+    degraded
+        Share of the photos with noise, and, independently, with JPEG.
+    grain
+        Variance over reflectance of the strongest grain that a subject has of its own.
+    """
+
+    degraded: float = 0.4
+    grain: float = 1e-4
+
+
+USUAL = Lesson()
+"""What fits are judged by and error bands are calibrated on."""
 
 
 class SceneSimulator:
@@ -34,10 +55,10 @@ class SceneSimulator:
 
     Every source of spectra is drawn with a weight of sqrt(its size), so that no large set rules the others, and powders
     and aerial targets, which few photos show, less often. The same *seed* draws the same scenes.
-    *held_out* selects the spectra that training never sees.
+    *held_out* selects the spectra that training never sees; *lesson* says how noisy photos and how grainy subjects are.
     """
 
-    def __init__(self, seed: int, size: int = 64, held_out: bool = False) -> None:
+    def __init__(self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL) -> None:
         wavelengths, sources = load_reflectances()
         picked = [spectra[_is_held_out(len(spectra)) == held_out] for spectra in sources.values()]
         weights = np.concatenate(
@@ -46,6 +67,7 @@ class SceneSimulator:
         self.spectra = torch.from_numpy(np.concatenate(picked)).clamp(0, 1)
         self.response = torch.from_numpy(srgb_response(wavelengths)).float()
         self.size = size
+        self.lesson = lesson
         self._weights = torch.from_numpy(weights)
         self._random = torch.Generator().manual_seed(seed)
 
@@ -78,7 +100,8 @@ class SceneSimulator:
         """The same scene with fine variation of its own, brightness and colour, that looks like noise and is none."""
         shapes = self.response.clamp_min(0) / self.response.amax(0)
         grain = torch.einsum("nchw,bc->nbhw", self._normal(len(scene), 3, *scene.shape[2:]), shapes)
-        return (scene + (self._log_uniform(len(scene), 1e-7, 1e-4) * scene).sqrt() * grain).clamp_min(0)
+        strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.lesson.grain)
+        return (scene + (strength * scene).sqrt() * grain).clamp_min(0)
 
     def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Dead leaves: which object is seen at each pixel, (N, H, W), and where on it: u, v of about -1 to 1.
@@ -146,9 +169,10 @@ class SceneSimulator:
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
         shot, read = self._log_uniform(n, 2e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
-        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < _DEGRADED)
+        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < self.lesson.degraded)
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
-        return _decoded(np.stack([self._jpeg(image) if self._chance(_DEGRADED) else image for image in codes]))
+        degraded = self.lesson.degraded
+        return _decoded(np.stack([self._jpeg(image) if self._chance(degraded) else image for image in codes]))
 
     def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
         stream = io.BytesIO()

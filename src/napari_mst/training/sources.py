@@ -18,7 +18,7 @@ from napari_mst.errors import CubeFileError
 from napari_mst.formats.text import shown
 from napari_mst.training.baselines import GRID
 from napari_mst.training.scenes import Scene
-from napari_mst.training.simulate import SceneSimulator
+from napari_mst.training.simulate import USUAL, Lesson, SceneSimulator
 from napari_mst.training.spectra import load_cameras
 
 HELD_OUT_SCENES = 32
@@ -33,8 +33,8 @@ class Source(Protocol):
     response: Tensor
     """(31, 3): what the camera sees of a reflectance, white being (1, 1, 1)."""
 
-    def draw(self, index: int, count: int) -> tuple[Tensor, Tensor]:
-        """*count* photos and cubes to train on."""
+    def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:
+        """*count* photos and cubes to train on, as *lesson* wants them."""
 
     def held_out(self) -> tuple[Tensor, Tensor]:
         """Photos and cubes that are never trained on, always the same."""
@@ -47,15 +47,15 @@ class Simulated:
         self._seed, self._size = seed, size
         self.response = SceneSimulator(0).response if response is None else response
 
-    def simulator(self, seed: int, held_out: bool = False) -> SceneSimulator:
+    def simulator(self, seed: int, held_out: bool = False, lesson: Lesson = USUAL) -> SceneSimulator:
         """A simulator that sees with this response."""
-        simulator = SceneSimulator(seed, self._size, held_out=held_out)
+        simulator = SceneSimulator(seed, self._size, held_out, lesson)
         simulator.response = self.response
         return simulator
 
-    def draw(self, index: int, count: int) -> tuple[Tensor, Tensor]:
+    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
         """See `Source`."""
-        return self.simulator(self._seed * 10_000_000 + index).draw(count)
+        return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
 
     def held_out(self) -> tuple[Tensor, Tensor]:
         """See `Source`."""
@@ -87,20 +87,22 @@ class Cubes:
     def __len__(self) -> int:
         return len(self._trained)
 
-    def draw(self, index: int, count: int) -> tuple[Tensor, Tensor]:
+    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
         """See `Source`."""
-        return self._photographed(self._trained, [self._seed, index], count)
+        return self._photographed(self._trained, [self._seed, index], count, lesson)
 
     def held_out(self) -> tuple[Tensor, Tensor]:
         """See `Source`."""
-        return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES)
+        return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
-    def _photographed(self, cubes: Sequence[Tensor], seed: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+    def _photographed(
+        self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Lesson
+    ) -> tuple[Tensor, Tensor]:
         random = np.random.default_rng(seed)
         areas = np.array([cube[0].numel() for cube in cubes])
         chosen = random.choice(len(cubes), count, p=areas / areas.sum())
         squares = torch.stack([self._square(cubes[place], random) for place in chosen])
-        simulator = SceneSimulator(int(random.integers(2**31)), self._size)
+        simulator = SceneSimulator(int(random.integers(2**31)), self._size, lesson=lesson)
         simulator.response = self.response
         return simulator.photograph(squares), squares
 

@@ -73,7 +73,11 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
     log = plan.output.with_suffix(".csv")
     fit = Fit(
-        replace(settings, spectra_share=1.0 if plan.cubes else settings.spectra_share),
+        replace(
+            settings,
+            spectra_share=1.0 if plan.cubes else settings.spectra_share,
+            taught=1.0 if plan.start else settings.taught,
+        ),
         plan.output.with_suffix(".checkpoint"),
         pixelwise,
         device,
