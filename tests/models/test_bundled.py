@@ -1,11 +1,15 @@
 """What every bundled sRGB model keeps to: grey is flat at every exposure, black is black, nothing is wild."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from napari_mst import load_model
+from napari_mst.colour import linear_to_srgb
 from napari_mst.models import MODELS
+from napari_mst.reconstruction import Reconstructor
+from napari_mst.uncertainty import error_bands, has_band
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
 SIDE = 24
@@ -32,9 +36,7 @@ def test_black_is_black(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "colour", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)]
-)
+@pytest.mark.parametrize("colour", SATURATED)
 def test_saturated_colours_are_finite_and_bounded(name, colour):
     estimate = spectra(name, colour)
     assert estimate.min() >= 0
@@ -44,3 +46,34 @@ def test_saturated_colours_are_finite_and_bounded(name, colour):
 @pytest.mark.parametrize("name", NAMES)
 def test_light_beyond_white_is_finite(name):
     assert torch.isfinite(spectra(name, (4.0, 3.0, 2.0))).all()
+
+
+def photos() -> dict[str, np.ndarray]:
+    """8-bit photos (32, 32, 3) that are hard: colours at every exposure, edges, nothing at all."""
+    stops = 2.0 ** np.linspace(-10, 3, 32)
+    colours = np.array([(1, 1, 1), (0.2, 0.2, 0.2), *SATURATED, (1, 0.5, 0), (0.9, 0.6, 0.5)])
+    exposed = np.resize(colours.repeat(3, axis=0), (32, 1, 3)) * stops[:, None]
+    board = np.indices((32, 32)).sum(axis=0) % 2
+    return {
+        "every exposure": exposed,
+        "black": np.zeros((32, 32, 3)),
+        "white": np.ones((32, 32, 3)),
+        "black and white": np.repeat(board[..., None], 3, axis=2),
+        "red and green": np.stack([board, 1 - board, 0 * board], axis=2),
+        "noise": np.random.default_rng(0).random((32, 32, 3)),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", photos())
+def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name, kind):
+    codes = np.rint(linear_to_srgb(photos()[kind].clip(0, 1)) * 255).astype(np.uint8)
+    cube = Reconstructor(load_model(name), "cpu").reconstruct(codes)
+    assert np.isfinite(cube.data).all()
+    assert cube.data.min() >= 0
+    assert cube.data.max() < (0.01 if kind == "black" else 1.5)
+    if has_band(cube):
+        lower, upper = error_bands(cube)
+        assert (lower.data <= cube.data).all()
+        assert (cube.data <= upper.data).all()
+        assert upper.data.max() < 5
