@@ -104,6 +104,17 @@ def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected
     assert np.abs(wrong - cube).mean() < 0.6 * np.abs(0.3 * cube).mean()
 
 
+@pytest.mark.parametrize(("kept", "is_noise"), [(0.6, False), (0.1, True)])
+def test_grain_that_all_channels_share_is_noise_only_where_nearly_all_of_it_was_removed(
+    kept: float, is_noise: bool
+) -> None:
+    grain = 0.08 * np.random.default_rng(0).standard_normal((80, 96)).astype(np.float32)
+    photo, estimate = codes_of(scene() * (1 + grain)), scene() * (1 + kept * grain)
+    correction = correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS)
+    assert ("its noise" in correction.text) == is_noise
+    assert (codes_of(estimate) == photo).all() != is_noise
+
+
 def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = scene(128, 128)
     compressed = Input("JPEG", quality=50).photograph(cube, WAVELENGTHS, "a")

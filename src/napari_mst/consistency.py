@@ -5,7 +5,9 @@ have given another code are moved, by the smallest change that does it, to the e
 they are, so that rounding is not taken for colour (a dead band). Of a clipped channel only one side is known.
 
 What the network has smoothed away as noise must not come back that way. So where the photo is noisy, or a JPEG, its
-cells are as wide as two standard deviations of what was smoothed away. Letters: B bands, H rows, W columns, C colours.
+cells are as wide as two standard deviations of what was smoothed away. The grain of a subject is no noise and does come
+back: noise differs from channel to channel, or is most of what can be seen where the photo is calmest; the grain of a
+subject is neither. Letters: B bands, H rows, W columns, C colours.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,6 +34,8 @@ _STRIPS = 32  # of _BLOCK rows that are looked at for the noise
 _FEWEST = 32  # blocks without clipped pixels that tell the noise of a photo
 _FLAT = 5  # per cent of the blocks that are taken to show noise and nothing else
 _NOISY_PHOTO, _NOISY_RESIDUAL = 0.7, 0.4  # standard deviations in flat blocks, in 8-bit codes; rounding alone has 0.3
+_CALM = 20  # per cent of the blocks in which it is asked whether the channels share what was smoothed away
+_SHARED, _MOST = 0.2, 0.5  # correlation of the channels up to which, and share of what is seen from which, it is noise
 _JPEG_GRID = 1.25  # how much larger steps of the residual are across the borders of JPEG's blocks
 _DEVIATIONS = 2.0
 
@@ -198,7 +202,8 @@ def _half_widths(
         return own
     flat, flat_photo = (np.percentile(each[:, known], _FLAT, axis=1).max() for each in (spread, texture))
     is_jpeg = _grid_strength(residual) > _JPEG_GRID
-    if not is_jpeg and (flat <= _NOISY_RESIDUAL or flat_photo <= _NOISY_PHOTO):
+    is_noisy = flat > _NOISY_RESIDUAL and flat_photo > _NOISY_PHOTO
+    if not is_jpeg and not (is_noisy and (flat > _MOST * flat_photo or _shared(residual, spread) < _SHARED)):
         return own
     removed = _blocks(residual).std(axis=(2, 3)) if is_jpeg else spread
     half = np.maximum(_DEVIATIONS * np.median(removed[:, known], axis=1), HALF_CODE)
@@ -229,6 +234,15 @@ def _sample(
 def _deviations(image: NDArray[np.float32]) -> NDArray[np.float32]:
     """Standard deviation (C, n) of the noise in every block: of neighbours' differences, over the root of 2."""
     return np.asarray(np.sqrt(np.square(np.diff(_blocks(image), axis=3)).mean(axis=(2, 3)) / 2))
+
+
+def _shared(residual: NDArray[np.float32], spread: NDArray[np.float32]) -> float:
+    """Mean correlation between the channels of neighbours' differences, in the blocks of least *spread* (C, n)."""
+    most = spread.max(axis=0)
+    calm = most <= np.nanpercentile(most, _CALM)
+    red, green, blue = np.diff(_blocks(residual), axis=3)[:, calm].reshape(3, -1)
+    pairs = ((red, green), (green, blue), (red, blue))
+    return float(np.mean([(first * second).mean() / (first.std() * second.std()) for first, second in pairs]))
 
 
 def _blocks(image: NDArray[np.float32]) -> NDArray[np.float32]:
