@@ -20,6 +20,7 @@ from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.spectra.library import read_spectra
+from napari_mst.training.baselines import BASELINES
 
 RECONSTRUCT = napari_mst.Reconstructor.reconstruct
 Run = Callable[..., tuple[int, str, str]]
@@ -393,7 +394,7 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(run: Run, tmp_p
     table_of_means, bands = out.split("in the 90 % error band, at nm")
     assert table_of_means.count("mstpp-srgb") == table_of_means.count("least squares 3 to 31") == 2
     assert bands.count("mstpp-srgb") == 2
-    assert len(table.read_text().splitlines()) == 1 + 2 * 6 * 3
+    assert len(table.read_text().splitlines()) == 1 + 2 * (len(BASELINES) + 1) * 3
     code, out, _ = run("evaluate", tmp_path, "--no-baselines", "--per-scene", "--input", "clean")
     assert (code, out.count("second")) == (0, 2 * len([card for card in MODELS.values() if card.file]))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import linear_estimate, srgb_response, srgb_to_linear
 from napari_mst.errors import ModelError
+from napari_mst.training.simulate import SceneSimulator
 from napari_mst.training.spectra import load_reflectances
 
 Method = Callable[[NDArray[np.uint8]], NDArray[np.floating]]
@@ -95,6 +96,67 @@ def jakob_hanika() -> Method:
     return estimate
 
 
+def gaussian_mixture() -> Method:
+    """Mean of the spectra of a colour under 40 Gaussians, fitted to spectra that also train the pixelwise model.
+
+    Spectra are divided by the mean of their linear sRGB and described by 14 principal components. The Gaussians are the
+    prior, and the colour, known to about an 8-bit code, is the measurement.
+    """
+    spectra, response = _training_spectra(), srgb_response(GRID)
+    spectra = spectra / (spectra @ response).mean(axis=1, keepdims=True)
+    middle = spectra.mean(axis=0)
+    components = np.linalg.svd(spectra - middle, full_matrices=False)[2][:_COMPONENTS]
+    prior = _gaussians((spectra - middle) @ components.T)
+    observed, white = components @ response, middle @ response
+    means = prior.means_ @ observed + white
+    spreads = observed.T @ prior.covariances_ @ observed + _COLOUR_VARIANCE * np.eye(3)
+    inverses = np.linalg.inv(spreads)
+    slopes = components.T @ prior.covariances_ @ observed @ inverses
+    offsets = middle + prior.means_ @ components - np.einsum("kbc,kc->kb", slopes, means)
+    constants = np.log(prior.weights_) - 0.5 * np.linalg.slogdet(spreads)[1]
+
+    def of_colours(linear: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Linear sRGB (n, 3) -> reflectance (n, B)."""
+        brightness = linear.mean(axis=1, keepdims=True) + 1e-6
+        colours = linear / brightness
+        off = colours - means[:, None]
+        likely = constants - 0.5 * ((off @ inverses) * off).sum(axis=2).T
+        shares = np.exp(likely - likely.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        spectra = shares @ offsets + sum(colours[:, [c]] * (shares @ slopes[..., c]) for c in range(3))
+        return np.asarray(spectra * brightness).clip(0)
+
+    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
+        linear = srgb_to_linear(colours.T / 255)
+        found = np.concatenate([of_colours(part) for part in np.array_split(linear, 1 + len(linear) // _COLOURS)])
+        return np.ascontiguousarray(found[index.ravel()].T).reshape(-1, *codes.shape[1:])
+
+    return estimate
+
+
+_GAUSSIANS, _COMPONENTS, _COLOURS = 40, 14, 4096
+_SPECTRA, _ROUNDS = 5_000, 200
+_DARK = 0.02  # mean reflectance below which a measured spectrum is mostly noise
+_COLOUR_VARIANCE = 1e-4  # of linear sRGB over its mean: a code or so in the middle of the scale
+
+
+def _training_spectra() -> NDArray[np.float64]:
+    """Spectra that also train the bundled pixelwise model, always the same ones, without the darkest."""
+    spectra = SceneSimulator(0).draw_pixels(_SPECTRA)[1].numpy().astype(np.float64)
+    return np.asarray(spectra[spectra.mean(axis=1) > _DARK])
+
+
+def _gaussians(scores: NDArray[np.float64]) -> Any:
+    try:
+        mixture = import_module("sklearn.mixture")
+    except ImportError as error:
+        raise ModelError(
+            "Expected the package scikit-learn for this baseline, got none. pip install scikit-learn."
+        ) from error
+    return mixture.GaussianMixture(_GAUSSIANS, init_params="k-means++", max_iter=_ROUNDS, random_state=0).fit(scores)
+
+
 _STEPS = 30
 _CLOSE = 1e-4  # in linear sRGB: less than half a code
 _LONGEST = 5.0  # of a Gauss-Newton step: a saturated colour has no best fit, it lies at infinity
@@ -123,6 +185,7 @@ BASELINES: Mapping[str, Callable[[], Method]] = {
     "Jakob & Hanika 2019": jakob_hanika,
     "least squares 3 to 31": least_squares,
     "root-polynomial 3": root_polynomial,
+    "40 Gaussians": gaussian_mixture,
 }
 
 
