@@ -191,6 +191,18 @@ def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tm
     assert "in band" not in evaluate_dictionary(tmp_path)
 
 
+def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path):
+    cube = smooth_scene()
+    codes = KINDS["clean"].photograph(cube, GRID)
+    brighter = cube.copy()
+    brighter[:, : cube.shape[1] // 2] *= 1.2
+    methods = {"true": lambda _: cube, "half": lambda _: brighter, "corrected": model_method("mstpp-srgb")}
+    found = {one.method: one.values["in 1 code"] for one in score(methods, [KINDS["clean"]], [_scene(cube)])}
+    assert found["true"] == found["corrected"] == 1
+    assert 0.4 < found["half"] < 0.6
+    assert ((codes > 0) & (codes < 255)).all()
+
+
 def evaluate_dictionary(folder):
     write_scene(folder / "scene.npz", smooth_scene())
     return evaluate(least_squares(), folder)

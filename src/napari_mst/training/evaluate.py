@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
 from napari_mst.training.baselines import GRID, Method
 from napari_mst.training.inputs import INPUTS, Input
@@ -28,6 +29,9 @@ METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], flo
     "dE A": partial(colour_difference, wavelengths=GRID, light="A"),
 }
 """By label; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
+
+SHOWN = "in 1 code"
+"""Label of the share of unclipped pixels whose re-rendered colour is within one 8-bit code of the photo's."""
 
 COVERED = "in band"
 """Label of the share of core values that lie in the 90 % error band: for methods that have one."""
@@ -58,6 +62,7 @@ def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterab
             for name, method in methods.items():
                 estimate = method(codes)
                 values = compared(estimate / kind.exposure, scene.cube, counted)
+                values[SHOWN] = _shown(estimate, codes, counted)
                 covered = _covered(method, estimate, scene.cube * np.float32(kind.exposure), counted)
                 values[COVERED] = np.nan if covered is None else float(covered[core_bands(GRID)].mean())
                 yield Score(name, kind.name, scene.name, values, covered)
@@ -92,7 +97,7 @@ def means(scores: Iterable[Score]) -> list[Score]:
             method,
             kind,
             "mean",
-            {label: _mean([row.values[label] for row in rows]) for label in (*METRICS, COVERED)},
+            {label: _mean([row.values[label] for row in rows]) for label in (*METRICS, SHOWN, COVERED)},
             _mean_band([row.covered for row in rows if row.covered is not None]),
         )
         for (kind, method), rows in groups.items()
@@ -167,10 +172,18 @@ def write_csv(path: Path, scores: Iterable[Score]) -> None:
     """One line a score: method, input, scene, and its metrics."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "input", "scene", *METRICS, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
+        writer.writerow(["method", "input", "scene", *METRICS, SHOWN, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
         for one in scores:
             covered = [] if one.covered is None else one.covered.tolist()
             writer.writerow([one.method, one.input, one.scene, *one.values.values(), *covered])
+
+
+def _shown(estimate: NDArray[np.floating], codes: NDArray[np.uint8], counted: NDArray[np.bool_]) -> float:
+    """NaN for photos that are not 8-bit sRGB."""
+    pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
+    shown = np.rint(linear_to_srgb(render_srgb(estimate, GRID).clip(0, 1)) * 255)
+    is_near = (np.abs(shown - codes) <= 1).all(axis=0)
+    return float(is_near[pixels].mean()) if pixels.any() and codes.dtype == np.uint8 else np.nan
 
 
 def _covered(
