@@ -6,8 +6,8 @@ they are, so that rounding is not taken for colour (a dead band). Of a clipped c
 
 What the network has smoothed away as noise must not come back that way. So where the photo is noisy, or a JPEG, its
 cells are as wide as two standard deviations of what was smoothed away. The grain of a subject is no noise and does come
-back: noise differs from channel to channel, or is most of what can be seen where the photo is calmest; the grain of a
-subject is neither. Letters: B bands, H rows, W columns, C colours.
+back. Noise differs from channel to channel; grain and the errors of JPEG are much the same in all, and only JPEG has a
+grid of 8 pixels. Letters: B bands, H rows, W columns, C colours.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,10 +33,11 @@ _BLOCK = 8
 _STRIPS = 32  # of _BLOCK rows that are looked at for the noise
 _FEWEST = 32  # blocks without clipped pixels that tell the noise of a photo
 _FLAT = 5  # per cent of the blocks that are taken to show noise and nothing else
-_NOISY_PHOTO, _NOISY_RESIDUAL = 0.7, 0.4  # standard deviations in flat blocks, in 8-bit codes; rounding alone has 0.3
-_CALM = 20  # per cent of the blocks in which it is asked whether the channels share what was smoothed away
-_SHARED, _MOST = 0.2, 0.5  # correlation of the channels up to which, and share of what is seen from which, it is noise
-_JPEG_GRID = 1.25  # how much larger steps of the residual are across the borders of JPEG's blocks
+_NOISY = 0.8  # standard deviation in flat blocks, of photo and of what was removed, in 8-bit codes; rounding has 0.3
+_CALM = 20  # per cent of the blocks in which it is asked whether the channels share what was removed
+_SHARED = 0.25  # mean correlation of the channels up to which it is noise, and from which it is grain or JPEG
+_MOST = 0.6  # share of what flat blocks show from which it is noise all the same
+_JPEG_GRID = 1.12  # how much larger steps of the residual are across the borders of JPEG's blocks
 _DEVIATIONS = 2.0
 
 
@@ -201,9 +202,10 @@ def _half_widths(
     if np.count_nonzero(known) < _FEWEST:
         return own
     flat, flat_photo = (np.percentile(each[:, known], _FLAT, axis=1).max() for each in (spread, texture))
-    is_jpeg = _grid_strength(residual) > _JPEG_GRID
-    is_noisy = flat > _NOISY_RESIDUAL and flat_photo > _NOISY_PHOTO
-    if not is_jpeg and not (is_noisy and (flat > _MOST * flat_photo or _shared(residual, spread) < _SHARED)):
+    is_shared = _shared(residual, spread) > _SHARED
+    is_jpeg = is_shared and _grid_strength(residual) > _JPEG_GRID
+    is_noisy = min(flat, flat_photo) > _NOISY and (not is_shared or flat > _MOST * flat_photo)
+    if not (is_jpeg or is_noisy):
         return own
     removed = _blocks(residual).std(axis=(2, 3)) if is_jpeg else spread
     half = np.maximum(_DEVIATIONS * np.median(removed[:, known], axis=1), HALF_CODE)
@@ -240,9 +242,10 @@ def _shared(residual: NDArray[np.float32], spread: NDArray[np.float32]) -> float
     """Mean correlation between the channels of neighbours' differences, in the blocks of least *spread* (C, n)."""
     most = spread.max(axis=0)
     calm = most <= np.nanpercentile(most, _CALM)
-    red, green, blue = np.diff(_blocks(residual), axis=3)[:, calm].reshape(3, -1)
+    red, green, blue = np.diff(_blocks(residual)[:, calm], axis=3).reshape(3, -1)
     pairs = ((red, green), (green, blue), (red, blue))
-    return float(np.mean([(first * second).mean() / (first.std() * second.std()) for first, second in pairs]))
+    tiny = np.finfo(np.float32).tiny
+    return float(np.mean([(one * other).mean() / max(one.std() * other.std(), tiny) for one, other in pairs]))
 
 
 def _blocks(image: NDArray[np.float32]) -> NDArray[np.float32]:
