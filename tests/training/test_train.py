@@ -12,6 +12,7 @@ from napari_mst import cli, load_model
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CubeFileError
 from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.training import calibrate
 from napari_mst.training.baselines import GRID
 from napari_mst.training.fit import Fit, FitSettings
 from napari_mst.training.scenes import Scene
@@ -19,6 +20,11 @@ from napari_mst.training.sources import Cubes, Simulated, camera_response
 
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
 RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _calibrate_at_once(monkeypatch):
+    monkeypatch.setattr(calibrate, "_SCENES", 1)
 
 
 @pytest.fixture
