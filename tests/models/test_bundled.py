@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from napari_mst import load_model
+from napari_mst.cameras import camera_response
 from napari_mst.models import MODELS
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
@@ -14,7 +15,10 @@ SATURATED = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0),
 
 def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:
     """The spectra (31, 24, 24) of a photo of one linear colour."""
-    return load_model(name).network(torch.tensor(colour)[None, :, None, None].expand(1, 3, SIDE, SIDE))[0]
+    network = load_model(name).network
+    if MODELS[name].needs_camera:
+        network.pixelwise.see_with(torch.from_numpy(camera_response("Nikon_D5100", "D50")))
+    return network(torch.tensor(colour)[None, :, None, None].expand(1, 3, SIDE, SIDE))[0]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
+from napari_mst.cameras import CAMERA_RGB
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
 
@@ -40,7 +41,7 @@ class ModelCard:
     quantity
         What comes out: "reflectance" or "relative radiance"; "" if unknown.
     rendering
-        How the photo shows what comes out: `colour.SRGB_D65`; "" if unknown.
+        How the photo shows what comes out: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_factor
         Of the 90 % error band (see `uncertainty`), calibrated on simulated scenes that no model has seen; 0: no band.
     domain, training_data, licence, reference
@@ -69,6 +70,11 @@ class ModelCard:
     git_blob: str | None = None
     rendering: str = ""
     error_factor: float = 0.0
+
+    @property
+    def needs_camera(self) -> bool:
+        """Whether the network has to be told the camera and the illuminant of every photo."""
+        return self.rendering == CAMERA_RGB
 
 
 PUBLISHED = ModelCard(
@@ -131,6 +137,15 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
         return {str(key): str(value) for key, value in metadata.items()}
     except (ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError("Expected a safetensors file, got a damaged header. Download it again.") from error
+
+
+def card_of_file(path: Path) -> ModelCard | None:
+    """The card in a weights file, without its weights; None if there is none, or it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return card_from_metadata(read_metadata(file))
+    except (OSError, CheckpointError):
+        return None
 
 
 def _faults(stored: Mapping[str, Any]) -> list[str]:
