@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.errors import Cancelled
 from napari_mst.photo import Photo
 
@@ -51,12 +51,13 @@ class Correction:
 def correct_colours(
     data: NDArray[np.floating],
     photo: Photo,
-    wavelengths: ArrayLike,
+    response: NDArray[np.floating],
     is_cancelled: Callable[[], bool] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Correction:
-    """Move the spectra in *data* (B, H, W), reflectances under D65, to the cells of the *photo*'s colours, in place.
+    """Move the spectra in *data* (B, H, W), reflectances, to the cells of the *photo*'s colours, in place.
 
+    *response* (B, 3) takes reflectance to linear light as the photo shows it (see `colour.srgb_response`).
     It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
     *progress* is told the share that is done, 0-1.
 
@@ -65,7 +66,7 @@ def correct_colours(
     Cancelled
         As soon as *is_cancelled* says so.
     """
-    response = srgb_response(wavelengths).astype(np.float32)
+    response = response.astype(np.float32)
     half, why = _half_widths(data, photo, response)
     cells, quality = _Cells(photo, half), np.empty(photo.shape, dtype=np.float32)
 
