@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.cameras import Capture
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
+from napari_mst.photo import Encoding, Photo
 from napari_mst.training.baselines import GRID, Method
+from napari_mst.training.camera_inputs import CameraInput
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled
 
@@ -49,7 +52,9 @@ class Score:
     covered: NDArray[np.floating] | None = None
 
 
-def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]) -> Iterator[Score]:
+def score(
+    methods: Mapping[str, Method], inputs: Sequence[Input | CameraInput], scenes: Iterable[Scene]
+) -> Iterator[Score]:
     """The metrics of every method on every input of every scene; each photo is the same for all methods."""
     for scene in scenes:
         for kind in inputs:
@@ -99,7 +104,7 @@ def means(scores: Iterable[Score]) -> list[Score]:
     ]
 
 
-def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, float]:
+def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) -> dict[str, float]:
     """Mean of each metric over the scenes in *folder*.
 
     Raises
@@ -112,17 +117,23 @@ def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, flo
 
 
 class ModelMethod:
-    """A model by its name in `MODELS` or its file, with or without the correction of its colours."""
+    """A model by its name in `MODELS` or its file, with or without the correction of its colours.
 
-    def __init__(self, name: str, device: str = "cpu", correct_colour: bool = True) -> None:
+    With a *capture* its photos are linear, else 8-bit sRGB.
+    """
+
+    def __init__(
+        self, name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+    ) -> None:
         from napari_mst.models import load_model
         from napari_mst.reconstruction import Reconstructor
 
-        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
+        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour, capture=capture)
 
-    def __call__(self, codes: NDArray[np.uint8]) -> NDArray[np.floating]:
-        """8-bit sRGB photo (3, H, W) -> reflectance (31, H, W)."""
-        cube = self._reconstructor.reconstruct(codes)
+    def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
+        """Stored values (3, H, W) -> reflectance (31, H, W)."""
+        encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
+        cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         return resampled(cube.data, cube.wavelengths)
 
     def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
@@ -136,9 +147,11 @@ class ModelMethod:
         return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
 
 
-def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> ModelMethod:
+def model_method(
+    name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+) -> ModelMethod:
     """See `ModelMethod`."""
-    return ModelMethod(name, device, correct_colour)
+    return ModelMethod(name, device, correct_colour, capture)
 
 
 def table(scores: Sequence[Score]) -> str:

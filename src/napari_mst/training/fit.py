@@ -23,6 +23,7 @@ from torch import Tensor, distributed, nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
+from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.cards import ModelCard, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -81,7 +82,7 @@ def pixelwise_network() -> PixelwiseNetwork:
     return network
 
 
-def start_network(stages: int, pixelwise: PixelwiseNetwork) -> RefiningMSTPlusPlus:
+def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> RefiningMSTPlusPlus:
     """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it as it is."""
     network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
     with torch.no_grad():
