@@ -102,6 +102,8 @@ def test_camera_and_illuminant_are_remembered(model):
     provenance = cube_of(model, LINEAR, replace(NIKON, white=50_000.0)).provenance
     assert (provenance.camera, provenance.illuminant, provenance.white) == ("Nikon_D5100", "A", 50_000)
     assert provenance.white_balance == "as stored"
+    assert not any("full scale" in note for note in provenance.assumptions)
+    assert any("full scale of the photo was taken" in note for note in cube_of(model, LINEAR).provenance.assumptions)
     assert type(provenance).from_json(provenance.to_json()) == provenance
     other = cube_of(model, LINEAR, Capture("Nikon_D5100", "D65", white=50_000.0)).provenance
     assert not provenance.gives_the_cube_of(other)

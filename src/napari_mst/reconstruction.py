@@ -491,7 +491,7 @@ class Reconstructor:
             self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
             engine=self._engine() + THROUGH[plan.place],
             source=photo.name,
-            assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
+            assumptions=(*photo.assumptions, *_capture_notes(self.capture), *self.model.assumptions, *notes),
         )
 
 
@@ -522,6 +522,12 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
         "white": capture.white,
         "white_balance": capture.balance,
     }
+
+
+def _capture_notes(capture: Capture | None) -> list[str]:
+    if capture is None or capture.white:
+        return []
+    return ["The full scale of the photo was taken as the value of a white surface."]
 
 
 def _copied(network: N) -> N:

@@ -104,12 +104,16 @@ class CameraFit(Fit):
         checkpoint: Path,
         pixelwise: CameraNetwork,
         device: str = "cpu",
+        *,
+        patience: int = 0,
         report: Callable[[Progress], None] = print,
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         torch.manual_seed(settings.seed)
         network = start_network(settings.stages, pixelwise)
-        super().__init__(settings, checkpoint, device=device, source=self._scenes, network=network, report=report)
+        super().__init__(
+            settings, checkpoint, device=device, source=self._scenes, network=network, patience=patience, report=report
+        )
 
     def _see_with(self, response: Tensor) -> None:
         self.response = response.to(self.device)

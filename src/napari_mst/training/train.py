@@ -87,6 +87,8 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     device = join_processes(choose_device(plan.device).name)
     if plan.camera == ANY_CAMERA:
         return _train_for_cameras(plan, settings, device)
+    if plan.scenes is not None:
+        raise CubeFileError(f"Expected --scenes with --camera {ANY_CAMERA}, got another camera. Use `evaluate`.")
     source = _source(plan, settings)
     network = _start(plan.start, source)
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
@@ -119,7 +121,9 @@ def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelC
     pixelwise = pixelwise_of(checkpoint) or fit_camera_network(
         PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
     )
-    fit = CameraFit(settings, checkpoint, pixelwise, device, report=lambda progress: _log(log, progress))
+    fit = CameraFit(
+        settings, checkpoint, pixelwise, device, patience=plan.patience, report=lambda progress: _log(log, progress)
+    )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
         return None
