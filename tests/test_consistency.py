@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
-from napari_mst.consistency import correct_colours, moved_into
+from napari_mst.consistency import HALF_CODE, correct_colours, moved_into
 from napari_mst.errors import Cancelled
 from napari_mst.photo import Photo
 from napari_mst.training.inputs import Input
@@ -102,6 +102,24 @@ def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected
     wrong = np.asarray(cube * np.float32(0.7))
     correct_colours(wrong, Photo.from_array(noisy), RESPONSE)
     assert np.abs(wrong - cube).mean() < 0.6 * np.abs(0.3 * cube).mean()
+
+
+def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None:
+    cube = scene(4, 4).repeat(33, axis=1).repeat(33, axis=2)
+    linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
+    rounded = Photo.from_array(np.rint(linear * 65535).astype(np.uint16), encoding="linear")
+    near, wrong = cube * np.float32(1.001), np.asarray(cube * np.float32(0.7))
+    expected = near.copy()
+    assert "half a code of 8 bits: 0.0%" in correct_colours(near, rounded, RESPONSE, least=HALF_CODE).text
+    np.testing.assert_array_equal(near, expected)
+    correct_colours(wrong, rounded, RESPONSE, least=HALF_CODE)
+    shown = render_srgb(wrong, WAVELENGTHS).clip(0, 1)
+    assert np.abs(linear_to_srgb(shown) - linear_to_srgb(linear)).max() * 255 < 0.51
+    noise = np.random.default_rng(0).normal(size=linear.shape) * np.sqrt(1e-3 * linear)
+    noisy = Photo.from_array((linear + noise).clip(0, 1).astype(np.float32), encoding="linear")
+    estimate = cube.copy()
+    assert "any distance, for its noise" in correct_colours(estimate, noisy, RESPONSE, least=HALF_CODE).text
+    np.testing.assert_array_equal(estimate, cube)
 
 
 def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from torch import nn
 
 from napari_mst.cameras import CAMERA_RGB, Capture, named
 from napari_mst.colour import SRGB_D65, srgb_response
-from napari_mst.consistency import Correction, correct_colours
+from napari_mst.consistency import HALF_CODE, Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
@@ -367,7 +367,8 @@ class Reconstructor:
         """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
         if not self._corrects_colour:
             return None
-        return correct_colours(data, photo, self._response(extrema[1]), is_cancelled, progress)
+        least = HALF_CODE if self.capture else 0.0
+        return correct_colours(data, photo, self._response(extrema[1]), is_cancelled, progress, least=least)
 
     def _response(self, white: float) -> NDArray[np.floating]:
         """(B, 3): what the photo itself, whose white is *white*, shows of the spectra, in shares of its full scale."""

@@ -88,7 +88,7 @@ class CameraNetwork(nn.Module):
 
     def _seen(self, responses: Tensor) -> Tensor:
         """What cameras see of each component, (n, K, 3), in double precision."""
-        return self.factors.double().cpu().T @ responses.double().cpu()
+        return self.factors.cpu().double().T @ responses.cpu().double()
 
 
 def is_camera(state: Mapping[str, Tensor]) -> bool:
