@@ -61,8 +61,8 @@ def correct_colours(
 
     *response* (B, 3) takes reflectance to linear light as the photo shows it (see `colour.srgb_response`).
     It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
-    *progress* is told the share that is done, 0-1. With *least*, for linear photos whose codes are finer than any noise,
-    cells are so many 8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
+    *progress* is told the share that is done, 0-1. With *least*, for linear photos whose codes are finer than any
+    noise, cells are so many 8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
 
     Raises
     ------
