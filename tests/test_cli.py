@@ -149,6 +149,7 @@ def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:
 
 def test_default_model_is_bundled() -> None:
     assert MODELS[cli.DEFAULT_MODEL].file
+    assert next(iter(MODELS)) == cli.DEFAULT_MODEL  # what a list of models begins with
 
 
 @pytest.mark.parametrize(("option", "value"), [("--model", "mst-minus"), ("--device", "abacus")])

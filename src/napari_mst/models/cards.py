@@ -170,5 +170,7 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-MODELS: Mapping[str, ModelCard] = MappingProxyType({card.name: card for card in (*_bundled(), PUBLISHED)})
-"""All models by name: the bundled ones, and the published one, whose weights the user brings."""
+MODELS: Mapping[str, ModelCard] = MappingProxyType(
+    {card.name: card for card in (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)}
+)
+"""All models by name: the bundled ones, the default first, and the published one, whose weights the user brings."""
