@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
-from napari_mst.consistency import correct_colours, moved_into
+from napari_mst.consistency import HALF_CODE, correct_colours, moved_into
 from napari_mst.errors import Cancelled
 from napari_mst.photo import Photo
 from napari_mst.training.inputs import Input
@@ -32,7 +32,7 @@ def test_corrected_spectra_show_the_very_codes_of_the_photo() -> None:
     cube = scene()
     photo, estimate = codes_of(cube), shifted(cube)
     assert (codes_of(estimate) != photo).any(axis=0).mean() > 0.9
-    correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS)
+    correct_colours(estimate, Photo.from_array(photo), RESPONSE)
     np.testing.assert_array_equal(codes_of(estimate), photo)
     assert estimate.min() >= 0
 
@@ -40,7 +40,7 @@ def test_corrected_spectra_show_the_very_codes_of_the_photo() -> None:
 def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
     cube = scene()
     estimate = cube.copy()
-    correction = correct_colours(estimate, Photo.from_array(codes_of(cube)), WAVELENGTHS)
+    correction = correct_colours(estimate, Photo.from_array(codes_of(cube)), RESPONSE)
     assert (estimate == cube).all(axis=0).mean() > 0.9  # the others lie at the very edge of their cells
     np.testing.assert_allclose(estimate, cube, atol=1e-3)
     assert correction.quality.max() <= 0.501
@@ -50,7 +50,7 @@ def test_quality_is_the_distance_of_the_uncorrected_colour_in_codes() -> None:
     cube = scene()
     photo, estimate = codes_of(cube), shifted(cube)
     exact = linear_to_srgb(render_srgb(estimate, WAVELENGTHS).clip(0, 1)) * 255
-    quality = correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS).quality
+    quality = correct_colours(estimate, Photo.from_array(photo), RESPONSE).quality
     assert quality.dtype == np.float32
     np.testing.assert_allclose(quality, np.abs(exact - photo).max(axis=0), atol=0.01)
 
@@ -60,11 +60,11 @@ def test_clipped_channels_only_bound_one_side() -> None:
     dark = np.zeros((31, 9, 9), np.float32)
     for estimate, code in ((bright, 255), (dark, 0)):
         before = estimate.copy()
-        quality = correct_colours(estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), WAVELENGTHS).quality
+        quality = correct_colours(estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), RESPONSE).quality
         np.testing.assert_array_equal(estimate, before)
         assert (quality < 1e-3).all()
     grey = np.full((31, 9, 9), 0.5, np.float32)
-    correct_colours(grey, Photo.from_array(np.full((9, 9, 3), 255, np.uint8)), WAVELENGTHS)
+    correct_colours(grey, Photo.from_array(np.full((9, 9, 3), 255, np.uint8)), RESPONSE)
     assert render_srgb(grey, WAVELENGTHS).min() > 0.99
 
 
@@ -85,7 +85,7 @@ def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(kind: 
     full = {"uint8": 255, "uint16": 65535, "float32": 1}[kind]
     stored = (np.rint(values * full) if full > 1 else values).astype(kind)
     estimate = shifted(cube)
-    correct_colours(estimate, Photo.from_array(stored, encoding=encoding), WAVELENGTHS)
+    correct_colours(estimate, Photo.from_array(stored, encoding=encoding), RESPONSE)
     shown = render_srgb(estimate, WAVELENGTHS).clip(0, 1)
     shown = linear_to_srgb(shown) if encoding == "srgb" else shown
     half = 0.5 / (full if full > 1 else 65535)
@@ -96,11 +96,11 @@ def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected
     cube = scene(4, 4).repeat(33, axis=1).repeat(33, axis=2)
     noisy = Input("noisy", noise=1e-3).photograph(cube, WAVELENGTHS, "a")
     estimate = cube.copy()
-    correction = correct_colours(estimate, Photo.from_array(noisy), WAVELENGTHS)
+    correction = correct_colours(estimate, Photo.from_array(noisy), RESPONSE)
     assert "its noise" in correction.text
     assert np.abs(estimate - cube).mean() < 0.02 * np.abs(cube).mean()
     wrong = np.asarray(cube * np.float32(0.7))
-    correct_colours(wrong, Photo.from_array(noisy), WAVELENGTHS)
+    correct_colours(wrong, Photo.from_array(noisy), RESPONSE)
     assert np.abs(wrong - cube).mean() < 0.6 * np.abs(0.3 * cube).mean()
 
 
@@ -110,9 +110,27 @@ def test_grain_that_all_channels_share_is_noise_only_where_nearly_all_of_it_was_
 ) -> None:
     grain = 0.08 * np.random.default_rng(0).standard_normal((80, 96)).astype(np.float32)
     photo, estimate = codes_of(scene() * (1 + grain)), scene() * (1 + kept * grain)
-    correction = correct_colours(estimate, Photo.from_array(photo), WAVELENGTHS)
+    correction = correct_colours(estimate, Photo.from_array(photo), RESPONSE)
     assert ("its noise" in correction.text) == is_noise
     assert (codes_of(estimate) == photo).all() != is_noise
+
+
+def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None:
+    cube = scene(4, 4).repeat(33, axis=1).repeat(33, axis=2)
+    linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
+    rounded = Photo.from_array(np.rint(linear * 65535).astype(np.uint16), encoding="linear")
+    near, wrong = cube * np.float32(1.001), np.asarray(cube * np.float32(0.7))
+    expected = near.copy()
+    assert "half a code of 8 bits: 0.0%" in correct_colours(near, rounded, RESPONSE, least=HALF_CODE).text
+    np.testing.assert_array_equal(near, expected)
+    correct_colours(wrong, rounded, RESPONSE, least=HALF_CODE)
+    shown = render_srgb(wrong, WAVELENGTHS).clip(0, 1)
+    assert np.abs(linear_to_srgb(shown) - linear_to_srgb(linear)).max() * 255 < 0.51
+    noise = np.random.default_rng(0).normal(size=linear.shape) * np.sqrt(1e-3 * linear)
+    noisy = Photo.from_array((linear + noise).clip(0, 1).astype(np.float32), encoding="linear")
+    estimate = cube.copy()
+    assert "any distance, for its noise" in correct_colours(estimate, noisy, RESPONSE, least=HALF_CODE).text
+    np.testing.assert_array_equal(estimate, cube)
 
 
 def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,17 +138,17 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
     cube = (scene(128, 128) * light).astype(np.float32)
     compressed = Input("JPEG", quality=50).photograph(cube, WAVELENGTHS, "a")
     photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
-    correction = correct_colours(estimate, photo, WAVELENGTHS)
+    correction = correct_colours(estimate, photo, RESPONSE)
     assert "JPEG errors" in correction.text
     monkeypatch.setattr("napari_mst.consistency._FEWEST", np.inf)
-    correct_colours(exact, photo, WAVELENGTHS)
+    correct_colours(exact, photo, RESPONSE)
     assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
 
 
 def test_unknown_pixels_have_no_quality() -> None:
     values = np.full((5, 6, 3), 0.5, np.float32)
     values[2, 3] = np.nan
-    quality = correct_colours(scene(5, 6), Photo.from_array(values), WAVELENGTHS).quality
+    quality = correct_colours(scene(5, 6), Photo.from_array(values), RESPONSE).quality
     assert np.isnan(quality[2, 3])
     assert np.isnan(quality).sum() == 1
 
@@ -139,19 +157,19 @@ def test_unknown_pixels_have_no_quality() -> None:
 def test_any_size_can_be_corrected(size: tuple[int, int]) -> None:
     cube = scene(*size)
     estimate = shifted(cube)
-    correct_colours(estimate, Photo.from_array(np.moveaxis(codes_of(cube), 0, -1)), WAVELENGTHS)
+    correct_colours(estimate, Photo.from_array(np.moveaxis(codes_of(cube), 0, -1)), RESPONSE)
     np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = scene()
     photo, first, second = Photo.from_array(codes_of(cube)), shifted(cube), shifted(cube)
-    correct_colours(first, photo, WAVELENGTHS)
+    correct_colours(first, photo, RESPONSE)
     monkeypatch.setattr("napari_mst.consistency._PIXELS", 500)
-    correct_colours(second, photo, WAVELENGTHS)
+    correct_colours(second, photo, RESPONSE)
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_cancel_is_heard() -> None:
     with pytest.raises(Cancelled):
-        correct_colours(scene(), Photo.from_array(codes_of(scene())), WAVELENGTHS, lambda: True)
+        correct_colours(scene(), Photo.from_array(codes_of(scene())), RESPONSE, lambda: True)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from napari_mst import load_model, reconstruction
+from napari_mst.cameras import Capture
 from napari_mst.colour import SRGB_D65
 from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import native
@@ -192,7 +193,9 @@ def test_photo_is_never_changed():
 def test_bundled_models_reconstruct():
     for name, card in MODELS.items():
         if card.file is not None:
-            cube = Reconstructor(load_model(name), "cpu").reconstruct(PHOTO)
+            capture = Capture("Nikon_D5100", "A") if card.needs_camera else None
+            photo = Photo.from_array(PHOTO, encoding="linear") if capture else PHOTO
+            cube = Reconstructor(load_model(name), "cpu", capture=capture).reconstruct(photo)
             assert np.isfinite(cube.data).all()
             assert tuple(cube.wavelengths) == card.wavelengths
 

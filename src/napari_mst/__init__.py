@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from napari_mst.attention import record_attention
     from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
+    from napari_mst.cameras import Capture
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError
     from napari_mst.explorer import AttentionExplorer
@@ -31,6 +32,7 @@ _HOMES = {
     "AttentionExplorer": "explorer",
     "AttentionMap": "attention_record",
     "AttentionRecord": "attention_record",
+    "Capture": "cameras",
     "MODELS": "models",
     "Model": "models",
     "ModelCard": "models",
@@ -65,6 +67,7 @@ __all__ = [
     "AttentionExplorer",
     "AttentionMap",
     "AttentionRecord",
+    "Capture",
     "Model",
     "ModelCard",
     "NapariMstError",

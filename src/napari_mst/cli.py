@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | info | spectra | attention | evaluate | train`.
+"""The command line: `napari-mst reconstruct | models | cameras | info | spectra | attention | evaluate | train`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
@@ -20,8 +20,9 @@ from tqdm import tqdm
 from napari_mst import __version__
 from napari_mst.attention_record import Selection, write_attention
 from napari_mst.attention_record import check_target as check_attention_target
+from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import ModelError, NapariMstError, SaveError
+from napari_mst.errors import CameraError, ModelError, NapariMstError, PhotoError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
@@ -58,7 +59,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="napari-mst", description="Hyperspectral cubes from RGB photos with MST++.")
     parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_reconstruct, _add_attention, _add_models, _add_info, _add_spectra, add_evaluate, add_train):
+    for add in (
+        _add_reconstruct,
+        _add_attention,
+        _add_models,
+        _add_cameras,
+        _add_info,
+        _add_spectra,
+        add_evaluate,
+        add_train,
+    ):
         add(commands)
     return parser
 
@@ -89,6 +99,7 @@ def _add_reconstruct(commands: Any) -> None:
     )
     reconstruct.add_argument("--device-memory", type=_gigabytes, metavar="GB", help="of a GPU, likewise")
     reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
+    _add_capture(reconstruct)
     reconstruct.add_argument(
         "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
     )
@@ -124,6 +135,7 @@ def _add_attention(commands: Any) -> None:
         "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="of these pixels alone: a region has an "
         "attention of its own"
     )  # fmt: skip
+    _add_capture(attention)
     attention.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     attention.add_argument("--map", action="append", choices=OVERLAYS, default=[], help="add this map, of the block:")
     attention.add_argument("--block", default="stages.0.encoder.0", metavar="NAME", help="(default: %(default)s)")
@@ -136,6 +148,28 @@ def _add_attention(commands: Any) -> None:
 def _add_models(commands: Any) -> None:
     models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
     models.set_defaults(command=_models)
+
+
+def _add_capture(command: argparse.ArgumentParser) -> None:
+    """Add what a model for linear camera RGB has to be told of the photos."""
+    told = command.add_argument_group("for mstpp-camera", "what took the photos; see `napari-mst cameras`")
+    told.add_argument("--camera", default="", metavar="NAME|FILE", help="as Nikon_D5100, or a CSV file: nm, r, g, b")
+    told.add_argument("--illuminant", default="", metavar="NAME|FILE", help="as D65, or a CSV file: nm, power")
+    told.add_argument(
+        "--white",
+        type=float,
+        default=0.0,
+        metavar="VALUE",
+        help="stored value of a white surface (default: full scale)",
+    )
+    told.add_argument(
+        "--unbalanced", action="store_true", help="the values are the sensor's own, without any white balance"
+    )
+
+
+def _add_cameras(commands: Any) -> None:
+    cameras = commands.add_parser("cameras", help="the cameras and illuminants that mstpp-camera can be told of")
+    cameras.set_defaults(command=_cameras)
 
 
 def _add_info(commands: Any) -> None:
@@ -229,7 +263,7 @@ def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options:
     try:
         with photo.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        encoding = _encoding(options) or "srgb"
+        encoding = "linear" if reconstructor.capture else _encoding(options) or "srgb"
         wanted = reconstructor.origin(digest, encoding, options.region, options.ensemble)
         cube = read_cube(target, verify=True)
     except (NapariMstError, OSError):
@@ -239,6 +273,29 @@ def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options:
 
 def _encoding(options: argparse.Namespace) -> Encoding | None:
     return "linear" if options.linear else None
+
+
+def _capture(options: argparse.Namespace) -> Capture | None:
+    """What the photos were taken with; None if nothing was said of it."""
+    if not (options.camera or options.illuminant):
+        if options.white or options.unbalanced:
+            raise CameraError("Expected --camera and --illuminant with --white or --unbalanced, got none. Add them.")
+        return None
+    if not (options.camera and options.illuminant):
+        missing = "--illuminant" if options.camera else "--camera"
+        raise CameraError(f"Expected --camera and --illuminant, got no {missing}. `napari-mst cameras` lists them.")
+    return Capture(options.camera, options.illuminant, options.white, OF_SENSOR if options.unbalanced else BALANCED)
+
+
+def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
+    """The photo; with a camera it is linear, and refused where it plainly is not and nobody said that it is."""
+    photo = Photo.read(path, encoding="linear" if options.camera else _encoding(options))
+    if options.camera and not options.linear:
+        try:
+            photo.check_linear()
+        except PhotoError as error:
+            raise PhotoError(f"{photo.name}: {error} (--linear)") from error
+    return photo
 
 
 def _is_same_file(photo: Path, target: Path) -> bool:
@@ -252,14 +309,15 @@ def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructo
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    reconstructor = Reconstructor(load_model(options.model), options.device, **choices)
+    capture = _capture(options)
+    reconstructor = Reconstructor(load_model(options.model), options.device, capture=capture, **choices)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     reconstructor.prepare(lambda text: _tell(f"note: {text}"))
     return reconstructor
 
 
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
-    source = Photo.read(photo, encoding=_encoding(options))
+    source = _read_photo(photo, options)
     _tell(f"note: {photo.name}: {reconstructor.plan_for(source, options.region, ensemble=options.ensemble)}")
     with _bar(photo.name) as progress:
         cube = reconstructor.reconstruct(source, progress=progress, region=options.region, ensemble=options.ensemble)
@@ -316,7 +374,7 @@ def _attention(options: argparse.Namespace) -> int:
     from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
 
     reconstructor = _reconstructor(options, precision=options.precision)
-    photo = Photo.read(options.photo, encoding=_encoding(options))
+    photo = _read_photo(options.photo, options)
     selection = Selection(options.block, options.head, options.key, options.query)
 
     def explorer(progress: Callable[[float], None]) -> AttentionExplorer:
@@ -347,6 +405,12 @@ def _models(_: argparse.Namespace) -> int:
     return DONE
 
 
+def _cameras(_: argparse.Namespace) -> int:
+    print("cameras (--camera):", *(f"  {name}" for name in load_cameras()), sep="\n")
+    print("illuminants (--illuminant):", *(f"  {name}" for name in load_illuminants()), sep="\n")
+    return DONE
+
+
 def _card_lines(card: ModelCard) -> str:
     scores = [
         f"{data}: " + ", ".join(f"{metric} {value:g}" for metric, value in measures.items())
@@ -354,6 +418,7 @@ def _card_lines(card: ModelCard) -> str:
     ]
     fields = {
         "for": card.domain,
+        "needs": "--camera and --illuminant (see `napari-mst cameras`)" if card.needs_camera else "",
         "gives": f"{len(card.wavelengths)} bands of {card.quantity}, {_range(card.wavelengths, 'nm')}",
         "accuracy": "; ".join(scores) or "not measured",
         "trained on": card.training_data,

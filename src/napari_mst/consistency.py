@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.errors import Cancelled
 from napari_mst.photo import Photo
 
@@ -56,22 +56,26 @@ class Correction:
 def correct_colours(
     data: NDArray[np.floating],
     photo: Photo,
-    wavelengths: ArrayLike,
+    response: NDArray[np.floating],
     is_cancelled: Callable[[], bool] | None = None,
     progress: Callable[[float], None] | None = None,
+    *,
+    least: float = 0.0,
 ) -> Correction:
-    """Move the spectra in *data* (B, H, W), reflectances under D65, to the cells of the *photo*'s colours, in place.
+    """Move the spectra in *data* (B, H, W), reflectances, to the cells of the *photo*'s colours, in place.
 
+    *response* (B, 3) takes reflectance to linear light as the photo shows it (see `colour.srgb_response`).
     It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
-    *progress* is told the share that is done, 0-1.
+    *progress* is told the share that is done, 0-1. With *least*, for linear photos whose codes are finer than any
+    noise, cells are so many 8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
 
     Raises
     ------
     Cancelled
         As soon as *is_cancelled* says so.
     """
-    response = srgb_response(wavelengths).astype(np.float32)
-    half, why = _half_widths(data, photo, response)
+    response = response.astype(np.float32)
+    half, why = _half_widths(data, photo, response, least)
     cells, quality = _Cells(photo, half), np.empty(photo.shape, dtype=np.float32)
 
     def correct(rows: slice) -> int:
@@ -190,10 +194,10 @@ def difference(rendered: NDArray[np.floating], codes: NDArray[np.floating]) -> N
 
 
 def _half_widths(
-    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], least: float
 ) -> tuple[NDArray[np.float64], str]:
     """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words."""
-    own = np.zeros(3), "half a code"
+    own = np.full(3, least), "half a code" + (" of 8 bits" if least else "")
     if min(photo.shape) < _BLOCK:
         return own
     residual, codes = _sample(data, photo, response)
@@ -212,7 +216,8 @@ def _half_widths(
     if half.max() < 2 * HALF_CODE:
         return own
     red, green, blue = half
-    return half, f"its {'JPEG errors' if is_jpeg else 'noise'} ({red:.1f}, {green:.1f} and {blue:.1f} codes)"
+    why = f"its {'JPEG errors' if is_jpeg else 'noise'} ({red:.1f}, {green:.1f} and {blue:.1f} codes)"
+    return (np.full(3, np.inf), f"any distance, for {why}") if least else (half, why)
 
 
 def _sample(

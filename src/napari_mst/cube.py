@@ -25,6 +25,8 @@ class Provenance:
     `region` ("row0:row1,column0:column1") is the part of the photo that was read, "" for all; `is_ensemble`: it is
     the mean over flips and transposes; `is_preview`: it was made from the photo averaged down. `precision_error` is how
     far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share of the largest value.
+    `camera`, `illuminant`, `white` and `white_balance` are how a linear photo came about (see `cameras.Capture`), for
+    models that are told.
     """
 
     model: str = ""
@@ -39,6 +41,10 @@ class Provenance:
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
+    camera: str = ""
+    illuminant: str = ""
+    white: float = 0.0
+    white_balance: str = ""
     region: str = ""
     is_ensemble: bool = False
     is_preview: bool = False

@@ -47,6 +47,10 @@ class AttentionError(NapariMstError, ValueError):
     """A block, head or channel is not there, a record is empty, or a file holds no attention matrices."""
 
 
+class CameraError(NapariMstError, ValueError):
+    """A model was not told the camera or the illuminant of a photo, or there is no such one."""
+
+
 class DeviceError(NapariMstError, RuntimeError):
     """The computing device that was asked for is not there, or was lost."""
 

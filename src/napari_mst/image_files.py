@@ -58,6 +58,18 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
         raise PhotoError(f"Expected an intact image file, got a damaged one ({reason}). Copy it again.") from error
 
 
+def camera_named_in(path: Path) -> tuple[str, str]:
+    """Make and model of the camera that a file names (EXIF, TIFF); empty where it does not say, or is no image."""
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore")
+            tags = image.getexif()
+            make, model = (str(tags.get(tag, "")).strip("\0 ") for tag in (ExifTags.Base.Make, ExifTags.Base.Model))
+            return make, model
+    except Exception:  # noqa: BLE001 (a hint: a file that cannot be read is refused where it is read)
+        return "", ""
+
+
 def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
     file.seek(0)
     image = Image.open(file)

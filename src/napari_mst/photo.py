@@ -123,6 +123,20 @@ class Photo:
             out[:, top - start : bottom - start] = self._block(top, bottom, is_encoded)
         return out
 
+    def check_linear(self) -> None:
+        """Refuse what is plainly no linear light, whatever *encoding* it was given: 8 bits.
+
+        Raises
+        ------
+        PhotoError
+            If the pixels have 8 bits.
+        """
+        if self.pixels.dtype == np.uint8:
+            raise PhotoError(
+                "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always sRGB-encoded. "
+                "Develop the raw file to a linear 16-bit TIFF, or say that these are linear."
+            )
+
     def extrema(self) -> tuple[float, float]:
         """Least and largest value over all channels of the valid pixels, as `rows(..., linear=False)` gives them."""
         low, high = _extrema(np.moveaxis(self.pixels, 0, -1), self.valid)

@@ -19,15 +19,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from napari_mst.colour import SRGB_D65
-from napari_mst.consistency import Correction, correct_colours
+from napari_mst.cameras import CAMERA_RGB, Capture, named
+from napari_mst.colour import SRGB_D65, srgb_response
+from napari_mst.consistency import HALF_CODE, Correction, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
-from napari_mst.errors import DeviceError, OutOfMemory, PhotoError
-from napari_mst.models import Model
+from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError
+from napari_mst.models import Model, ModelCard
+from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.photo import Photo, Rectangle, as_photo
@@ -97,11 +99,14 @@ class Reconstructor:
     everything is then computed and returned: the reference, slower and twice as large; or "bfloat16" or "float16":
     features in half the memory, where the device is faster in them, but not exact. How far they are off is measured on
     a sample of each photo, before the run. *correct_colour* moves spectra whose colour is not the photo's, where the
-    model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. An instance
-    may be used again and again, from one thread at a time.
+    model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. *capture*
+    tells the camera and the illuminant of the photos to a model that needs them. An instance may be used again and
+    again, from one thread at a time.
 
     Raises
     ------
+    CameraError
+        If the model needs a capture and there is none, or has no use for the one that there is.
     DeviceError
         If the device is not there, or does not compute in this precision, or the model has no features of 16 bits.
     """
@@ -114,8 +119,11 @@ class Reconstructor:
         precision: str = "float32",
         correct_colour: bool = True,
         device_memory: int | None = None,
+        capture: Capture | None = None,
     ) -> None:
+        _check_capture(model.card, capture)
         self.model = model
+        self.capture = capture
         self.memory, self.device_memory = memory, device_memory
         self.correct_colour = correct_colour
         self.device = choose_device(device)
@@ -127,8 +135,10 @@ class Reconstructor:
                 f"Expected float32 or float64 for {model.card.name}, which keeps no features, got {precision}."
             )
         weights = torch.float64 if precision == "float64" else torch.float32
-        is_as_loaded = (self.device.name, weights) == AS_LOADED
+        is_as_loaded = (self.device.name, weights) == AS_LOADED and capture is None
         self._network = model.network if is_as_loaded else _copied(model.network).to(self.device.device, weights)
+        if capture is not None:
+            _see_with(self._network, capture)
         self._errors: weakref.WeakKeyDictionary[Photo, dict[Rectangle | None, PrecisionError]]
         self._errors = weakref.WeakKeyDictionary()
 
@@ -288,6 +298,11 @@ class Reconstructor:
             raise PhotoError(
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
             )
+        if self.model.card.needs_camera and source.encoding != "linear":
+            raise PhotoError(
+                f"Expected linear RGB of a camera for the model {self.model.card.name}, got sRGB-encoded values. "
+                "Say that the photo is linear, if it is, or use another model."
+            )
         return source
 
     def _reconstruct(
@@ -303,7 +318,8 @@ class Reconstructor:
         computed = 1 - CORRECTION * self._corrects_colour
         computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
         data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
-        return self._cube(data, part, provenance, self._correct(data, part, correcting, is_cancelled))
+        correction = self._correct(data, part, self._extrema(source), correcting, is_cancelled)
+        return self._cube(data, part, provenance, correction)
 
     def _computed(
         self,
@@ -344,18 +360,26 @@ class Reconstructor:
         self,
         data: NDArray[np.floating],
         photo: Photo,
+        extrema: tuple[float, float],
         progress: Progress | None,
         is_cancelled: Callable[[], bool] | None,
     ) -> Correction | None:
         """The colours of *data* corrected in place; None where that is not wanted or the card does not say how."""
         if not self._corrects_colour:
             return None
-        return correct_colours(data, photo, self.model.card.wavelengths, is_cancelled, progress)
+        least = HALF_CODE if self.capture else 0.0
+        return correct_colours(data, photo, self._response(extrema[1]), is_cancelled, progress, least=least)
+
+    def _response(self, white: float) -> NDArray[np.floating]:
+        """(B, 3): what the photo itself, whose white is *white*, shows of the spectra, in shares of its full scale."""
+        if self.capture is None:
+            return srgb_response(self.model.card.wavelengths)
+        return self.capture.response / self.capture.gains * white
 
     @property
     def _corrects_colour(self) -> bool:
         card = self.model.card
-        return self.correct_colour and card.rendering == SRGB_D65 and bool(card.wavelengths)
+        return self.correct_colour and card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
 
     def _cube(
         self, data: NDArray[np.floating], photo: Photo, provenance: Provenance, correction: Correction | None
@@ -417,14 +441,17 @@ class Reconstructor:
 
     def _extrema(self, source: Photo) -> tuple[float, float]:
         """What becomes 0 and 1 for the network."""
+        if self.capture is not None and self.capture.white:
+            return 0.0, self.capture.white / source.full_scale
         return source.extrema() if self.model.card.normalisation == "min-max" else (0.0, 1.0)
 
     def _rows(self, photo: Photo, low: float, high: float) -> RowSource:
         """Rows of *photo* as the model's card says that the network expects them."""
         is_linear = self.model.card.is_linear
-        if (low, high) == (0, 1):
+        gains = np.ones(3) if self.capture is None else self.capture.gains
+        if (low, high) == (0, 1) and (gains == 1).all():
             return lambda start, stop: photo.rows(start, stop, linear=is_linear)
-        scale = np.float32(1 / (high - low)) if high > low else np.float32(0)
+        scale = (gains[:, None, None] / (high - low) if high > low else np.zeros(1)).astype(np.float32)
         return lambda start, stop: (photo.rows(start, stop, linear=is_linear) - np.float32(low)) * scale
 
     def _free_memory(self) -> None:
@@ -445,6 +472,7 @@ class Reconstructor:
             error_factor=card.error_factor,
             source_sha256=sha256,
             encoding=encoding,
+            **_capture_fields(self.capture),
             region=_region_text(region),
             is_ensemble=ensemble,
             versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
@@ -464,8 +492,43 @@ class Reconstructor:
             self.origin(photo.sha256, photo.encoding, ensemble=is_mean),
             engine=self._engine() + THROUGH[plan.place],
             source=photo.name,
-            assumptions=(*photo.assumptions, *self.model.assumptions, *notes),
+            assumptions=(*photo.assumptions, *_capture_notes(self.capture), *self.model.assumptions, *notes),
         )
+
+
+def _check_capture(card: ModelCard, capture: Capture | None) -> None:
+    if card.needs_camera and capture is None:
+        raise CameraError(
+            f"Expected the camera and the illuminant of the photo for the model {card.name}, got none. Choose them."
+        )
+    if capture is not None and not card.needs_camera:
+        raise CameraError(
+            f"Expected no camera for the model {card.name}, got {capture.camera[-40:]}. Use mstpp-camera."
+        )
+
+
+def _see_with(network: nn.Module, capture: Capture) -> None:
+    for part in network.modules():
+        if isinstance(part, CameraNetwork):
+            part.see_with(torch.from_numpy(capture.response))
+
+
+def _capture_fields(capture: Capture | None) -> dict[str, Any]:
+    """Of the provenance."""
+    if capture is None:
+        return {}
+    return {
+        "camera": named(capture.camera),
+        "illuminant": named(capture.illuminant),
+        "white": capture.white,
+        "white_balance": capture.balance,
+    }
+
+
+def _capture_notes(capture: Capture | None) -> list[str]:
+    if capture is None or capture.white:
+        return []
+    return ["The full scale of the photo was taken as the value of a white surface."]
 
 
 def _copied(network: N) -> N:

@@ -91,8 +91,8 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one():
     simulator = SceneSimulator(0, size=16)
     _, cubes = simulator.draw(2)
     colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
-    assert fit.reconstruction_loss(cubes, cubes, colours, simulator.response).max() < 1e-6
-    assert fit.reconstruction_loss(cubes, cubes, 0.9 * colours, simulator.response).min() > 1e-3
+    assert fit.reconstruction_loss(cubes, cubes, simulator.response, colours).max() < 1e-6
+    assert fit.reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
 
 
 def test_command_writes_a_model_with_its_card(tmp_path):

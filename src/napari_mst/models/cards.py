@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
+from napari_mst.cameras import CAMERA_RGB
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
 
@@ -40,7 +41,7 @@ class ModelCard:
     quantity
         What comes out: "reflectance" or "relative radiance"; "" if unknown.
     rendering
-        How the photo shows what comes out: `colour.SRGB_D65`; "" if unknown.
+        How the photo shows what comes out: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_factor
         Of the 90 % error band (see `uncertainty`), calibrated on simulated scenes that no model has seen; 0: no band.
     domain, training_data, licence, reference
@@ -69,6 +70,11 @@ class ModelCard:
     git_blob: str | None = None
     rendering: str = ""
     error_factor: float = 0.0
+
+    @property
+    def needs_camera(self) -> bool:
+        """Whether the network has to be told the camera and the illuminant of every photo."""
+        return self.rendering == CAMERA_RGB
 
 
 PUBLISHED = ModelCard(
@@ -133,6 +139,15 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
         raise CheckpointError("Expected a safetensors file, got a damaged header. Download it again.") from error
 
 
+def card_of_file(path: Path) -> ModelCard | None:
+    """The card in a weights file, without its weights; None if there is none, or it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return card_from_metadata(read_metadata(file))
+    except (OSError, CheckpointError):
+        return None
+
+
 def _faults(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
     faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
@@ -155,5 +170,7 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-MODELS: Mapping[str, ModelCard] = MappingProxyType({card.name: card for card in (*_bundled(), PUBLISHED)})
-"""All models by name: the bundled ones, and the published one, whose weights the user brings."""
+MODELS: Mapping[str, ModelCard] = MappingProxyType(
+    {card.name: card for card in (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)}
+)
+"""All models by name: the bundled ones, the default first, and the published one, whose weights the user brings."""

@@ -20,8 +20,8 @@ LIMIT = 1.25
 """Reflectance that no estimate exceeds, whatever the colour, up to white."""
 
 _FEATURES = 9
-_DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
-_OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
+DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
+OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class PixelwiseNetwork(nn.Module):
 
     def forward(self, photo: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, B, H, W)."""
-        pixels = photo.movedim(1, -1).clamp_min(_DARKEST)
-        return self._spectrum(self.hidden(_features(pixels)), pixels).movedim(-1, 1)
+        pixels = photo.movedim(1, -1).clamp_min(DARKEST)
+        return self._spectrum(self.hidden(colour_features(pixels)), pixels).movedim(-1, 1)
 
     def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(N, 3, H, W) -> lower (5 %), estimate and upper (95 %), each (N, B, H, W), in this order everywhere."""
-        pixels = photo.movedim(1, -1).clamp_min(_DARKEST)
-        hidden = self.hidden(_features(pixels))
+        pixels = photo.movedim(1, -1).clamp_min(DARKEST)
+        hidden = self.hidden(colour_features(pixels))
         estimate = self._spectrum(hidden, pixels)
         below, above = self.margins(hidden).chunk(2, dim=-1)
         lower, upper = estimate * torch.sigmoid(below), estimate * (1 + F.softplus(above))
@@ -70,13 +70,13 @@ class PixelwiseNetwork(nn.Module):
 
     def _spectrum(self, hidden: Tensor, pixels: Tensor) -> Tensor:
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
-        brightness = pixels.mean(-1, keepdim=True) + _OFFSET
+        brightness = pixels.mean(-1, keepdim=True) + OFFSET
         return limit * torch.sigmoid(self.estimate(hidden) + (brightness / limit).log())
 
 
-def _features(pixels: Tensor) -> Tensor:
+def colour_features(pixels: Tensor) -> Tensor:
     """Pixels (..., 3), positive -> features (..., 9) of about -1 to 2."""
-    total = pixels.sum(-1, keepdim=True) + _OFFSET
+    total = pixels.sum(-1, keepdim=True) + OFFSET
     roots = (pixels * pixels.roll(1, -1)).sqrt()
     encoded = pixels.clamp(max=1) ** (1 / 2.4)
     return torch.cat([3 * pixels / total - 1, 3 * roots / total - 1, 2 * encoded - 1], dim=-1)

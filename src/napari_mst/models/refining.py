@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
+from napari_mst.models.camera import CameraNetwork, build_camera, is_camera
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise
 
@@ -26,7 +27,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     are about as large in the dark as in the light; the result is decoded, and never negative.
     """
 
-    def __init__(self, pixelwise: PixelwiseNetwork, stages: int = 1) -> None:
+    def __init__(self, pixelwise: PixelwiseNetwork | CameraNetwork, stages: int = 1) -> None:
         super().__init__(out_bands=pixelwise.hyperparameters.out_bands, stages=stages)
         self.pixelwise = pixelwise
 
@@ -64,7 +65,9 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     """
     inner = {key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)}
     outer = build_mst_plus_plus({key: value for key, value in state.items() if not key.startswith(_PREFIX)})
-    network = RefiningMSTPlusPlus(build_pixelwise(inner), outer.hyperparameters.stages)
+    network = RefiningMSTPlusPlus(
+        (build_camera if is_camera(inner) else build_pixelwise)(inner), outer.hyperparameters.stages
+    )
     if network.hyperparameters != outer.hyperparameters:
         raise CheckpointError(f"Expected {network.hyperparameters}, got {outer.hyperparameters}.")
     network.load_state_dict({**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}})

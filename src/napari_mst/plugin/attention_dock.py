@@ -191,7 +191,7 @@ class AttentionDock(Dock):
         if recording is None or photo is None or photo.layer() not in self.viewer.layers:
             self.text.setText("The photo of this run is no longer in the viewer. Open it and record it again.")
             return False
-        return self.workspace.run(photo, recording.model, recording.device, job=job)
+        return self.workspace.run(photo, recording.model, recording.device, job=job, capture=recording.capture)
 
     def _picked(self, recording: Recording) -> tuple[int, int, int] | None:
         """Band that is shown, row and column of the last pick on the cube of this run; None, and a hint, if none is."""

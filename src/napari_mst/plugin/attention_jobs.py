@@ -57,10 +57,10 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
-    photo = request.source.read()
+    photo = request.read()
     if record is not None and photo.sha256 != record.provenance.source_sha256:
         raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
-    reconstructor = Reconstructor(load_model(request.model), device=request.device)
+    reconstructor = Reconstructor(load_model(request.model), device=request.device, capture=request.capture)
     device = reconstructor.device
     reconstructor.prepare(reports.say)
     stop, region = reports.is_cancelled, request.source.region

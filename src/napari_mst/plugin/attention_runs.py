@@ -60,7 +60,7 @@ class RunBox(QWidget):
     def show_models(self, recordings: Sequence[Recording], wish: str | None) -> None:
         """List the bundled models and those of *recordings*; the chosen one stays chosen, else it is *wish*."""
         chosen = self.models.currentData()
-        bundled = {card.name: card.name for card in MODELS.values() if card.file}
+        bundled = {card.name: card.name for card in MODELS.values() if card.file and not card.needs_camera}
         used = {one.model: Path(one.model).name for one in recordings if one.model}
         self.models.clear()
         for model, title in {**used, **bundled}.items():

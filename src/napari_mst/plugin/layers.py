@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
-from napari_mst.photo import Photo, Rectangle
+from napari_mst.photo import Encoding, Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
 QUALITY_KEY = "napari_mst_quality"
@@ -138,10 +138,10 @@ class LayerPhoto:
         """What finds the photo again, without keeping its pixels."""
         return LayerReference(self.name, self.layer, self.index, self.region)
 
-    def read(self) -> Photo:
+    def read(self, encoding: Encoding | None = None) -> Photo:
         """The photo; raises `PhotoError` if the layer holds something else."""
         pixels = np.asarray(self.pixels[self.index])
-        photo = Photo.from_array(pixels, name=self.name)
+        photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
         notes = [f"Only the current page ({', '.join(map(str, self.index))}) of the stack was used."] * bool(self.index)
         notes += ["The 3 planes were taken as red, green and blue."] * _is_planar(pixels.shape)
         return replace(photo, assumptions=(*photo.assumptions, *notes))

@@ -1,6 +1,7 @@
 """The dock "Hyperspectral reconstruction (MST++)": choose a photo, a model and a device, run, cancel, watch."""
 
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from magicgui.types import FileDialogMode
@@ -23,9 +24,12 @@ from qtpy.QtWidgets import (
 )
 from superqt.utils import create_worker
 
+from napari_mst.cameras import Capture
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
+from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
+from napari_mst.models.cards import card_of_file
+from napari_mst.plugin.camera_rows import CameraRows
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
 from napari_mst.plugin.parts import Part, draw, photo_part
@@ -130,6 +134,7 @@ class ReconstructDock(Dock):
         self.form.addRow("Model", self.models)
         self.form.addRow("Weights", self.weights.native)
         self.form.addRow("", self.about)
+        self.camera = CameraRows(self.form)
         self.form.addRow("Device", self.devices)
         self.form.addRow("Precision", self.precisions)
         self.form.addRow("Memory", self.memory)
@@ -155,6 +160,8 @@ class ReconstructDock(Dock):
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.parts.activated.connect(self._draw_part)
+        self.photos.currentIndexChanged.connect(self._show_camera)
+        self.weights.changed.connect(self._show_model)
         self.models.currentIndexChanged.connect(self._show_model)
         self.correction.toggled.connect(self.quality.setEnabled)
         self.devices.currentIndexChanged.connect(self._show_device)
@@ -197,8 +204,9 @@ class ReconstructDock(Dock):
             self.text.setText("Choose the weights file of this model first.")
             return False
         try:
+            capture = self._capture(layer)
             photo = photo_part(self.viewer, layer, self.parts.currentData())
-        except PhotoError as error:
+        except (PhotoError, CameraError) as error:
             self.text.setText(str(error))
             return False
         self.cpu_button.hide()
@@ -210,7 +218,22 @@ class ReconstructDock(Dock):
             correct_colour=self.correction.isChecked(),
             precision=self.precisions.currentText(),
             memory=round(self.memory.value() * 1e9) or None,
+            capture=capture,
         )
+
+    def _capture(self, layer: Image) -> Capture | None:
+        """How the photo came about, for a model that needs to know."""
+        if not self.needs_camera:
+            return None
+        self.camera.check(layer)
+        return self.camera.capture
+
+    @property
+    def needs_camera(self) -> bool:
+        """Whether the chosen model has to be told the camera and the illuminant."""
+        card = MODELS[self.models.currentData()]
+        own = card if card.file else card_of_file(Path(self.model))
+        return own is not None and own.needs_camera
 
     @property
     def is_ready(self) -> bool:
@@ -275,6 +298,7 @@ class ReconstructDock(Dock):
     def _show_model(self) -> None:
         card = MODELS[self.models.currentData()]
         self.form.setRowVisible(self.weights.native, not card.file)
+        self._show_camera()
         nm = card.wavelengths
         bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
         self.about.setText(f"{bands}, {card.quantity}. {card.domain}")
@@ -284,6 +308,11 @@ class ReconstructDock(Dock):
         )
         facts = [f"Training data: {card.training_data}", *measured, f"Licence: {card.licence}", card.reference]
         self.about.setToolTip("\n".join(facts))
+
+    def _show_camera(self) -> None:
+        self.camera.show(self.photo, is_needed=self.needs_camera)
+        if not self.workspace.is_busy:
+            self.text.setText(self._hint())
 
     def _show_state(self, state: JobState) -> None:
         is_idle = state.phase == "idle"
@@ -297,7 +326,8 @@ class ReconstructDock(Dock):
     def _hint(self) -> str:
         if not self.photos.count():
             return "Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral."
-        return f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+        ready = f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+        return f"{self.camera.hint} {ready}".lstrip()
 
     def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         layer = quality_layer(cube, f"{photo.name} (colours off)", photo.placement_of(cube))

@@ -60,9 +60,14 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
-    photo, region = request.source.read(), request.source.region
+    photo, region = request.read(), request.source.region
     reconstructor = Reconstructor(
-        load_model(request.model), request.device, request.memory, request.precision, request.correct_colour
+        load_model(request.model),
+        request.device,
+        request.memory,
+        request.precision,
+        request.correct_colour,
+        capture=request.capture,
     )
     device = reconstructor.device
     reconstructor.prepare(reports.say)

@@ -12,9 +12,10 @@ from typing import Any, Literal, Protocol
 from psygnal import Signal
 
 from napari_mst.attention_record import AttentionRecord
+from napari_mst.cameras import Capture
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.photo import Photo, Rectangle
+from napari_mst.photo import Encoding, Photo, Rectangle
 
 
 class Source(Protocol):
@@ -28,7 +29,7 @@ class Source(Protocol):
     def region(self) -> Rectangle | None:
         """The part of the photo that the cube shall cover; None for all of it."""
 
-    def read(self) -> Photo:
+    def read(self, encoding: Encoding | None = None) -> Photo:
         """The photo, all of it; raises `PhotoError` if it is not one."""
 
     def reference(self) -> Any:
@@ -41,7 +42,7 @@ class Request:
 
     *ensemble*: whether the mean over eight flips and transposes is wanted. *memory*: bytes of this computer's, at most;
     None for most of what is free. *job* is what else than a cube is to be made, and its result has a `provenance`; None
-    for a cube.
+    for a cube. *capture*: how a linear photo came about, for models that need it.
     """
 
     generation: int
@@ -53,6 +54,11 @@ class Request:
     precision: str = "float32"
     memory: int | None = None
     job: Callable[..., Any] | None = None
+    capture: Capture | None = None
+
+    def read(self) -> Photo:
+        """The photo; linear, if it is known what camera took it."""
+        return self.source.read("linear") if self.capture else self.source.read()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +70,7 @@ class Recording:
     model: str = ""
     device: str = "auto"
     reference: Any = None
+    capture: Capture | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,7 @@ class Workspace:
         precision: str = "float32",
         memory: int | None = None,
         job: Callable[..., Any] | None = None,
+        capture: Capture | None = None,
     ) -> bool:
         """Start a job; False, and nothing happens, if one is running."""
         if self.is_busy:
@@ -129,7 +137,7 @@ class Workspace:
         self._generation += 1
         self._began, self._first_report = self._clock(), None
         self._request = Request(
-            self._generation, source, model, device, ensemble, correct_colour, precision, memory, job
+            self._generation, source, model, device, ensemble, correct_colour, precision, memory, job, capture
         )
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
@@ -160,8 +168,8 @@ class Workspace:
         """The job has recorded the attention of its run."""
         if self._request is not None and self._listens_to(generation):
             request = self._request
-            name = request.source.name + extent(record.provenance)
-            self.keep(Recording(record, name, request.model, request.device, request.source.reference()))
+            source, name = request.source, request.source.name + extent(record.provenance)
+            self.keep(Recording(record, name, request.model, request.device, source.reference(), request.capture))
 
     def keep(self, recording: Recording) -> None:
         """Put *recording* beside the others."""

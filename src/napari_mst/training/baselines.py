@@ -16,7 +16,7 @@ from napari_mst.errors import ModelError
 from napari_mst.training.simulate import SceneSimulator
 from napari_mst.training.spectra import load_reflectances
 
-Method = Callable[[NDArray[np.uint8]], NDArray[np.floating]]
+Method = Callable[[NDArray[Any]], NDArray[np.floating]]
 """8-bit sRGB photo (3, H, W) -> reflectance (B, H, W)."""
 
 GRID = np.arange(400.0, 701, 10)
@@ -30,7 +30,7 @@ def matrix_method(matrix: NDArray[np.floating]) -> Method:
 
 def least_squares() -> Method:
     """Least squares 3 -> 31 on the measured reflectances that also train the bundled models."""
-    return matrix_method(linear_estimate(_reflectances(), srgb_response(GRID)))
+    return matrix_method(linear_estimate(measured_reflectances(), srgb_response(GRID)))
 
 
 def root_polynomial() -> Method:
@@ -38,7 +38,7 @@ def root_polynomial() -> Method:
 
     Finlayson, Mackiewicz, Hurlbert, IEEE Trans. Image Process. 24 (2015) 1460, doi:10.1109/TIP.2015.2405336.
     """
-    spectra = _reflectances()
+    spectra = measured_reflectances()
     terms = _root_terms((spectra @ srgb_response(GRID)).T)
     matrix, *_ = np.linalg.lstsq(terms.T, spectra, rcond=None)
     return lambda codes: np.einsum("tb,thw->bhw", matrix, _root_terms(srgb_to_linear(codes / 255)), optimize=True)
@@ -189,7 +189,8 @@ BASELINES: Mapping[str, Callable[[], Method]] = {
 }
 
 
-def _reflectances() -> NDArray[np.float64]:
+def measured_reflectances() -> NDArray[np.float64]:
+    """All that ship with the package, (n, 31)."""
     return np.concatenate(list(load_reflectances()[1].values())).astype(np.float64)
 
 

@@ -16,19 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
+from napari_mst.cameras import Capture, load_illuminants
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CheckpointError
 from napari_mst.metrics import core_bands, core_pixels
-from napari_mst.models import load_model
+from napari_mst.models import Model, load_model
 from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.training.baselines import GRID
+from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraSimulator
 from napari_mst.training.fit import FitSettings
 from napari_mst.training.simulate import SceneSimulator
 from napari_mst.uncertainty import margins
 
 COVERED = 0.9
 _SEED, _SCENES, _SIZE = 990, 128, FitSettings.size
+_CAMERA_SCENES = 45  # every held-out camera five times, every light three times
 
 
 def calibrate(path: Path) -> ModelCard:
@@ -42,7 +46,8 @@ def calibrate(path: Path) -> ModelCard:
     model = load_model(path)
     if not np.array_equal(model.card.wavelengths, GRID) or model.card.quantity != "reflectance" or model.assumptions:
         raise CheckpointError(f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}.")
-    factor = calibrated_factor(Reconstructor(model, "cpu"))
+    needed = _needed_by_camera(model) if model.card.needs_camera else _needed(Reconstructor(model, "cpu"))
+    factor = _factor(needed)
     card = replace(model.card, error_factor=round(factor, 3))
     save_file(load_file(path), path, metadata=card_to_metadata(card))
     return card
@@ -50,7 +55,11 @@ def calibrate(path: Path) -> ModelCard:
 
 def calibrated_factor(reconstructor: Reconstructor) -> float:
     """By how much the margins around the estimates of *reconstructor* have to grow to hold `COVERED` of the values."""
-    return float(np.quantile(np.concatenate(list(_needed(reconstructor))), COVERED))
+    return _factor(_needed(reconstructor))
+
+
+def _factor(needed: Iterator[NDArray[np.floating]]) -> float:
+    return float(np.quantile(np.concatenate(list(needed)), COVERED))
 
 
 def _needed(reconstructor: Reconstructor) -> Iterator[NDArray[np.floating]]:
@@ -61,6 +70,20 @@ def _needed(reconstructor: Reconstructor) -> Iterator[NDArray[np.floating]]:
         photo, cube = (drawn[0].numpy() for drawn in simulator.draw(1))
         codes = np.rint(linear_to_srgb(photo) * 255).astype(np.uint8)
         estimate = reconstructor.reconstruct(np.moveaxis(codes, 0, -1)).data
+        yield needed_factors(estimate, cube)[bands][:, core_pixels(cube)].ravel()
+
+
+def _needed_by_camera(model: Model) -> Iterator[NDArray[np.floating]]:
+    """The same for linear photos, by a camera that training never saw and under another light for each scene."""
+    simulator, lights = CameraSimulator(_SEED, _SIZE, held_out=True), list(load_illuminants())
+    bands = core_bands(GRID)
+    for index in range(_CAMERA_SCENES):
+        camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
+        capture = Capture(camera, lights[index % len(lights)])
+        photo, cube = (drawn[0].numpy() for drawn in simulator.draw_with(capture))
+        codes = np.rint(photo * 65535).astype(np.uint16)
+        reconstructor = Reconstructor(model, "cpu", capture=capture)
+        estimate = reconstructor.reconstruct(Photo.from_array(codes, encoding="linear")).data
         yield needed_factors(estimate, cube)[bands][:, core_pixels(cube)].ravel()
 
 

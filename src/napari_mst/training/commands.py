@@ -5,18 +5,23 @@ Each `add_` function adds one command to the parser of `napari_mst.cli`.
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from napari_mst.errors import ModelError
+from napari_mst.cameras import Capture
+from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.commit import check_targets
 from napari_mst.models import MODELS
 
 if TYPE_CHECKING:
     from napari_mst.training.baselines import Method
+    from napari_mst.training.camera_inputs import CameraInput
     from napari_mst.training.inputs import Input
     from napari_mst.training.scenes import Scene
 
@@ -36,6 +41,15 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("--per-scene", action="store_true", help="print every scene, not only the mean")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every scene and the means to this file")
     parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument(
+        "--camera",
+        action="append",
+        metavar="NAME|FILE",
+        help="judge mstpp-camera on linear photos of this camera, again for several; held-out: all that it never saw",
+    )
+    parser.add_argument(
+        "--illuminant", action="append", metavar="NAME|FILE", help="of these photos, again for several (default: D65)"
+    )
     parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     parser.set_defaults(command=_evaluate)
 
@@ -53,10 +67,19 @@ def add_train(commands: Any) -> None:
         "--camera",
         default="sRGB",
         metavar="NAME|FILE",
-        help="sRGB (default), Nikon_D5100, ... or a CSV file: nm, r, g, b",
+        help="sRGB (default), Nikon_D5100, ..., a CSV file: nm, r, g, b; or any: the model is then told the camera "
+        "and the light of every photo",
     )
     parser.add_argument(
-        "--light", default="D65", metavar="NAME|FILE", help="D65 (default), A, E, or a CSV file: nm, power"
+        "--illuminant",
+        "--light",
+        dest="light",
+        default="D65",
+        metavar="NAME|FILE",
+        help="D65 (default), A, E, ..., or a CSV file: nm, power",
+    )
+    parser.add_argument(
+        "--scenes", type=Path, metavar="FOLDER", help="with --camera any: the accuracy on these goes into the card"
     )
     parser.add_argument("--steps", type=int, help="to take (default: 26000; 4000 with --from)")
     parser.add_argument("--batch", type=int, default=1, help="photos a step and process (default: 1)")
@@ -83,7 +106,18 @@ def _train(options: argparse.Namespace) -> int:
     check_targets([options.output], overwrite=True)
     steps = options.steps if options.steps is not None else 4_000 if options.start else FitSettings.steps
     shared = {name: getattr(options, name) for name in ("batch", "size", "stages", "learning_rate", "seed")}
-    names = ("output", "start", "cubes", "full_scale", "camera", "light", "device", "patience", "report_every")
+    names = (
+        "output",
+        "start",
+        "cubes",
+        "full_scale",
+        "camera",
+        "light",
+        "scenes",
+        "device",
+        "patience",
+        "report_every",
+    )
     card = train(
         Plan(**{name: getattr(options, name) for name in names}),
         FitSettings(steps=steps, warm_up=min(FitSettings.warm_up, steps // 10 + 1), **shared),
@@ -97,13 +131,16 @@ def _evaluate(options: argparse.Namespace) -> int:
     from napari_mst.training import evaluate as judge
     from napari_mst.training.scenes import read_scenes, scene_files
 
-    inputs, files = _inputs(options.input or ()), scene_files(options.folder)
+    trials, files = list(_trials(options)), scene_files(options.folder)
     if options.csv:
         check_targets([options.csv], overwrite=True)
-    methods = _methods(options)
-    scenes = _told(read_scenes(options.folder, options.full_scale))
-    found = judge.score(methods, inputs, scenes)
-    scores = list(tqdm(found, total=len(files) * len(inputs) * len(methods), unit="photo"))
+    scores = []
+    for title, make_methods, inputs in trials:
+        methods = make_methods()
+        scenes = _told(read_scenes(options.folder, options.full_scale))
+        found = judge.score(methods, inputs, scenes)
+        bar = tqdm(found, desc=title, total=len(files) * len(inputs) * len(methods), unit="photo")
+        scores += [replace(one, scene=f"{one.scene} {title}".rstrip()) for one in bar]
     averages = judge.means(scores)
     if options.csv:
         judge.write_csv(options.csv, [*scores, *averages])
@@ -112,6 +149,39 @@ def _evaluate(options: argparse.Namespace) -> int:
     if covered := judge.coverage_table(shown):
         print(f"\n{covered}")
     return 0
+
+
+def _trials(
+    options: argparse.Namespace,
+) -> "Iterator[tuple[str, Callable[[], dict[str, Method]], Sequence[Input | CameraInput]]]":
+    """A title, what to judge, and on which photos: once, or for every camera under every illuminant."""
+    from napari_mst.training.camera_inputs import camera_inputs
+    from napari_mst.training.inputs import INPUTS
+
+    if options.illuminant and not options.camera:
+        raise CameraError("Expected --camera with --illuminant, got none. Add it.")
+    if not options.camera:
+        yield "", partial(_methods, options), _inputs(options.input or (), INPUTS)
+    for camera, light in product(_cameras(options.camera or ()), options.illuminant or ["D65"]):
+        capture = Capture(camera, light)
+        inputs = _inputs(options.input or (), camera_inputs(capture))
+        yield f"{camera} {light}", partial(_camera_methods, options, capture), inputs
+
+
+def _camera_methods(options: argparse.Namespace, capture: Capture) -> "dict[str, Method]":
+    from napari_mst.training.camera_inputs import linear_method
+    from napari_mst.training.evaluate import model_method
+
+    methods: dict[str, Method] = {} if options.no_baselines else {"least squares": linear_method(capture)}
+    for name in options.model or ["mstpp-camera"]:
+        methods[name] = model_method(name, options.device, not options.no_colour_correction, capture)
+    return methods
+
+
+def _cameras(names: Sequence[str]) -> list[str]:
+    from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS
+
+    return [camera for name in names for camera in (HELD_OUT_CAMERAS if name == "held-out" else [name])]
 
 
 def _methods(options: argparse.Namespace) -> "dict[str, Method]":
@@ -124,18 +194,16 @@ def _methods(options: argparse.Namespace) -> "dict[str, Method]":
             methods[name] = make()
         except ModelError as error:
             _tell(f"note: without {name}: {error}")
-    models = options.model or [card.name for card in MODELS.values() if card.file]
+    models = options.model or [card.name for card in MODELS.values() if card.file and not card.needs_camera]
     is_corrected = not options.no_colour_correction
     return methods | {name: model_method(name, options.device, is_corrected) for name in models}
 
 
-def _inputs(names: Sequence[str]) -> "list[Input]":
-    from napari_mst.training.inputs import INPUTS
-
-    known = {kind.name: kind for kind in INPUTS}
+def _inputs(names: Sequence[str], kinds: "Sequence[Input | CameraInput]") -> "list[Input | CameraInput]":
+    known = {kind.name: kind for kind in kinds}
     if unknown := ", ".join(name for name in names if name not in known):
         raise ModelError(f"Expected an input of {', '.join(map(repr, known))}, got {unknown!r}. Choose one of them.")
-    return [known[name] for name in names] or list(INPUTS)
+    return [known[name] for name in names] or list(kinds)
 
 
 def _told(scenes: "Iterable[Scene]") -> "Iterator[Scene]":

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.cameras import Capture
 from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
+from napari_mst.photo import Encoding, Photo
 from napari_mst.training.baselines import GRID, Method
+from napari_mst.training.camera_inputs import CameraInput
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled
 
@@ -53,7 +56,9 @@ class Score:
     covered: NDArray[np.floating] | None = None
 
 
-def score(methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]) -> Iterator[Score]:
+def score(
+    methods: Mapping[str, Method], inputs: Sequence[Input | CameraInput], scenes: Iterable[Scene]
+) -> Iterator[Score]:
     """The metrics of every method on every input of every scene; each photo is the same for all methods."""
     for scene in scenes:
         for kind in inputs:
@@ -104,7 +109,7 @@ def means(scores: Iterable[Score]) -> list[Score]:
     ]
 
 
-def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, float]:
+def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) -> dict[str, float]:
     """Mean of each metric over the scenes in *folder*.
 
     Raises
@@ -117,17 +122,23 @@ def evaluate(method: Method, folder: Path, kind: Input = CLEAN) -> dict[str, flo
 
 
 class ModelMethod:
-    """A model by its name in `MODELS` or its file, with or without the correction of its colours."""
+    """A model by its name in `MODELS` or its file, with or without the correction of its colours.
 
-    def __init__(self, name: str, device: str = "cpu", correct_colour: bool = True) -> None:
+    With a *capture* its photos are linear, else 8-bit sRGB.
+    """
+
+    def __init__(
+        self, name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+    ) -> None:
         from napari_mst.models import load_model
         from napari_mst.reconstruction import Reconstructor
 
-        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour)
+        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour, capture=capture)
 
-    def __call__(self, codes: NDArray[np.uint8]) -> NDArray[np.floating]:
-        """8-bit sRGB photo (3, H, W) -> reflectance (31, H, W)."""
-        cube = self._reconstructor.reconstruct(codes)
+    def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
+        """Stored values (3, H, W) -> reflectance (31, H, W)."""
+        encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
+        cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         return resampled(cube.data, cube.wavelengths)
 
     def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
@@ -141,9 +152,11 @@ class ModelMethod:
         return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
 
 
-def model_method(name: str, device: str = "cpu", correct_colour: bool = True) -> ModelMethod:
+def model_method(
+    name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+) -> ModelMethod:
     """See `ModelMethod`."""
-    return ModelMethod(name, device, correct_colour)
+    return ModelMethod(name, device, correct_colour, capture)
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -178,7 +191,7 @@ def write_csv(path: Path, scores: Iterable[Score]) -> None:
             writer.writerow([one.method, one.input, one.scene, *one.values.values(), *covered])
 
 
-def _shown(estimate: NDArray[np.floating], codes: NDArray[np.uint8], counted: NDArray[np.bool_]) -> float:
+def _shown(estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]) -> float:
     """NaN for photos that are not 8-bit sRGB."""
     pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
     shown = np.rint(linear_to_srgb(render_srgb(estimate, GRID).clip(0, 1)) * 255)

@@ -23,6 +23,7 @@ from torch import Tensor, distributed, nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
+from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.cards import ModelCard, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -72,12 +73,17 @@ class FitSettings:
         return self.taught + (1 - self.taught) * step / max(self.steps, 1)
 
 
-def reconstruction_loss(estimate: Tensor, reference: Tensor, colours: Tensor, response: Tensor) -> Tensor:
+def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None) -> Tensor:
     """Mean |difference| of the encoded spectra, and of their encoded colours from *colours*, of each photo: (N,).
 
-    *colours* are linear sRGB (N, 3, H, W), clipped as a photo is; *response* (B, 3) takes spectra to them.
+    *response* (B, 3) takes spectra to linear RGB. *colours* (N, 3, H, W) are clipped as a photo is; without them, those
+    that the *reference* shows are meant.
     """
-    seen = torch.einsum("nbhw,bc->nchw", estimate, response).clamp(0, 1)
+    seen = torch.einsum("nbhw,bc->nchw", estimate, response)
+    if colours is None:
+        colours = torch.einsum("nbhw,bc->nchw", reference, response)
+    else:
+        seen = seen.clamp(0, 1)
     return _distance(estimate, reference) + _distance(seen, colours)
 
 
@@ -99,7 +105,7 @@ def pixelwise_network() -> PixelwiseNetwork:
     return network
 
 
-def start_network(stages: int, pixelwise: PixelwiseNetwork) -> RefiningMSTPlusPlus:
+def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> RefiningMSTPlusPlus:
     """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it as it is."""
     network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
     with torch.no_grad():
@@ -224,13 +230,13 @@ class Fit:
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not isinstance(self.network, RefiningMSTPlusPlus):
-            return reconstruction_loss(estimates, cubes, colours, self.response).mean()
+            return reconstruction_loss(estimates, cubes, self.response, colours).mean()
         with torch.no_grad():
             attainable, degraded = self.network.pixelwise(colours), _distance(photos, colours)
         share = self.settings.spectra_share
-        loss = (1 - share) * reconstruction_loss(estimates, attainable, colours, self.response)
+        loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response, colours)
         if share:
-            loss = loss + share * reconstruction_loss(estimates, cubes, colours, self.response)
+            loss = loss + share * reconstruction_loss(estimates, cubes, self.response, colours)
         return (loss / (2 * degraded + self.settings.tolerance_at(step))).mean()
 
     @torch.no_grad()

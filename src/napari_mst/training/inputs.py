@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from napari_mst.cameras import GRID, load_cameras
 from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
-from napari_mst.training.spectra import load_cameras, load_reflectances
+from napari_mst.training.spectra import load_reflectances
 
 D65_KELVIN = 6504.0
 
@@ -54,7 +55,7 @@ class Input:
         codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else _compressed(codes, self.quality)
 
-    def counted(self, codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
         """The pixels (H, W) that count: those that another exposure has not clipped."""
         return np.asarray((codes < 255).all(axis=0) | (self.exposure == 1))
 
@@ -90,15 +91,14 @@ def camera_response(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.f
 
     The matrix is fitted to the measured reflectances and keeps white white.
     """
-    measured_at, cameras = load_cameras()
     sources = load_reflectances()[1]
     spectra = np.concatenate(list(sources.values())).astype(np.float64)
-    raw = cameras[camera] * illuminant("D65", measured_at)[:, None]
+    raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
     raw = raw / raw.sum(axis=0)
-    matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(measured_at), rcond=None)
+    matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
     response = raw @ (matrix / matrix.sum(axis=0))
     at = np.asarray(wavelengths)
-    sampled = np.stack([np.interp(at, measured_at, channel, left=0, right=0) for channel in response.T], axis=-1)
+    sampled = np.stack([np.interp(at, GRID, channel, left=0, right=0) for channel in response.T], axis=-1)
     return np.asarray(sampled / sampled.sum(axis=0))
 
 

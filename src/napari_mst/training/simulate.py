@@ -77,7 +77,12 @@ class SceneSimulator:
         return self.photograph(scene), scene
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
-        """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31).
+        """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31)."""
+        spectra = self.draw_spectra(count)
+        return _decoded(_encoded(spectra @ self.response)), spectra
+
+    def draw_spectra(self, count: int) -> Tensor:
+        """Reflectance (N, 31) of *count* pixels without neighbours.
 
         Each is a mixture of two materials, at a brightness from 0 to beyond white, a few with a highlight.
         """
@@ -85,8 +90,7 @@ class SceneSimulator:
         share = self._uniform(count, 1)
         shade = self._uniform(count, 1) * 1.2
         glint = self._uniform(count, 1) ** 3 * 0.6 * (self._uniform(count, 1) < 0.02)
-        spectra = (first + share * (second - first)) * shade + glint
-        return _decoded(_encoded(spectra @ self.response)), spectra
+        return (first + share * (second - first)) * shade + glint
 
     def _scene(self, n: int, size: int) -> Tensor:
         """Apparent reflectance (N, B, H, W): objects that cover one another, in light and shadow."""

@@ -3,26 +3,20 @@
 Letters: N photos, B bands, H rows, W columns.
 """
 
-import csv
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.colour import illuminant, srgb_response
+from napari_mst import cameras
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.text import shown
-from napari_mst.training.baselines import GRID
 from napari_mst.training.scenes import Scene
 from napari_mst.training.simulate import USUAL, Lesson, SceneSimulator
-from napari_mst.training.spectra import load_cameras
 
 HELD_OUT_SCENES = 32
-SRGB, DAYLIGHT, EQUAL = "sRGB", "D65", "E"
 _SHARE_HELD_OUT = 0.2  # of the rows of every cube, at its bottom
 _BRIGHTEST = 1.2
 
@@ -115,57 +109,5 @@ class Cubes:
 
 
 def camera_response(camera: str, light: str) -> Tensor:
-    """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
-
-    A camera is "sRGB" (the CIE observer and the sRGB matrix), a name of `load_cameras`, or a CSV file of wavelength,
-    red, green, blue; a light is "D65", "A", "E" (equal energy), or a CSV file of wavelength, power.
-
-    Raises
-    ------
-    CubeFileError
-        If there is no such camera or light, or its file is none.
-    """
-    power = _light(light)
-    if camera == SRGB:
-        weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power[:, None]
-    else:
-        weighted = _sensitivities(camera) * power[:, None]
-    return torch.from_numpy(weighted / weighted.sum(axis=0)).float()
-
-
-def _light(name: str) -> NDArray[np.float64]:
-    if name == EQUAL:
-        return np.ones(len(GRID))
-    if name in (DAYLIGHT, "A"):
-        return illuminant(name, GRID)
-    return _table(name, 1, f"{DAYLIGHT}, A, {EQUAL}")[:, 0]
-
-
-def _sensitivities(name: str) -> NDArray[np.float64]:
-    wavelengths, cameras = load_cameras()
-    if name in cameras:
-        columns = cameras[name].T.astype(np.float64)
-        return np.stack([np.interp(GRID, wavelengths, column) for column in columns], axis=1)
-    return _table(name, 3, f"{SRGB}, {', '.join(cameras)}")
-
-
-def _table(name: str, columns: int, known: str) -> NDArray[np.float64]:
-    """Columns of a CSV file at `GRID`; its lines that are not all numbers are left out."""
-    path = Path(name)
-    if not path.is_file():
-        raise CubeFileError(f"Expected a CSV file or one of {known:.200}, got {shown(name)}. Check the spelling.")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in map(_numbers, csv.reader(file)) if row]
-    if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
-        raise CubeFileError(f"Expected rows of {columns + 1} numbers, nm first, in {shown(path.name)}, got others.")
-    table = np.array(sorted(rows))
-    if table[0, 0] > GRID[0] or table[-1, 0] < GRID[-1] or (table[:, 1:].sum(axis=0) <= 0).any():
-        raise CubeFileError(f"Expected positive values from 400 to 700 nm in {shown(path.name)}, got others.")
-    return np.stack([np.interp(GRID, table[:, 0], column) for column in table[:, 1:].T], axis=1)
-
-
-def _numbers(row: Sequence[str]) -> list[float]:
-    try:
-        return [float(text) for text in row]
-    except ValueError:
-        return []
+    """`napari_mst.cameras.camera_response` as a tensor, (31, 3)."""
+    return torch.from_numpy(cameras.camera_response(camera, light)).float()

@@ -13,11 +13,6 @@ def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
     return _load("reflectance31.npz")
 
 
-def load_cameras() -> tuple[NDArray[np.float64], Spectra]:
-    """Wavelengths (nm) and spectral sensitivities (31, 3) of cameras by name."""
-    return _load("cameras31.npz")
-
-
 def _load(name: str) -> tuple[NDArray[np.float64], Spectra]:
     path = resources.files("napari_mst").joinpath(f"data/{name}")
     with path.open("rb") as stream, np.load(stream) as archive:

@@ -9,19 +9,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
+from napari_mst.cameras import CAMERA_RGB, DAYLIGHT, SRGB
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import CheckpointError
+from napari_mst.errors import CheckpointError, CubeFileError
 from napari_mst.models import ModelCard, load_model
+from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.training.baselines import GRID
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save
+from napari_mst.training.fit_camera import (
+    PIXEL_STEPS,
+    WIDTH,
+    CameraFit,
+    camera_card,
+    fit_camera_network,
+    measure,
+    pixelwise_of,
+)
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.scenes import read_scenes
-from napari_mst.training.sources import DAYLIGHT, SRGB, Cubes, Simulated, Source, camera_response
+from napari_mst.training.sources import Cubes, Simulated, Source, camera_response
+
+ANY_CAMERA = "any"
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,9 @@ class Plan:
     full_scale
         Stored value of the cubes that stands for reflectance 1; None: see `read_scenes`.
     camera, light
-        See `camera_response`.
+        See `camera_response`; `ANY_CAMERA` for a model that is told the camera and the light of every photo.
+    scenes
+        Folder of real scenes; the accuracy on them goes into the card of a model for any camera.
     patience
         Reports without a better held-out loss after which the fit ends; 0: never.
     """
@@ -51,6 +67,7 @@ class Plan:
     camera: str = SRGB
     light: str = DAYLIGHT
     device: str = "auto"
+    scenes: Path | None = None
     patience: int = 0
     report_every: int = 500
 
@@ -68,8 +85,12 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
         If the cubes, the camera or the light cannot be used.
     """
     device = join_processes(choose_device(plan.device).name)
+    if plan.camera == ANY_CAMERA:
+        return _train_for_cameras(plan, settings, device)
+    if plan.scenes is not None:
+        raise CubeFileError(f"Expected --scenes with --camera {ANY_CAMERA}, got another camera. Use `evaluate`.")
     source = _source(plan, settings)
-    network = _start(plan.start)
+    network = _start(plan.start, source)
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
     log = plan.output.with_suffix(".csv")
     fit = Fit(
@@ -94,6 +115,27 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     return calibrate(plan.output) if card.rendering else card
 
 
+def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelCard | None:
+    """The same for the model that is told the camera."""
+    if plan.start or plan.cubes:
+        raise CubeFileError(
+            f"Expected simulated scenes for --camera {ANY_CAMERA}, got --from or --cubes. Leave it out."
+        )
+    checkpoint, log = plan.output.with_suffix(".checkpoint"), plan.output.with_suffix(".csv")
+    pixelwise = pixelwise_of(checkpoint) or fit_camera_network(
+        PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
+    )
+    fit = CameraFit(
+        settings, checkpoint, pixelwise, device, patience=plan.patience, report=lambda progress: _log(log, progress)
+    )
+    best = fit.run(plan.report_every)
+    if fit.rank != 0:
+        return None
+    save(best, plan.output, camera_card(settings, fit.processes, plan.output.stem))
+    card = calibrate(plan.output)
+    return card if plan.scenes is None else measure(plan.output, plan.scenes)
+
+
 def _source(plan: Plan, settings: FitSettings) -> Source:
     response = camera_response(plan.camera, plan.light)
     if plan.cubes is None:
@@ -101,8 +143,8 @@ def _source(plan: Plan, settings: FitSettings) -> Source:
     return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
 
 
-def _start(name: str) -> MSTPlusPlus | None:
-    """A copy of the network of a model, to be trained; None without a name."""
+def _start(name: str, source: Source) -> MSTPlusPlus | None:
+    """A copy of the network of a model, to be trained, told the camera of *source* if need be; None without a name."""
     if not name:
         return None
     model = load_model(name)
@@ -111,6 +153,8 @@ def _start(name: str) -> MSTPlusPlus | None:
     network = copy.deepcopy(model.network).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
+    if inner := _told(network):
+        inner.see_with(source.response)
     return network
 
 
@@ -123,6 +167,16 @@ def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNe
     return fit_pixelwise(
         PixelwiseSettings(steps=steps, seed=settings.seed), simulator=simulated.simulator(settings.seed)
     )
+
+
+def _told(network: nn.Module) -> CameraNetwork | None:
+    """The part of *network* that has to be told the camera, if there is one."""
+    inner = getattr(network, "pixelwise", None)
+    return inner if isinstance(inner, CameraNetwork) else None
+
+
+def _rendering(plan: Plan, network: nn.Module) -> str:
+    return CAMERA_RGB if _told(network) else SRGB_D65 if _is_srgb(plan) else ""
 
 
 def _is_srgb(plan: Plan) -> bool:
@@ -145,7 +199,7 @@ def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelC
         licence="",
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
         reference="napari-mst train",
-        rendering=SRGB_D65 if _is_srgb(plan) else "",
+        rendering=_rendering(plan, fit.network),
         error_factor=0.0,
     )
 

@@ -1,0 +1,112 @@
+"""A small network that is told the camera: linear RGB of any known response in, reflectance out, pixel by pixel.
+
+What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and what is common to
+measured reflectances, three values become the most likely spectrum: the best linear (Wiener) estimate, which is the
+same network's start for every camera. A few layers refine it. They see the colour, the estimate in coordinates that do
+not depend on the camera (the principal components of reflectances), and the response in these same coordinates.
+So a camera that the network has never met is one more matrix.
+Letters: N batch, B bands, K components, H rows, W columns.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from napari_mst.errors import CheckpointError
+from napari_mst.models.pixelwise import DARKEST, LIMIT, OFFSET, PixelwiseHyperparameters, colour_features
+
+_COLOURS = 9
+_NOISE = 1e-4  # variance of a channel, white being 1: what the linear estimate does not try to explain
+_FLOOR = 0.03  # of the brightness: the least that the linear estimate may say
+_CEILING = 0.97  # of the limit: the most
+
+
+class CameraNetwork(nn.Module):
+    """Three hidden layers of *width* around the linear estimate of the camera that `see_with` sets.
+
+    `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B, H, W) reflectance
+    from 0 to `LIMIT`, or to as many times the brightest channel if above 1. Negative light is taken as none.
+
+    Parameters
+    ----------
+    factors
+        (B, K): reflectances are about *factors* times K numbers that are uncorrelated and of mean square 1.
+    """
+
+    factors: Tensor
+    usual: Tensor
+    seen: Tensor
+    linear: Tensor
+
+    def __init__(self, factors: Tensor, width: int = 96) -> None:
+        super().__init__()
+        bands, components = factors.shape
+        self.hyperparameters = PixelwiseHyperparameters(3, bands, width)
+        self.register_buffer("factors", factors.half().float().contiguous())
+        self.register_buffer("usual", torch.stack([torch.zeros(components, 3), torch.ones(components, 3)]))
+        self.of_colour = nn.Linear(_COLOURS + components, width)
+        self.of_camera = nn.Linear(3 * components, 2 * width)
+        self.hidden = nn.Sequential(
+            nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, bands)
+        )
+        for name in ("seen", "linear"):
+            self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
+
+    def see_with(self, response: Tensor) -> None:
+        """Take the photos that follow as seen with *response*, (B, 3) or, one a photo, (N, B, 3)."""
+        seen = self._seen(response.reshape(-1, *response.shape[-2:]))
+        colours = seen.mT @ seen + _NOISE * torch.eye(3).to(seen)
+        self.seen, self.linear = (each.to(self.factors) for each in (seen, torch.linalg.solve(colours, seen.mT).mT))
+
+    def set_usual(self, responses: Tensor) -> None:
+        """Let what the network is told of a camera be relative to the mean and the spread of *responses* (n, B, 3)."""
+        seen = self._seen(responses)
+        self.usual = torch.stack([seen.mean(0), seen.std(0).clamp_min(1e-3)]).half().to(self.factors)
+
+    def forward(self, photo: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, B, H, W)."""
+        pixels = photo.movedim(1, -1).clamp_min(DARKEST)
+        components = torch.einsum("nhwc,nkc->nhwk", pixels, self.linear)
+        total = pixels.sum(-1, keepdim=True) + OFFSET
+        colour = self.of_colour(torch.cat([colour_features(pixels), components / total], dim=-1))
+        told = self.of_camera(((self.seen - self.usual[0]) / self.usual[1]).flatten(1))[:, None, None]
+        scale, shift = told.chunk(2, dim=-1)
+        limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
+        refined = self._start(components, total, limit) + self.hidden(colour * (1 + scale) + shift)
+        return (limit * torch.sigmoid(refined)).movedim(-1, 1)
+
+    def linear_estimate(self) -> Tensor:
+        """The best linear estimate of the camera, (N, B, 3)."""
+        return self.factors @ self.linear
+
+    def _start(self, components: Tensor, total: Tensor, limit: Tensor) -> Tensor:
+        """The linear estimate, where it is sane, on the scale on which it is refined."""
+        estimate = components @ self.factors.T
+        share = torch.maximum(estimate, _FLOOR / 3 * total) / limit
+        return torch.logit(share.clamp_max(_CEILING))
+
+    def _seen(self, responses: Tensor) -> Tensor:
+        """What cameras see of each component, (n, K, 3), in double precision."""
+        return self.factors.cpu().double().T @ responses.cpu().double()
+
+
+def is_camera(state: Mapping[str, Tensor]) -> bool:
+    """Whether *state* holds the weights of a `CameraNetwork`."""
+    return "of_camera.weight" in state
+
+
+def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
+    """Build the network whose weights *state* holds and load them strictly.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape.
+    """
+    try:
+        network = CameraNetwork(state["factors"].float(), state["of_colour.weight"].shape[0])
+        network.load_state_dict({key: value.float() for key, value in state.items()})
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"Expected a whole camera network, got {len(state)} tensors that are none.") from error
+    return network.eval().requires_grad_(False)

@@ -1,0 +1,202 @@
+"""Fit the network for cameras: `napari-mst train --camera any -o mstpp-camera.safetensors`.
+
+First the pixelwise network that is told the camera, then, with it as it is, what the surroundings of a pixel add, as in
+`fit`. Every photo is seen by another camera under another light. Deterministic for a seed, step counts and a number of
+processes and threads; a run that was stopped continues from its last checkpoint to the same weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from napari_mst.cameras import CAMERA_RGB, Capture, load_cameras, load_illuminants
+from napari_mst.models import load_model
+from napari_mst.models.camera import CameraNetwork, build_camera
+from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.training.camera_inputs import camera_inputs
+from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
+from napari_mst.training.evaluate import evaluate, model_method
+from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, reconstruction_loss, start_network
+from napari_mst.training.fit_pixelwise import PixelwiseSettings
+
+COMPONENTS, WIDTH, PIXEL_STEPS = 8, 96, 4000
+_SAMPLE = 100_000
+_CAMERAS = 64  # responses in a batch
+_JUDGED = 36  # held-out photos, of every held-out camera several
+_FIRST_SMALL, _LAST_SMALL = 0.3, 0.005  # added to the pixelwise error, as in `fit`
+_JUDGED_LIGHTS = ("D65", "A", "D50")
+_INNER = "pixelwise."
+_NETWORK = CARD.reference.split(" Weights:")[0]
+_DARK = 0.01  # reflectance below which an error counts as absolute
+
+
+def common_factors(simulator: CameraSimulator) -> Tensor:
+    """(31, K): the strongest components of the reflectances that *simulator* draws."""
+    spectra = simulator.draw_spectra(_SAMPLE).double()
+    power, vectors = torch.linalg.eigh(spectra.T @ spectra / len(spectra))
+    return (vectors * power.clamp_min(0).sqrt())[:, -COMPONENTS:].flip(1).float()
+
+
+def start_camera_network(seed: int, width: int) -> CameraNetwork:
+    """A network that gives the linear estimates, but for a little."""
+    simulator = CameraSimulator(seed)
+    torch.manual_seed(seed)
+    network = CameraNetwork(common_factors(simulator), width)
+    network.set_usual(simulator.draw_responses(4096)[0])
+    with torch.no_grad():
+        network.get_parameter("hidden.5.weight").mul_(0.05)
+        network.of_camera.weight.mul_(0.1)
+        network.of_camera.bias.zero_()
+    return network
+
+
+def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> CameraNetwork:
+    """The pixelwise network after all steps, printing the loss on the way."""
+    network = start_camera_network(settings.seed, settings.width)
+    optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
+    simulator, losses = CameraSimulator(settings.seed + 1), []
+    for step in range(settings.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate_at(step)
+        responses, _ = simulator.draw_responses(_CAMERAS)
+        loss = pixel_loss(network, simulator, responses, settings.batch // _CAMERAS)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if (step + 1) % report_every == 0:
+            print(
+                f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {validate(network):.4f}", flush=True
+            )
+            losses.clear()
+    return network.eval().requires_grad_(False)
+
+
+def pixel_loss(network: CameraNetwork, simulator: CameraSimulator, responses: Tensor, count: int) -> Tensor:
+    """Mean relative error of *count* pixels seen with each of *responses* (N, 31, 3)."""
+    photos, spectra = simulator.draw_pixels_of(responses, count)
+    network.see_with(responses)
+    return ((network(photos) - spectra).abs() / (spectra + _DARK)).mean()
+
+
+@torch.no_grad()
+def validate(network: CameraNetwork) -> float:
+    """Loss on spectra and cameras that training never sees."""
+    simulator = CameraSimulator(0, held_out=True)
+    return pixel_loss(network, simulator, simulator.draw_responses(256)[0], 32).item()
+
+
+class CameraFit(Fit):
+    """A `Fit` whose photos are each seen by another camera.
+
+    First all photos weigh about the same, so that noise is what there is to learn; in the end a photo counts by the
+    share of its error that is left, so that the clean ones are left alone.
+    """
+
+    def __init__(
+        self,
+        settings: FitSettings,
+        checkpoint: Path,
+        pixelwise: CameraNetwork,
+        device: str = "cpu",
+        *,
+        patience: int = 0,
+        report: Callable[[Progress], None] = print,
+    ) -> None:
+        self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
+        torch.manual_seed(settings.seed)
+        network = start_network(settings.stages, pixelwise)
+        super().__init__(
+            settings, checkpoint, device=device, source=self._scenes, network=network, patience=patience, report=report
+        )
+
+    def _see_with(self, response: Tensor) -> None:
+        self.response = response.to(self.device)
+        for network in (self.network, self.average):
+            network.pixelwise.see_with(response)
+
+    def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
+        """See `Fit`: here the error is against what the pixelwise network makes of the photo without noise."""
+        small = _FIRST_SMALL * (_LAST_SMALL / _FIRST_SMALL) ** (step / self.settings.steps)
+        return self._share_left(photos, estimates, cubes, small)
+
+    def _share_left(self, photos: Tensor, estimates: Tensor, cubes: Tensor, small: float) -> Tensor:
+        with torch.no_grad():
+            clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
+            first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
+            scale = reconstruction_loss(first, attainable, self.response) + small
+        return (reconstruction_loss(estimates, attainable, self.response) / scale).mean()
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """Share of the pixelwise error that is left, on spectra and cameras that training never sees."""
+        losses = []
+        for index in range(_JUDGED):
+            photos, cubes = (each.to(self.device) for each in self._scenes.held_out(index))
+            losses.append(self._share_left(photos, self.average(photos), cubes, _LAST_SMALL))
+        return torch.stack(losses).mean().item()
+
+
+def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
+    """The pixelwise network in the *checkpoint* of a `CameraFit`; None if there is no checkpoint."""
+    if not checkpoint.exists():
+        return None
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["network"]
+    return build_camera({key.removeprefix(_INNER): value for key, value in state.items() if key.startswith(_INNER)})
+
+
+def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
+    """What the model is, but for its accuracy and its error band, which are measured."""
+    lights, cameras = load_illuminants(), load_cameras()
+    options = (
+        f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} --stages {settings.stages} "
+        f"--batch {settings.batch} --size {settings.size} --seed {settings.seed}"
+    )
+    launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
+    return replace(
+        CARD,
+        name=name,
+        title="MST++ for linear RGB of a camera: reflectance",
+        rendering=CAMERA_RGB,
+        domain=(
+            "Linear RGB of a camera that is named, or whose sensitivities are given, without colour matrix and tone "
+            f"curve, of reflecting surfaces under one light that is named as well: {', '.join(lights)}, or a mixture "
+            "of them. Not for sRGB photos, LEDs and narrow lines, or different lights in one photo."
+        ),
+        training_data=(
+            "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS splib06), seen "
+            f"by {len(training_cameras())} of {len(cameras)} measured cameras (rawtoaces-data, Apache-2.0) under "
+            f"{len(lights)} illuminants (CIE; ISET, MIT) and mixtures of them. No image of a real scene. "
+            f"Never trained with: {', '.join(HELD_OUT_CAMERAS)}."
+        ),
+        reference=(
+            f"{_NETWORK} Weights: napari_mst.training.fit_camera; "
+            f"made by `{launch}napari-mst train --camera any {options}`, one thread each"
+        ),
+    )
+
+
+def judged_captures() -> list[Capture]:
+    """The cameras that training never saw, each under one of three lights."""
+    return [Capture(name, _JUDGED_LIGHTS[i % len(_JUDGED_LIGHTS)]) for i, name in enumerate(HELD_OUT_CAMERAS)]
+
+
+def measure(path: Path, folder: Path) -> ModelCard:
+    """Write the accuracy on the real scenes in *folder*, clean and noisy, into the card of the model at *path*."""
+    accuracy = {}
+    for kind in ("clean", "noise 1e-3"):
+        found = []
+        for capture in judged_captures():
+            (photos,) = (each for each in camera_inputs(capture) if each.name == kind)
+            found.append(evaluate(model_method(str(path), capture=capture), folder, photos))
+        accuracy[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = {
+            label: round(sum(each[label] for each in found) / len(found), 4) for label in found[0]
+        }
+    card = replace(load_model(path).card, accuracy=accuracy)
+    save_file(load_file(path), path, metadata=card_to_metadata(card))
+    return card

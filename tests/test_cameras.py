@@ -1,0 +1,102 @@
+"""Cameras and illuminants: their responses are balanced, files and names are told apart, and nothing is guessed."""
+
+import numpy as np
+import pytest
+
+from napari_mst.cameras import (
+    BALANCED,
+    GRID,
+    OF_SENSOR,
+    Capture,
+    camera_response,
+    load_cameras,
+    load_illuminants,
+    matching_camera,
+    named,
+    unbalanced_response,
+)
+from napari_mst.colour import illuminant, srgb_response
+from napari_mst.errors import CameraError
+
+
+def test_52_measured_cameras_and_the_response_of_ntire_2022_are_there():
+    assert len(load_cameras()) == 53
+    assert "NTIRE_2022_Basler_ace2" in load_cameras()
+    for sensitivities in load_cameras().values():
+        assert sensitivities.shape == (31, 3)
+        assert (sensitivities.sum(axis=0) > 0).all()
+
+
+def test_illuminants_begin_with_the_usual_ones():
+    assert list(load_illuminants())[:3] == ["D65", "D50", "A"]
+    np.testing.assert_array_equal(load_illuminants()["A"], illuminant("A", GRID))
+    assert all(power.shape == (31,) and (power > 0).all() for power in load_illuminants().values())
+
+
+@pytest.mark.parametrize("light", ["D65", "A", "F11"])
+@pytest.mark.parametrize("camera", ["Nikon_D5100", "NTIRE_2022_Basler_ace2", "sRGB"])
+def test_white_is_white_for_every_camera_and_light(camera, light):
+    np.testing.assert_allclose(camera_response(camera, light).sum(axis=0), 1)
+
+
+def test_srgb_in_daylight_is_srgb():
+    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID))
+
+
+def test_gains_balance_what_the_sensor_gives():
+    sensor = Capture("Nikon_D5100", "A", balance=OF_SENSOR)
+    seen = unbalanced_response("Nikon_D5100", "A") * sensor.gains
+    np.testing.assert_allclose(seen, sensor.response)
+    assert sensor.gains[1] == pytest.approx(1)
+    assert sensor.gains[2] > sensor.gains[0]  # blue is what incandescent light lacks
+    np.testing.assert_array_equal(Capture("Nikon_D5100", "A").gains, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("Nikon_D5200", "D65"), "a camera as Nikon_D"),
+        (("Nikon_D5100", "D95"), "a light as D"),
+        (("Nikon_D5100", "D65", -1.0), "above 0, got -1.0"),
+        (("Nikon_D5100", "D65", float("nan")), "above 0, got nan"),
+        (("Nikon_D5100", "D65", 0.0, "auto"), f"Expected a balance '{BALANCED}'"),
+    ],
+)
+def test_unknown_capture_is_refused_at_once(arguments, message):
+    with pytest.raises(CameraError, match=message):
+        Capture(*arguments)
+
+
+def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksum(tmp_path):
+    path = tmp_path / "mine.csv"
+    rows = [
+        f"{nm:g},{red:.9g},{green:.9g},{blue:.9g}"
+        for nm, (red, green, blue) in zip(GRID, load_cameras()["Nikon_D5100"], strict=True)
+    ]
+    path.write_text("\n".join(["nm,r,g,b", *rows]))
+    np.testing.assert_allclose(camera_response(str(path), "D50"), camera_response("Nikon_D5100", "D50"), atol=1e-8)
+    assert named(str(path)).startswith("mine.csv (")
+    assert named("Nikon_D5100") == "Nikon_D5100"
+
+
+@pytest.mark.parametrize("text", ["", "400,1,2\n700,1,2\n", "500,1,2,3\n700,1,2,3\n", "400,1,0,3\n700,1,0,3\n"])
+def test_table_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(CameraError, match=r"Expected .* in 'mine.csv', got others"):
+        camera_response(str(tmp_path / "mine.csv"), "D65")
+
+
+@pytest.mark.parametrize(
+    ("make", "model", "name"),
+    [
+        ("NIKON CORPORATION", "NIKON D5100", "Nikon_D5100"),
+        ("Canon", "Canon EOS 5D Mark III", "Canon_EOS_5D_Mark_III"),
+        ("SONY", "ILCE-7M3", "Sony_ILCE-7M3"),
+        ("FUJIFILM", "X-T4", "Fujifilm_X-T4"),
+        ("Canon", "Canon EOS 5D Mark", ""),
+        ("Apple", "iPhone 15", ""),
+        ("", "", ""),
+    ],
+)
+def test_camera_of_a_file_is_only_the_one_of_exactly_its_name(make, model, name):
+    assert matching_camera(make, model) == name

@@ -1,0 +1,119 @@
+"""A model that is told the camera: what it refuses, what white and balance mean, and what the cube remembers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import Capture, Photo, Reconstructor
+from napari_mst.cameras import CAMERA_RGB, OF_SENSOR
+from napari_mst.colour import linear_to_srgb
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.models import Model
+from napari_mst.models.camera import CameraNetwork
+from napari_mst.models.cards import PUBLISHED
+from napari_mst.models.refining import RefiningMSTPlusPlus
+from napari_mst.training.spectra import load_reflectances
+
+NIKON = Capture("Nikon_D5100", "A")
+torch.manual_seed(0)
+LINEAR = np.random.default_rng(0).integers(300, 40_000, (12, 15, 3), dtype=np.uint16)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """About the linear estimate, with a little of what an untrained network adds."""
+    spectra = torch.from_numpy(np.concatenate(list(load_reflectances()[1].values())))
+    _, power, components = torch.linalg.svd(spectra / len(spectra) ** 0.5, full_matrices=False)
+    network = RefiningMSTPlusPlus(CameraNetwork((components * power[:, None])[:6].T, width=8))
+    network.eval().requires_grad_(False)
+    for part in (network.conv_in, network.conv_out, network.pixelwise.hidden[-1]):
+        part.weight.mul_(0.1)
+    card = replace(
+        PUBLISHED, name="told", rendering=CAMERA_RGB, is_linear=True, normalisation="none", quantity="reflectance"
+    )
+    return Model(card, network, "0" * 64)
+
+
+def cube_of(model: Model, pixels: np.ndarray, capture: Capture = NIKON, *, correct: bool = False):
+    reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=correct)
+    return reconstructor.reconstruct(Photo.from_array(pixels, encoding="linear"))
+
+
+def test_camera_has_to_be_told(model):
+    with pytest.raises(CameraError, match="Expected the camera and the illuminant of the photo for the model told"):
+        Reconstructor(model, "cpu")
+
+
+def test_model_without_use_for_a_camera_refuses_one(model):
+    plain = replace(model, card=replace(model.card, rendering=""))
+    with pytest.raises(CameraError, match="Expected no camera for the model told, got Nikon_D5100"):
+        Reconstructor(plain, "cpu", capture=NIKON)
+
+
+def test_encoded_photo_is_refused(model):
+    with pytest.raises(PhotoError, match="Expected linear RGB of a camera for the model told, got sRGB-encoded"):
+        Reconstructor(model, "cpu", capture=NIKON).reconstruct(LINEAR)
+
+
+def test_eight_bits_are_plainly_not_linear():
+    with pytest.raises(PhotoError, match="got 8 bits"):
+        Photo.from_array(np.zeros((4, 4, 3), np.uint8), encoding="linear").check_linear()
+    Photo.from_array(LINEAR, encoding="linear").check_linear()
+
+
+def test_two_cameras_of_one_model_do_not_disturb_each_other(model):
+    photo = Photo.from_array(LINEAR, encoding="linear")
+    nikon = Reconstructor(model, "cpu", capture=NIKON)
+    before = nikon.reconstruct(photo).data
+    canon = Reconstructor(model, "cpu", capture=Capture("Canon_EOS_5D", "D65")).reconstruct(photo).data
+    assert np.abs(canon - before).max() > 1e-3
+    np.testing.assert_array_equal(nikon.reconstruct(photo).data, before)
+    assert model.network.pixelwise.linear.isnan().all()
+
+
+def test_white_is_the_stored_value_that_stands_for_1(model):
+    full = cube_of(model, LINEAR)
+    darker = cube_of(model, (LINEAR // 4).astype(np.uint16), replace(NIKON, white=65535 / 4))
+    np.testing.assert_allclose(darker.data, full.data, atol=2e-3)
+    as_floats = cube_of(model, (LINEAR / 65535 * 0.3).astype(np.float32), replace(NIKON, white=0.3))
+    np.testing.assert_allclose(as_floats.data, full.data, atol=1e-5)
+
+
+def test_values_of_the_sensor_are_balanced_first(model):
+    sensor = replace(NIKON, balance=OF_SENSOR)
+    raw = (LINEAR / 65535 / sensor.gains).astype(np.float32)
+    expected = cube_of(model, (LINEAR / 65535).astype(np.float32))
+    np.testing.assert_allclose(cube_of(model, raw, sensor).data, expected.data, atol=1e-5)
+
+
+@pytest.mark.parametrize("capture", [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)], ids=str)
+def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(model, capture):
+    white = (capture.white or 65535) / capture.gains
+    surfaces = load_reflectances()[1]["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
+    pixels = np.rint(surfaces @ capture.response * white).astype(np.uint16)
+    cube = cube_of(model, pixels, capture, correct=True)
+    shown = np.einsum("bhw,bc->hwc", cube.data, capture.response) * white
+    codes, stored = (255 * linear_to_srgb(each.clip(0, 65535) / 65535) for each in (shown, pixels))
+    assert np.percentile(np.abs(codes - stored), 95) < 0.5
+    assert cube.quality is not None
+
+
+def test_camera_and_illuminant_are_remembered(model):
+    provenance = cube_of(model, LINEAR, replace(NIKON, white=50_000.0)).provenance
+    assert (provenance.camera, provenance.illuminant, provenance.white) == ("Nikon_D5100", "A", 50_000)
+    assert provenance.white_balance == "as stored"
+    assert not any("full scale" in note for note in provenance.assumptions)
+    assert any("full scale of the photo was taken" in note for note in cube_of(model, LINEAR).provenance.assumptions)
+    assert type(provenance).from_json(provenance.to_json()) == provenance
+    other = cube_of(model, LINEAR, Capture("Nikon_D5100", "D65", white=50_000.0)).provenance
+    assert not provenance.gives_the_cube_of(other)
+    assert provenance.gives_the_cube_of(replace(provenance, device="other"))
+
+
+def test_preview_knows_the_same_white(model):
+    capture = replace(NIKON, white=40_000.0)
+    reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=False)
+    photo = Photo.from_array(LINEAR, encoding="linear")
+    np.testing.assert_allclose(reconstructor.preview(photo).data, reconstructor.reconstruct(photo).data, atol=1e-5)

@@ -1,0 +1,157 @@
+"""The fit for cameras: photos of many cameras, none held out, the same weights again, one command."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import cli, load_model
+from napari_mst.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
+from napari_mst.models.camera import CameraNetwork
+from napari_mst.training import calibrate, fit_camera
+from napari_mst.training.baselines import GRID
+from napari_mst.training.camera_inputs import CameraInput, camera_inputs, linear_method
+from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
+from napari_mst.training.fit import FitSettings
+from napari_mst.training.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
+from napari_mst.training.fit_pixelwise import PixelwiseSettings
+from napari_mst.training.simulate import USUAL
+
+SMALL = FitSettings(steps=4, size=16, warm_up=1)
+TINY = PixelwiseSettings(steps=3, batch=128, width=8)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Few photos judge, calibrate and make the components."""
+    for module, name, value in (
+        (fit_camera, "_SAMPLE", 500),
+        (fit_camera, "_JUDGED", 2),
+        (fit_camera, "PIXEL_STEPS", 3),
+        (calibrate, "_CAMERA_SCENES", 2),
+    ):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr("napari_mst.training.train.PIXEL_STEPS", 3)
+
+
+def weights(network):
+    return torch.cat([value.flatten() for value in network.state_dict().values()])
+
+
+def test_nine_cameras_are_never_trained_with():
+    assert len(training_cameras()) == 44
+    assert set(HELD_OUT_CAMERAS) | set(training_cameras()) == set(load_cameras())
+    assert not set(HELD_OUT_CAMERAS) & set(training_cameras())
+
+
+def test_held_out_photos_are_of_held_out_cameras():
+    responses, _ = CameraSimulator(0, held_out=True).draw_responses(200)
+    trained, _ = CameraSimulator(0).draw_responses(200)
+    assert not torch.isclose(responses[:, None], trained[None], atol=1e-6).all(-1).all(-1).any()
+
+
+def test_photo_is_that_of_the_response_that_was_told():
+    told = []
+    scenes = CameraScenes(0, 16, told.append)
+    photos, cubes = scenes.draw(3, 2, USUAL)
+    assert torch.equal(told[-1], scenes.response)
+    seen = torch.einsum("nbhw,bc->nchw", cubes, scenes.response).clamp(0, 1)
+    assert (photos - seen).abs().median() < 0.02
+    again, _ = scenes.draw(3, 2, USUAL)
+    other, _ = scenes.draw(4, 2, USUAL)
+    assert torch.equal(photos, again)
+    assert not torch.equal(photos, other)
+
+
+def test_noise_is_larger_where_a_channel_is_amplified_more():
+    simulator = CameraSimulator(0, size=64)
+    simulator.response = torch.from_numpy(camera_response("Nikon_D5100", "A")).float()
+    simulator.gains = torch.from_numpy(1 / Capture("Nikon_D5100", "A").white_of_sensor).float()
+    noisy = torch.cat([simulator.photograph(torch.full((1, 31, 64, 64), 0.4)) for _ in range(30)])
+    red, green, blue = noisy.std((0, 2, 3))
+    assert blue > red
+    assert blue > 1.3 * green
+
+
+def test_network_starts_as_the_linear_estimate():
+    network = start_camera_network(0, width=8)
+    responses, _ = CameraSimulator(1).draw_responses(4)
+    simulator = CameraSimulator(2)
+    photos, spectra = simulator.draw_pixels_of(responses, 200)
+    network.see_with(responses)
+    linear = (network.linear_estimate() @ photos[..., 0])[..., None].clamp(0.05, 1)
+    assert (network(photos).clamp(0.05, 1) - linear).abs().mean() < 0.05
+    assert photos.shape == (4, 3, 200, 1)
+    assert spectra.shape == (4, 31, 200, 1)
+
+
+def test_pixelwise_fit_learns_and_is_the_same_again(capsys):
+    settings = PixelwiseSettings(steps=12, batch=256, width=16, warm_up=2)
+    first, again = (fit_camera_network(settings, report_every=6) for _ in range(2))
+    assert torch.equal(weights(first), weights(again))
+    losses = [float(line.split()[3]) for line in capsys.readouterr().out.splitlines()]
+    assert losses[1] < losses[0]
+
+
+def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path):
+    pixelwise = fit_camera_network(TINY)
+    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, report=lambda _: None).run(report_every=2)
+    stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, report=lambda _: None)
+    stopped._take_step()
+    stopped._take_step()
+    stopped._save_checkpoint()
+    kept = pixelwise_of(tmp_path / "stopped")
+    assert isinstance(kept, CameraNetwork)
+    continued = CameraFit(SMALL, tmp_path / "stopped", kept, report=lambda _: None)
+    assert continued.step == 2
+    assert torch.equal(weights(whole), weights(continued.run(report_every=2)))
+    assert pixelwise_of(tmp_path / "nothing") is None
+
+
+def scenes(folder):
+    folder.mkdir()
+    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 16, 16)).astype(np.float32)
+    np.savez(folder / "scene.npz", cube=cube, wavelengths=GRID)
+    return folder
+
+
+def test_one_command_makes_the_file_with_its_card(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_camera, "HELD_OUT_CAMERAS", HELD_OUT_CAMERAS[:2])
+    output = tmp_path / "mine.safetensors"
+    sizes = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
+    arguments = ["train", "--camera", "any", "-o", str(output), *sizes, "--scenes", str(scenes(tmp_path / "real"))]
+    assert cli.main(arguments) == 0
+    card = load_model(output).card
+    assert (card.name, card.rendering) == ("mine", CAMERA_RGB)
+    assert card.error_factor > 0
+    assert [name for name in card.accuracy if "scenes of real, 2 cameras not trained with" in name]
+    assert "--camera any --steps 2" in card.reference
+    tuned = tmp_path / "tuned.safetensors"
+    start = ["train", "--from", str(output), "--camera", "Nikon_D5100", "--illuminant", "A", "-o", str(tuned), *sizes]
+    assert cli.main(start) == 0
+    assert load_model(tuned).card.rendering == CAMERA_RGB
+
+
+def test_command_for_any_camera_refuses_cubes(tmp_path, capsys):
+    arguments = ["train", "--camera", "any", "-o", str(tmp_path / "mine.safetensors"), "--cubes", str(tmp_path)]
+    assert cli.main(arguments) == 2
+    assert "Expected simulated scenes for --camera any" in capsys.readouterr().err
+
+
+def test_evaluation_photographs_with_the_camera():
+    capture = Capture("Nikon_D850", "D50")
+    cube = np.full((31, 5, 6), 0.5, np.float32)
+    np.testing.assert_allclose(CameraInput("clean", capture).photograph(cube, GRID), 32768, atol=1)
+    np.testing.assert_allclose(linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03)
+    assert len({kind.name for kind in camera_inputs(capture)}) == len(camera_inputs(capture))
+
+
+def test_evaluate_command_judges_several_cameras(tmp_path, capsys):
+    folder = scenes(tmp_path / "real")
+    arguments = ["evaluate", str(folder), "--input", "clean", "--device", "cpu", "--per-scene"]
+    cameras = ["--camera", "Nikon_D850", "--camera", "sRGB", "--illuminant", "A"]
+    assert cli.main([*arguments, *cameras]) == 0
+    out = capsys.readouterr().out
+    assert out.count("scene Nikon_D850 A") == 3  # two methods, and the bands of one of them
+    assert "least squares scene" in out
+    assert cli.main([*arguments, "--illuminant", "A"]) == 2
+    assert "Expected --camera with --illuminant" in capsys.readouterr().err
