@@ -145,6 +145,15 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
     assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
 
 
+def test_a_colour_that_no_surface_shows_leaves_the_estimate() -> None:
+    cube = np.full((31, 9, 9), 0.5, np.float32)
+    red = Photo.from_array(np.array([1.0, 0.0, 0.0], np.float32) * np.ones((9, 9, 1), np.float32), encoding="linear")
+    overlapping = (RESPONSE + RESPONSE.sum(axis=1, keepdims=True)) / 4
+    corrected = cube.copy()
+    correct_colours(corrected, red, overlapping.astype(np.float32))
+    np.testing.assert_array_equal(corrected, cube)
+
+
 def test_unknown_pixels_have_no_quality() -> None:
     values = np.full((5, 6, 3), 0.5, np.float32)
     values[2, 3] = np.nan

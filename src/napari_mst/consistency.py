@@ -28,6 +28,7 @@ _PIXELS = 1 << 16  # of a block: its spectra take 8 MB
 _THREADS = 4
 _STEPS = 8  # towards a cell: more than one only where a spectrum would become negative
 _CLOSE = 1e-6  # in linear light
+_HIGHEST = 1.25  # times a reflectance of 1, or the estimate where it is brighter: beyond it no surface has the colour
 
 _BLOCK = 8
 _STRIPS = 32  # of _BLOCK rows that are looked at for the noise
@@ -122,6 +123,7 @@ def moved_into(
 ) -> NDArray[np.floating]:
     """*spectra* (B, n) changed as little as makes their colours lie between *low* and *high* (C, n); never negative.
 
+    Those that would have to be brighter than any surface, for a colour that none has, stay as they are.
     r + S (S'S)^-1 (target - S'r), S being the *response* (B, C): the least change in the sense of least squares. Lin &
     Finlayson, Sensors 20 (2020) 6399, doi:10.3390/s20216399, for the nearest point of the cell instead of its centre.
     """
@@ -133,7 +135,8 @@ def moved_into(
         is_far = np.abs(missing).max(axis=0) > _CLOSE
         left = left[is_far]
         moved[:, left] = np.maximum(moved[:, left] + inverse @ missing[:, is_far], 0)
-    return moved
+    is_surface = moved.max(axis=0) <= _HIGHEST * np.maximum(spectra.max(axis=0), 1)
+    return np.where(is_surface, moved, spectra)
 
 
 class _Cells:
