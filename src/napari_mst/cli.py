@@ -91,7 +91,7 @@ def _add_reconstruct(commands: Any) -> None:
         "--precision",
         choices=("float32", "bfloat16", "float16", "float64"),
         default="float32",
-        help="float64: the reference, slower; bfloat16, float16: faster where the device has them, in less memory and "
+        help="float64: the reference; bfloat16, float16, where the device has them: features in half the memory, "
         "not exact, by an error that is measured on each photo (default: float32)",
     )
     reconstruct.add_argument(

@@ -56,7 +56,7 @@ ENSEMBLE_HINT = (
 )
 PRECISIONS = {
     "float32": "Exact to rounding.",
-    "bfloat16": "16 bits: features take half the memory, and a processor that has bfloat16 is about 1.3 times as fast. "
+    "bfloat16": "16 bits: features take half the memory. On a processor faster only where numba is not installed. "
     "Not exact: the error is measured on a sample of your photo, before the run, and kept with the cube.",
     "float16": "16 bits, and finer than bfloat16, but large numbers do not fit: then you are told. Features take half "
     "the memory. The error is measured on a sample of your photo, before the run, and kept with the cube.",
