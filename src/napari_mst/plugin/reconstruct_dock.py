@@ -77,7 +77,7 @@ def survey_devices() -> "list[DeviceChoice]":
 
 
 class Paragraph(QLabel):
-    """Wrapped text that is never cut: a layout alone lets a label be lower than its lines."""
+    """Wrapped text as high as its lines: a layout alone lets a label be lower, and cut, or higher."""
 
     def __init__(self) -> None:
         flags = Qt.TextInteractionFlag.TextSelectableByMouse
@@ -94,7 +94,7 @@ class Paragraph(QLabel):
         self._fit()
 
     def _fit(self) -> None:
-        self.setMinimumHeight(max(self.heightForWidth(self.width()), 0))
+        self.setFixedHeight(max(self.heightForWidth(self.width()), 0))
 
 
 class ReconstructDock(Dock):
