@@ -21,7 +21,7 @@ from napari_mst.training.camera_inputs import camera_inputs
 from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
 from napari_mst.training.evaluate import evaluate, model_method
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, reconstruction_loss, start_network
-from napari_mst.training.fit_pixelwise import PixelwiseSettings
+from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 
 COMPONENTS, WIDTH, PIXEL_STEPS = 8, 96, 4000
 _SAMPLE = 100_000
@@ -57,24 +57,14 @@ def start_camera_network(seed: int, width: int) -> CameraNetwork:
 def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> CameraNetwork:
     """The pixelwise network after all steps, printing the loss on the way."""
     network = start_camera_network(settings.seed, settings.width)
-    optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
-    simulator, losses = CameraSimulator(settings.seed + 1), []
-    for step in range(settings.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate_at(step)
+    simulator = CameraSimulator(settings.seed + 1)
+
+    def loss() -> Tensor:
         responses, _ = simulator.draw_responses(_CAMERAS)
-        loss = pixel_loss(network, simulator, responses, settings.batch // _CAMERAS)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-        if (step + 1) % report_every == 0:
-            print(
-                f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {validate(network):.4f}", flush=True
-            )
-            losses.clear()
-    return network.eval().requires_grad_(False)
+        return pixel_loss(network, simulator, responses, settings.batch // _CAMERAS)
+
+    descend(network, settings, loss, lambda: validate(network), report_every, clip=1.0)
+    return network
 
 
 def pixel_loss(network: CameraNetwork, simulator: CameraSimulator, responses: Tensor, count: int) -> Tensor:

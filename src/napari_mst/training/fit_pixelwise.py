@@ -6,11 +6,12 @@ seed, a step count and a number of threads.
 
 import argparse
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import CARD, save_measured
@@ -54,24 +55,40 @@ def fit_pixelwise(
     """The network after all steps, printing the loss on the way; *simulator* draws for another camera than sRGB."""
     torch.manual_seed(settings.seed)
     network = PixelwiseNetwork(width=settings.width)
-    optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
     simulator = simulator or SceneSimulator(settings.seed)
+
+    def loss() -> Tensor:
+        pixels, spectra = simulator.draw_pixels(settings.batch)
+        return quantile_loss(_quantiles(network, pixels), spectra)
+
+    descend(network, settings, loss, lambda: validate(network), report_every)
+    return network
+
+
+def descend(
+    network: nn.Module,
+    settings: PixelwiseSettings,
+    draw_loss: Callable[[], Tensor],
+    judge: Callable[[], float],
+    report_every: int,
+    clip: float = math.inf,
+) -> None:
+    """Take all steps down *draw_loss*, of a new batch each time, print what *judge* says, and freeze the network."""
+    optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
     losses = []
     for step in range(settings.steps):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(step)
-        pixels, spectra = simulator.draw_pixels(settings.batch)
-        loss = quantile_loss(_quantiles(network, pixels), spectra)
+        loss = draw_loss()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
         optimizer.step()
         losses.append(loss.item())
         if (step + 1) % report_every == 0:
-            print(
-                f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {validate(network):.4f}", flush=True
-            )
+            print(f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {judge():.4f}", flush=True)
             losses.clear()
-    return network.eval().requires_grad_(False)
+    network.eval().requires_grad_(False)
 
 
 @torch.no_grad()
