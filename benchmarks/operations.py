@@ -49,7 +49,7 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
     rates = roofline(device)
     print(f"\noperations at {height}x{width}; roofline {rates[0] / 1e9:.0f} GFLOP/s, {rates[1] / 1e9:.1f} GB/s")
     contend()
-    if native.can_run(network.conv_in.weight):
+    if native.can_run(device, torch.float32):
         print_totals("kernels of numba", timed(contend), height * width, *rates)
         native.is_ready = lambda: False
         contend()
