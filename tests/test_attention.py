@@ -11,8 +11,8 @@ import torch
 from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
 from napari_mst.attention import attention_blocks
 from napari_mst.attention_record import AttentionRecord, BlockAttention, block_title
-from napari_mst.engine import run as streaming
-from napari_mst.engine.run import run
+from napari_mst.engine.regions import tiles
+from napari_mst.engine.run import _Run, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, rename_published_keys
@@ -112,9 +112,9 @@ def test_the_size_of_the_regions_changes_a_recording_by_rounding_only(
     golden: Golden, published: MSTPlusPlus, side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photo, expected = golden
-    monkeypatch.setattr(streaming, "CPU_SIDE", 128)
+    monkeypatch.setattr(_Run, "_tiles", lambda _, height, width: tiles(height, width, height, width))
     one_region = recorded_streamed(published, photo)
-    monkeypatch.setattr(streaming, "CPU_SIDE", side)
+    monkeypatch.setattr(_Run, "_tiles", lambda _, height, width: tiles(height, width, side, side))
     cut = recorded_streamed(published, photo)
     assert largest_difference(one_region, cut) <= 1e-6
     assert distance_to(expected, cut) <= 1e-6

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine import native
-from napari_mst.engine.run import cpu_tile
+from napari_mst.engine.run import native_tile
 from napari_mst.models.spectral_attention import SpectralAttentionBlock, gram
 
 needs_numba = pytest.mark.skipif(
@@ -169,13 +169,12 @@ def test_to_find_out_leaves_the_random_numbers_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("is_native", [True, False])
 @pytest.mark.parametrize("size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str)
-def test_regions_are_even_and_many(size, is_native):
-    rows, columns = cpu_tile(*size, is_native)
+def test_regions_are_even_and_many(size):
+    rows, columns = native_tile(*size)
     assert rows % 2 == columns % 2 == 0
     height, width = size
-    assert rows == 16 or -(-height // rows) * -(-width // columns) >= 8 or not is_native
+    assert rows == 16 or -(-height // rows) * -(-width // columns) >= 8
 
 
 @needs_numba

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.engine import features, native
-from napari_mst.engine import run as streaming
 from napari_mst.engine.plan import Place, Plan
-from napari_mst.engine.run import _Run, run
+from napari_mst.engine.regions import tiles
+from napari_mst.engine.run import _Run, cpu_tile, run
 from napari_mst.errors import Cancelled
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -64,12 +64,16 @@ CASES = {
 }
 
 
+def cut_into_squares(patch: pytest.MonkeyPatch, side: int) -> None:
+    patch.setattr(_Run, "_tiles", lambda _, height, width: tiles(height, width, side, side))
+
+
 def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, seed):
     """A run equals the network: on squares or, as on a GPU, on strips, with its maps wherever there is room."""
     network = build(seed, stages=stages, width=channels, out_bands=bands)
     photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "CPU_SIDE", -(-max(height, width) // cuts // 8) * 8)
+        cut_into_squares(patch, -(-max(height, width) // cuts // 8) * 8)
         if is_gpu:
             patch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
             patch.setattr(_Run, "_tiles", _Run._strips)
@@ -158,9 +162,23 @@ def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
     results = []
     for tile in (16, 64):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streaming, "CPU_SIDE", tile)
+            cut_into_squares(patch, tile)
             results.append(stream(network, photo))
     np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-6 * np.abs(results[0]).max())
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(
+    "size", [(8, 8), (64, 64), (8, 4000), (128, 96), (256, 256), (488, 512), (2000, 3000)], ids=str
+)
+def test_regions_are_four_or_more_and_about_the_same_size(size, level):
+    height, width = (side >> level for side in size)
+    rows, columns = cpu_tile(height, width, level)
+    assert rows % 4 == columns % 4 == 0
+    down, across = -(-height // rows), -(-width // columns)
+    assert down * across >= 4 or height * width <= 4096
+    assert down * rows - height < 4 * down
+    assert across * columns - width < 4 * across
 
 
 def test_published_outputs_are_reproduced(shared_data):

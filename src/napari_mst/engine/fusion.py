@@ -22,17 +22,19 @@ class UpFusion:
         weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.cpu().double()).flatten(0, 1)
         bias = of_up @ (torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double())
         self._native = native.UpFusion(weight, bias, of_skip) if native.can_run(device, dtype) else None
-        self._up, self._skip = (_pointwise(part.to(dtype)).to(device) for part in (weight.flatten(0, 1), of_skip))
+        self._is_onednn = onednn.can_run(device, dtype)
+        pointwise = onednn.pointwise if self._is_onednn else _pointwise
+        self._up, self._skip = (pointwise(part, dtype).to(device) for part in (weight.flatten(0, 1), of_skip))
         self._bias = bias.to(dtype).repeat(4).to(device)
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """The fused features."""
         if self._native is not None:
             return self._native(x, skip)
-        doubled = _doubled(F.conv2d(x, self._up, self._bias))
-        if onednn.can_run(doubled.device, doubled.dtype):
+        if self._is_onednn:
+            doubled = _doubled(onednn.convolve(x, self._up, self._bias))
             return onednn.convolve_onto(doubled, onednn.dense(skip), self._skip)
-        return doubled.add_(F.conv2d(skip, self._skip))
+        return _doubled(F.conv2d(x, self._up, self._bias)).add_(F.conv2d(skip, self._skip))
 
 
 def _doubled(quads: Tensor) -> Tensor:
@@ -42,6 +44,6 @@ def _doubled(quads: Tensor) -> Tensor:
     return pixels.reshape(1, 2 * height, 2 * width, channels // 4).permute(0, 3, 1, 2)
 
 
-def _pointwise(matrix: Tensor) -> Tensor:
+def _pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     """A matrix (out, in) as the weight of a 1x1 convolution."""
-    return matrix[:, :, None, None].contiguous(memory_format=torch.channels_last)
+    return matrix.to(dtype)[:, :, None, None].contiguous(memory_format=torch.channels_last)

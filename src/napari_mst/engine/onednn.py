@@ -17,8 +17,8 @@ from napari_mst.engine.regions import Sides
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
 _VECTOR = 16
-_HIDDEN = 64
-"""Hidden channels computed at a time: as many as stay in the cache, whatever the width of the block."""
+_STEP = 4
+"""The sides of a window are filled up to multiples of this: oneDNN makes, and keeps, kernels for every shape."""
 
 _PACKED_SIDE = 64
 """Side of the regions for which weights are packed; others run too."""
@@ -44,47 +44,50 @@ class OneDnnBlock:
         self._channels = channels = mixing.shape[-1]
         identity = torch.eye(channels)
         self._eps = norm.eps
-        self._mixing = _pointwise(_padded(mixing[0]), dtype)
+        self._mixing = pointwise(_padded(mixing[0]), dtype)
         self._bias = _padded(attention.proj.bias).to(dtype)
-        self._value = _pointwise(_padded(attention.to_v.weight), dtype)
+        self._value = pointwise(_padded(attention.to_v.weight), dtype)
         self._pos = [_packed(_padded(parameter), dtype, groups=True) for parameter in attention.pos.parameters()]
-        self._centring = _pointwise(_padded(_padded(identity - 1 / channels).T).T, dtype)
+        self._centring = pointwise(_padded(_padded(identity - 1 / channels).T).T, dtype)
         self._mean = torch.full((len(self._bias),), 1 / channels)
         expand_weight, expand_bias = _padded(_padded((expand * norm.weight).T).T), _padded(expand @ norm.bias.double())
         filters, reduce = _padded(feed_forward.depthwise.weight), _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
         self._hidden = [
-            (_pointwise(weight, dtype), bias.to(dtype), _packed(spatial, dtype, groups=True), _pointwise(back.T, dtype))
+            (pointwise(weight, dtype), bias.to(dtype), _packed(spatial, dtype, groups=True), pointwise(back.T, dtype))
             for weight, bias, spatial, back in zip(
-                *(part.split(_HIDDEN) for part in (expand_weight, expand_bias, filters, reduce)), strict=True
+                *(part.split(len(self._bias)) for part in (expand_weight, expand_bias, filters, reduce)), strict=True
             )
         ]
 
     def __call__(self, window: Tensor, halo: Sides) -> Tensor:
         """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
         top, bottom, left, right = (HALO - side for side in halo)
-        missing = top, bottom, left, right
+        height, width = window.shape[-2] + top + bottom, window.shape[-1] + left + right
+        missing = top, bottom + -height % _STEP, left, right + -width % _STEP
         attended = self._attended(window, missing)
         normalised = self._normalised(attended)
         result = dense(attended[:, : self._channels, 1:-1, 1:-1])
         del attended
         for expand, bias, filters, reduce in self._hidden:
-            hidden = _convolve(normalised, expand, bias, gelu=True)
+            hidden = convolve(normalised, expand, bias, gelu=True)
             hidden = _depthwise(_clear(hidden, missing, 1), filters, gelu=True)
             convolve_onto(result, hidden, reduce)
-        return result
+        return result[..., : height - 2 * HALO, : width - 2 * HALO]
 
     def _attended(self, window: Tensor, missing: Sides) -> Tensor:
         """The input and its S-MSA added: (1, C, h, w) -> (1, P, h - 4, w - 4)."""
         x = _surrounded(window, missing)
-        hidden = _depthwise(_convolve(x, self._value), self._pos[0], gelu=True)
-        attended, inside = _depthwise(_clear(hidden, missing, 2), self._pos[1]), dense(x[..., 2:-2, 2:-2])
+        hidden = _depthwise(convolve(x, self._value), self._pos[0], gelu=True)
+        attended = _depthwise(_clear(hidden, missing, 2), self._pos[1])
+        del hidden
+        inside = dense(x[..., 2:-2, 2:-2])
         convolve_onto(attended, inside, self._mixing, self._bias)
         attended[:, : self._channels] += inside
         return attended
 
     def _normalised(self, x: Tensor) -> Tensor:
         """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w)."""
-        centred = _convolve(x, self._centring)
+        centred = convolve(x, self._centring)
         pixels = centred.permute(0, 2, 3, 1).flatten(0, 2)
         wide = pixels.float()
         variance = torch.mv(wide * wide, self._mean)
@@ -110,13 +113,13 @@ class OneDnnConvolution:
         """(1, C, h, w) -> (1, C', h', w')."""
         x = x.contiguous(memory_format=torch.channels_last)
         reach = x.shape[-2] - len(self._rows) + 1
-        total = _convolve(x[..., :reach, :], self._rows[0], self._bias, stride=self._stride)
+        total = convolve(x[..., :reach, :], self._rows[0], self._bias, stride=self._stride)
         for first, weight in enumerate(self._rows[1:], start=1):
             convolve_onto(total, x[..., first : first + reach, :], weight, stride=self._stride)
         return total
 
 
-def _convolve(
+def convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -140,7 +143,7 @@ def convolve_onto(
 
 
 def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
-    return _convolve(x, weight, gelu=gelu, groups=x.shape[1])
+    return convolve(x, weight, gelu=gelu, groups=x.shape[1])
 
 
 def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
@@ -166,7 +169,7 @@ def _surrounded(window: Tensor, sides: Sides) -> Tensor:
     return F.pad(window.permute(0, 2, 3, 1), (0, 0, left, right, top, bottom)).permute(0, 3, 1, 2)
 
 
-def _pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
+def pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     """A matrix (out, in) as the weight of a 1x1 convolution."""
     return _packed(matrix[:, :, None, None].contiguous(memory_format=torch.channels_last), dtype)
 

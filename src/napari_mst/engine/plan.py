@@ -36,10 +36,10 @@ STREAMS = 2
 _FLOAT = 4
 _PIXELS = 1 << 14
 _STEPS = 16
-_THREAD_BYTES = 12_000_000
+_THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 30_000_000  # and of those for the transposed photo of an ensemble
-_LARGE = 1 << 15  # pixels below which a run takes smaller squares
+_LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _NATIVE_BYTES, _NATIVE_THREAD_BYTES = 8 << 20, 12 << 20  # where the compiled kernels run
 _PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
@@ -173,7 +173,7 @@ def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool,
     if precision == "float32" and native.is_installed():
         return _NATIVE_BYTES + threads * _NATIVE_THREAD_BYTES
     working = _KERNEL_BYTES + threads * _THREAD_BYTES
-    return (working if height * width >= _LARGE else working // 2) + has_total * _TURNED_BYTES
+    return int(working * min(0.5 + height * width / _LARGE / 2, 1)) + has_total * _TURNED_BYTES
 
 
 def _rows_bytes(parameters: Parameters, width: int) -> int:

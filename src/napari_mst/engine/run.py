@@ -35,11 +35,11 @@ from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
 
-CPU_SIDE = 64
-"""Side of the squares on a CPU; half of it where fewer than 8 would be left for the threads to share."""
+CPU_PIXELS = 1 << 13
+"""Pixels of the regions on a CPU at full resolution, half as many where there are twice the channels."""
 
-NATIVE_COLUMNS = 128
-"""Columns of those that compiled kernels compute: these go through them row by row, so that only rows must fit."""
+NATIVE_ROWS, NATIVE_COLUMNS = 64, 128
+"""Of the regions that compiled kernels compute: these go through them row by row, so that only rows must fit."""
 
 FIRST, ENCODE, DECODE, BETWEEN, LAST = 0.38, (0.9, 0.48), (0.37, 0.46), 0.95, 1.0
 """How long each kind of pass takes beside the others, at each level: measured on a CPU with the published widths."""
@@ -364,9 +364,12 @@ class _Run:
             )
 
     def _tiles(self, height: int, width: int) -> Iterable[Region]:
-        if self._device.type == "cpu":
-            return tiles(height, width, *cpu_tile(height, width, native.can_run(self._device, self._dtype)))
-        return self._strips(height, width)
+        if self._device.type != "cpu":
+            return self._strips(height, width)
+        if native.can_run(self._device, self._dtype):
+            return tiles(height, width, *native_tile(height, width))
+        level = (self._size[0] // height).bit_length() - 1
+        return tiles(height, width, *cpu_tile(height, width, level))
 
     def _strips(self, height: int, width: int) -> Iterable[Region]:
         """Whole rows, of which a GPU copies one block of memory."""
@@ -381,13 +384,24 @@ class _Run:
         return slab.feature_map(height, width, channels, part * height * width * channels, self._device)
 
 
-def cpu_tile(height: int, width: int, is_native: bool) -> tuple[int, int]:
-    """Rows and columns of the regions of a map of *height* x *width* on a CPU: smaller where they would be too few."""
-    if not is_native:
-        side = CPU_SIDE if height * width >= 8 * CPU_SIDE**2 else CPU_SIDE // 2
-        return side, side
-    rows, strips = CPU_SIDE, -(-width // NATIVE_COLUMNS)
-    while rows > CPU_SIDE // 4 and -(-height // rows) * strips < 8:
+def cpu_tile(height: int, width: int, level: int) -> tuple[int, int]:
+    """Rows and columns of the regions of a map of *height* x *width* on a CPU: four or more, of about the same size."""
+    pixels = CPU_PIXELS >> level
+    while 4 * pixels > height * width and pixels > 1 << 10:
+        pixels //= 2
+    rows = 1 << (pixels.bit_length() - 1) // 2
+    return _shared_out(height, rows), _shared_out(width, pixels // rows)
+
+
+def _shared_out(length: int, most: int) -> int:
+    """*length* in parts of about the same size, at most *most* and a multiple of 4."""
+    return -(-length // (-(-length // most) * 4)) * 4
+
+
+def native_tile(height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of the regions that compiled kernels compute: smaller where they would be too few."""
+    rows, strips = NATIVE_ROWS, -(-width // NATIVE_COLUMNS)
+    while rows > NATIVE_ROWS // 4 and -(-height // rows) * strips < 8:
         rows //= 2
     return rows, NATIVE_COLUMNS
 
