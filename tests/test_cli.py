@@ -1,6 +1,8 @@
 """The command line as a shell sees it: exit code, standard output, standard error and files."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,6 +168,18 @@ def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monke
     assert code == 130
     assert err.endswith("cancelled\n")
     assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]
+
+
+@pytest.mark.parametrize("command", ["models", "cameras"])
+def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None:
+    """As with `head`, which closes its end: no traceback, neither of the command nor when Python ends."""
+    code = f"import sys; sys.stdin.read(); from napari_mst import cli; sys.exit(cli.main([{command!r}]))"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        process.stdout.close()
+        process.stdin.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (141, b"")
 
 
 def test_only_photo_that_fails_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """The command line: `napari-mst reconstruct | models | cameras | info | spectra | attention | evaluate | train`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
-failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C.
+failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C; 141 nobody reads
+the output any more, as of `head`.
 """
 
 import argparse
+import errno
 import hashlib
 import math
 import os
@@ -39,11 +41,24 @@ DEFAULT_MODEL = "mstpp-srgb"
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
 """A folder with one of these suffixes is a cube, not a place for several."""
-DONE, SOME_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+DONE, SOME_FAILED, REFUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with *arguments* (default: those of the process) and return its exit code."""
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            print(end="", flush=True)  # here, where it can be caught that nobody reads it
+    except OSError as error:
+        if not _is_closed_pipe(error):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
+        return UNREAD
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
@@ -53,6 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _tell("cancelled")
         return INTERRUPTED
+
+
+def _is_closed_pipe(error: OSError) -> bool:
+    """Whether what was printed has no reader: Windows says so in another way (https://bugs.python.org/issue35754)."""
+    is_of_windows = os.name == "nt" and error.errno == errno.EINVAL and error.filename is None
+    return isinstance(error, BrokenPipeError) or is_of_windows
 
 
 def _parser() -> argparse.ArgumentParser:
