@@ -33,6 +33,16 @@ def test_illuminants_begin_with_the_usual_ones():
     assert all(power.shape == (31,) and (power > 0).all() for power in load_illuminants().values())
 
 
+@pytest.mark.parametrize("name", ["Nikon D5100", "nikon_d5100", "NIKON D5100", "Nikon_D5100"])
+def test_names_may_be_spelled_with_spaces_and_in_any_case(name):
+    """What was typed makes no difference, neither to the response nor to what is written down."""
+    assert Capture(name, "a") == Capture("Nikon_D5100", "A")
+    np.testing.assert_array_equal(
+        camera_response(name, "OFFICE fluorescent"), camera_response("Nikon_D5100", "office-fluorescent")
+    )
+    np.testing.assert_array_equal(camera_response("SRGB", "d65"), camera_response("sRGB", "D65"))
+
+
 @pytest.mark.parametrize("light", ["D65", "A", "F11"])
 @pytest.mark.parametrize("camera", ["Nikon_D5100", "NTIRE_2022_Basler_ace2", "sRGB"])
 def test_white_is_white_for_every_camera_and_light(camera, light):

@@ -39,7 +39,7 @@ class Capture:
     Attributes
     ----------
     camera, illuminant
-        See `camera_response`.
+        See `camera_response`; names become as they are listed.
     white
         Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced); 0: full scale.
     balance
@@ -61,6 +61,8 @@ class Capture:
             raise CameraError(f"Expected the stored value of a white surface, above 0, got {self.white!r}.")
         if self.balance not in (BALANCED, OF_SENSOR):
             raise CameraError(f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, got {self.balance!r}.")
+        object.__setattr__(self, "camera", spelled(self.camera))
+        object.__setattr__(self, "illuminant", spelled(self.illuminant))
         self.response  # noqa: B018 (a wrong name is refused where it was written)
 
     @property
@@ -101,7 +103,8 @@ def camera_response(camera: str, light: str) -> NDArray[np.float64]:
     """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
 
     A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV file of wavelength,
-    red, green, blue; a light is a name of `load_illuminants`, or a CSV file of wavelength, power.
+    red, green, blue; a light is a name of `load_illuminants`, or a CSV file of wavelength, power. Names may be spelled
+    with spaces, and in capitals or not.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def camera_response(camera: str, light: str) -> NDArray[np.float64]:
 
 def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
     """`camera_response` as the sensor gives it: of a white, green is 1 and the others what they are beside it."""
-    power = _light(light)
+    camera, power = spelled(camera), _light(spelled(light))
     if camera == SRGB:
         weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power[:, None]
     else:
@@ -131,6 +134,16 @@ def matching_camera(make: str, model: str) -> str:
 
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def spelled(name: str) -> str:
+    """A camera or illuminant as it is listed, of "nikon d5100" Nikon_D5100; any other *name* unchanged."""
+    return _listed().get(_plain(name), name)
+
+
+@functools.cache
+def _listed() -> Mapping[str, str]:
+    return {_plain(name): name for name in (*load_cameras(), *load_illuminants(), SRGB)}
 
 
 def named(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from napari.layers import Image
 from qtpy.QtCore import QLocale, Qt
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QCheckBox, QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QCompleter, QFileDialog, QFormLayout, QHBoxLayout, QLineEdit, QWidget
 from superqt import QSearchableComboBox
 
 from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants, matching_camera
@@ -61,7 +61,8 @@ class CameraRows:
         if not self.illuminant.currentText().strip():
             raise CameraError("Expected the illuminant of the photo, got none. Choose the light that it was taken in.")
         balance = BALANCED if self.balanced.isChecked() else OF_SENSOR
-        return Capture(_chosen(self.camera), _chosen(self.illuminant), float(self.white.text() or 0), balance)
+        camera, illuminant = (box.currentText().strip() for box in (self.camera, self.illuminant))
+        return Capture(camera, illuminant, float(self.white.text() or 0), balance)
 
     def check(self, layer: Image) -> None:
         """Refuse the photo of *layer* if it is plainly not linear: see `Photo.check_linear`. Raises `PhotoError`."""
@@ -77,16 +78,27 @@ class CameraRows:
         name = matching_camera(*camera_named_in(Path(path))) if path else ""
         if not name or self.camera.currentText().strip() not in ("", self._suggested):
             return ""
-        self.camera.setCurrentIndex(self.camera.findData(name))
-        self._suggested = self.camera.currentText()
+        self.camera.setCurrentText(name)
+        self._suggested = name
         return f"The file says that {self._suggested} took it: check the camera."
+
+
+class _Completer(QCompleter):
+    """Finds what is typed with spaces in names that have none."""
+
+    def splitPath(self, path: str) -> list[str]:
+        return [path.replace(" ", "_")]
 
 
 def _choices(names: Iterable[str], last: str, hint: str) -> QComboBox:
     """A box to search in, with nothing chosen; its *last* entry asks for a file."""
     box: QComboBox = QSearchableComboBox()
+    box.completer_object = _Completer(
+        filterMode=Qt.MatchFlag.MatchContains, caseSensitivity=Qt.CaseSensitivity.CaseInsensitive
+    )
+    box.setCompleter(box.completer_object)
     for name in names:
-        box.addItem(name.replace("_", " "), name)
+        box.addItem(name)
     box.addItem(last, _FILE)
     box.setToolTip(hint)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -109,10 +121,3 @@ def _ask_for_file(box: QComboBox) -> None:
     path, _ = QFileDialog.getOpenFileName(box, "Open table", filter=_TABLES)
     box.setCurrentIndex(-1)
     box.setEditText(path)
-
-
-def _chosen(box: QComboBox) -> str:
-    """The name behind the text of *box*, or the text itself, which may be a file."""
-    text = box.currentText().strip()
-    index = box.findText(text, Qt.MatchFlag.MatchFixedString)
-    return str(box.itemData(index)) if index >= 0 else text

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from napari_mst.cameras import Capture
+from napari_mst.cameras import Capture, spelled
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.commit import check_targets
 from napari_mst.models import MODELS
@@ -44,11 +44,16 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument(
         "--camera",
         action="append",
+        type=spelled,
         metavar="NAME|FILE",
         help="judge mstpp-camera on linear photos of this camera, again for several; held-out: all that it never saw",
     )
     parser.add_argument(
-        "--illuminant", action="append", metavar="NAME|FILE", help="of these photos, again for several (default: D65)"
+        "--illuminant",
+        action="append",
+        type=spelled,
+        metavar="NAME|FILE",
+        help="of these photos, again for several (default: D65)",
     )
     parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     parser.set_defaults(command=_evaluate)
@@ -66,6 +71,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument(
         "--camera",
         default="sRGB",
+        type=spelled,
         metavar="NAME|FILE",
         help="sRGB (default), Nikon_D5100, ..., a CSV file: nm, r, g, b; or any: the model is then told the camera "
         "and the light of every photo",
@@ -75,6 +81,7 @@ def add_train(commands: Any) -> None:
         "--light",
         dest="light",
         default="D65",
+        type=spelled,
         metavar="NAME|FILE",
         help="D65 (default), A, E, ..., or a CSV file: nm, power",
     )
