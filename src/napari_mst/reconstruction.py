@@ -45,8 +45,8 @@ Compute = Callable[..., NDArray[np.floating]]
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
-CORRECTION = 0.12
-"""Share of the time of a run that the correction of the colours takes, where there is one."""
+CORRECTION, PIXELWISE_CORRECTION = 0.06, 0.5
+"""Share of the time of a run that the correction of the colours takes, where there is one; of a pixelwise network."""
 
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
@@ -315,7 +315,8 @@ class Reconstructor:
         is_cancelled: Callable[[], bool] | None,
     ) -> SpectralCube:
         """The cube of *part*: see `_computed`."""
-        computed = 1 - CORRECTION * self._corrects_colour
+        share = PIXELWISE_CORRECTION if isinstance(self._network, PixelwiseNetwork) else CORRECTION
+        computed = 1 - share * self._corrects_colour
         computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
         data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
         correction = self._correct(data, part, self._extrema(source), correcting, is_cancelled)

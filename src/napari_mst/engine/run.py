@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
 
 import numpy as np
@@ -41,11 +42,31 @@ CPU_PIXELS = 1 << 13
 NATIVE_ROWS, NATIVE_COLUMNS = 64, 128
 """Of the regions that compiled kernels compute: these go through them row by row, so that only rows must fit."""
 
-FIRST, ENCODE, DECODE, BETWEEN, LAST = 0.38, (0.9, 0.48), (0.37, 0.46), 0.95, 1.0
-"""How long each kind of pass takes beside the others, at each level: measured on a CPU with the published widths."""
 
-PIXELWISE = 0.5
-"""What a pixelwise network adds to the first and the last pass."""
+@dataclass(frozen=True)
+class Costs:
+    """How long each kind of pass takes, at each level: microseconds a pixel of the photo.
+
+    Measured in time of the processor, one thread, at 3 megapixels and with the published widths. *pixelwise* is what a
+    pixelwise network adds to the first and the last pass.
+    """
+
+    first: float
+    encode: tuple[float, float]
+    decode: tuple[float, float]
+    between: float
+    last: float
+    pixelwise: float = 1.06
+
+    def of(self, stages: int) -> float:
+        """All passes of a network of so many *stages*."""
+        of_stage = sum(self.encode) + sum(self.decode)
+        return self.first + self.last + 2 * self.pixelwise + stages * of_stage + (stages - 1) * self.between
+
+
+COMPILED = Costs(0.46, (1.0, 0.57), (0.36, 0.46), 0.98, 1.14)
+OTHERS = Costs(0.99, (1.93, 0.93), (0.61, 0.88), 1.97, 2.04)
+"""With the kernels that numba compiles, and without."""
 
 RowSource = Callable[[int, int], NDArray[np.float32]]
 """Rows [start, stop) of the photo as the network expects them: (in_bands, stop - start, W) float32."""
@@ -79,16 +100,16 @@ def run(
     if isinstance(network, PixelwiseNetwork):
         with exact_products():
             return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
-    stages = len(network.stages) * (sum(ENCODE) + sum(DECODE) + BETWEEN) - BETWEEN
-    cost = FIRST + stages + LAST + 2 * _pixelwise_cost(network)
     plan = plan or Plan()
+    cost = _costs(network, device, plan).of(len(network.stages))
     is_apart = device.type == "cuda" and plan.place != "device"
     with exact_products(), torch.inference_mode(), Workers(device, cost, progress, is_cancelled, is_apart) as workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
-def _pixelwise_cost(network: MSTPlusPlus) -> float:
-    return PIXELWISE if isinstance(network, RefiningMSTPlusPlus) else 0.0
+def _costs(network: MSTPlusPlus, device: torch.device, plan: Plan) -> Costs:
+    costs = COMPILED if native.can_run(device, plan.dtype(network.conv_in.weight.dtype)) else OTHERS
+    return costs if isinstance(network, RefiningMSTPlusPlus) else replace(costs, pixelwise=0.0)
 
 
 Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
@@ -116,11 +137,12 @@ def tap(
     each *stride*-th row and column. What the probe makes of a piece has to be right `HALO` pixels away from a cut.
     """
     blocks, plan = dict(network.blocks()), plan or Plan()
-    before = islice(cycle([*ENCODE, *DECODE, BETWEEN]), list(blocks).index(name))
+    costs = _costs(network, device, plan)
+    before = islice(cycle([*costs.encode, *costs.decode, costs.between]), list(blocks).index(name))
     with (
         exact_products(),
         torch.inference_mode(),
-        Workers(device, 3 * FIRST + _pixelwise_cost(network) + sum(before), progress, is_cancelled) as workers,
+        Workers(device, 3 * costs.first + costs.pixelwise + sum(before), progress, is_cancelled) as workers,
     ):
         tapped = _Run(network, rows, height, width, device, workers, plan).tap(blocks[name], probe, planes, stride)
         return tapped.cpu().numpy()
@@ -167,6 +189,7 @@ class _Run:
         plan: Plan,
     ) -> None:
         self._network, self._device, self._workers = network, device, workers
+        self._costs = _costs(network, device, plan)
         self._result_size = (network.hyperparameters.out_bands, height, width)
         self._wide = network.conv_in.weight.dtype
         self._dtype = dtype = plan.dtype(self._wide)
@@ -196,7 +219,7 @@ class _Run:
     def tap(self, block: SpectralAttentionBlock, probe: Probe, planes: int, stride: int) -> Tensor:
         """The map that *probe* makes of the input of *block*, on the device."""
         read, size = self._input_of(block)
-        grams = self._workers.each(lambda region: gram(block, read(region)), self._tiles(*size), FIRST)
+        grams = self._workers.each(lambda region: gram(block, read(region)), self._tiles(*size), self._costs.first)
         measure = probe(block, functools.reduce(torch.add, grams))
         result = torch.empty(planes, *(-(-side // stride) for side in size), device=self._device)
 
@@ -207,7 +230,7 @@ class _Run:
             skip = (-region.rows.start % stride, -region.columns.start % stride)
             result[:, rows, columns] = values[..., skip[0] :: stride, skip[1] :: stride]
 
-        for _ in self._workers.each(compute, self._tiles(*size), FIRST):
+        for _ in self._workers.each(compute, self._tiles(*size), self._costs.first):
             pass
         return result
 
@@ -237,7 +260,7 @@ class _Run:
             deep.write(region, near.crop(shallow))
             return gram(block, self._convolve(stage.embedding, near, shallow))
 
-        return self._pass(compute, deep.size, block, FIRST + _pixelwise_cost(self._network))
+        return self._pass(compute, deep.size, block, self._costs.first + self._costs.pixelwise)
 
     def _u_shape(self, stage: SpectralTransformer, mixing: Tensor) -> Tensor:
         """The U-shape but for its last block, whose input takes the place of the skip; returns its mixing matrix."""
@@ -272,7 +295,7 @@ class _Run:
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), self._convolve(stage.down[level], near, encoded), following)
 
-        return self._pass(compute, skip.size, following, ENCODE[level])
+        return self._pass(compute, skip.size, following, self._costs.encode[level])
 
     def _decode(
         self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap
@@ -285,7 +308,7 @@ class _Run:
             doubled = region.scaled(2)
             return _write(skip, doubled, fuse(window(region), skip.read(doubled)), following)
 
-        return self._pass(compute, lower.size, following, DECODE[level])
+        return self._pass(compute, lower.size, following, self._costs.decode[level])
 
     def _between_stages(self, stage: SpectralTransformer, following: SpectralTransformer, mixing: Tensor) -> Tensor:
         """Last block of a stage, its residual, and the embedding of the next; returns that one's mixing matrix."""
@@ -298,7 +321,7 @@ class _Run:
             deep.write(region, near.crop(features))
             return gram(block, self._convolve(following.embedding, near, features))
 
-        mixing = self._pass(compute, deep.size, block, BETWEEN)
+        mixing = self._pass(compute, deep.size, block, self._costs.between)
         self._deep, self._free = self._free, self._deep
         return mixing
 
@@ -319,7 +342,8 @@ class _Run:
             target = result[:, region.rows.whole, region.columns.whole]
             target.copy_(network.finish(values)[0, :, : target.shape[1], : target.shape[2]])
 
-        for _ in self._workers.each(compute, self._tiles(*self._size), LAST + _pixelwise_cost(network)):
+        cost = self._costs.last + self._costs.pixelwise
+        for _ in self._workers.each(compute, self._tiles(*self._size), cost):
             pass
         self._check_range(result)
         return result
