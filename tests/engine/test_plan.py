@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst.engine import native
+from napari_mst.engine import native, workers
 from napari_mst.engine import plan as planning
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.features import Slab
@@ -50,6 +50,42 @@ def test_photo_that_fits_nowhere_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
     with pytest.raises(OutOfMemory, match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)"):
         make_plan(PUBLISHED, 10_000, 10_000, CPU, memory=4 * 10**9)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(monkeypatch, precision):
+    """Half of what a run on a small photo takes is enough for another try, however many threads there are."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    first = make_plan(PUBLISHED, 300, 400, CPU, memory=10**10, precision=precision)
+    second = make_plan(PUBLISHED, 300, 400, CPU, memory=first.memory // 2, precision=precision)
+    assert first.threads == 0
+    assert second.threads in (16, 32)
+    assert second.memory <= first.memory // 2
+    assert str(second).endswith(f"no more than {second.threads} of the threads: slower, same numbers")
+
+
+def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeypatch):
+    """The caller computes with one meanwhile: several would wait for each other between any two passes."""
+    network, before, seen = MSTPlusPlus(stages=1).eval().requires_grad_(False), torch.get_num_threads(), set()
+    plan, pools = planning.Plan(threads=3), []
+    pool = workers.ThreadPoolExecutor
+    monkeypatch.setattr(
+        workers, "ThreadPoolExecutor", lambda number, *rest: pools.append(number) or pool(number, *rest)
+    )
+    torch.set_num_threads(2)
+    try:
+        run(
+            network,
+            lambda a, b: np.zeros((3, b - a, 40), np.float32),
+            40,
+            40,
+            CPU,
+            plan,
+            lambda _: seen.add(torch.get_num_threads()),
+        )
+        assert (pools, seen, torch.get_num_threads()) == ([3], {1}, 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
@@ -115,7 +151,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from napari_mst import Reconstructor, load_model
-from napari_mst.engine import native
+from napari_mst.engine import native, workers
 
 def kilobytes(field):
     lines = Path("/proc/self/status").read_text().splitlines()

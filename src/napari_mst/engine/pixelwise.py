@@ -25,7 +25,8 @@ def run_pixelwise(
 ) -> NDArray[np.floating]:
     """What `napari_mst.engine.run.run` does, for a network without context."""
     bands, dtype = network.hyperparameters.out_bands, next(network.parameters()).dtype
-    place = plan.place if plan is not None else "device"
+    plan = plan or Plan()
+    place = plan.place
     slab = Slab(bands * height * width, device if place == "device" else torch.device("cpu"), place == "file", dtype)
     result = slab.planes(bands, height, width, dtype)
 
@@ -34,7 +35,7 @@ def run_pixelwise(
         photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
         result[:, span] = network(photo)[0]
 
-    with torch.inference_mode(), Workers(device, 1, progress, is_cancelled) as workers:
+    with torch.inference_mode(), Workers(device, 1, progress, is_cancelled, threads=plan.threads) as workers:
         for _ in workers.each(compute, tiles(height, width, pixelwise_rows(height, width), width), 1):
             pass
     return result.cpu().numpy()

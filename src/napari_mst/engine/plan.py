@@ -3,7 +3,7 @@
 A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter of their size, and
 a working set for each region in work. On a GPU whose memory has no room for the maps they live in that of the computer.
 Where there is none either they live in a temporary file, of which the system keeps in memory what there is room for:
-slower, and the same numbers.
+slower, and the same numbers. Where the working sets alone are too much, fewer threads of a CPU take part.
 """
 
 import shutil
@@ -63,6 +63,8 @@ class Plan:
         Of the regions on a GPU.
     error
         What the precision costs, in one clause, if it was measured.
+    threads
+        Of a CPU, where there is no memory for as many as torch has; else 0.
     """
 
     place: Place = "device"
@@ -72,6 +74,7 @@ class Plan:
     disk: int = 0
     pixels: int = GPU_PIXELS
     error: str = ""
+    threads: int = 0
 
     def dtype(self, own: torch.dtype) -> torch.dtype:
         """Of the feature maps of a network whose *own* type is this."""
@@ -82,7 +85,8 @@ class Plan:
         needs = [f"{_bytes_text(self.device_memory)} of the GPU's memory"] if self.device_memory else []
         needs += [f"{_bytes_text(self.memory)} of memory"]
         needs += [f"{_bytes_text(self.disk)} of disk"] if self.disk else []
-        slower = "" if self.place == "device" else ": slower, same numbers"
+        needs += [f"no more than {self.threads} of the threads"] if self.threads else []
+        slower = "" if self.place == "device" and not self.threads else ": slower, same numbers"
         return f"needs {' and '.join(needs)}{slower}" + (f", in {self.precision}: {self.error}" if self.error else "")
 
 
@@ -141,11 +145,13 @@ def _plans(
     maps = _maps(parameters, padded, number, wide)
     total = has_total * result
     if device.type == "cpu":
-        working = _cpu_bytes(parameters, height, width, has_total, precision) * wide // _FLOAT + _rows_bytes(
-            parameters, width
-        )
-        yield Plan("device", precision, memory=maps + total + working)
-        yield Plan("file", precision, memory=working, disk=maps + total)
+        most = torch.get_num_threads()
+        for threads in (most >> halved for halved in range(most.bit_length())):
+            working = _cpu_bytes(parameters, height, width, has_total, precision, threads) * wide // _FLOAT
+            working += _rows_bytes(parameters, width)
+            fewer = threads if threads < most else 0
+            yield Plan("device", precision, memory=maps + total + working, threads=fewer)
+            yield Plan("file", precision, memory=working, disk=maps + total, threads=fewer)
         return
     places: tuple[Place, ...] = ("device", "memory", "file")
     for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
@@ -165,9 +171,8 @@ def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:
     return int((MAPS - 1) * of_map) + max(of_map, pixels * parameters.out_bands * wide)
 
 
-def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool, precision: str) -> int:
-    """Bytes of what the threads of a CPU work with in float32: as measured, see benchmarks/memory.py."""
-    threads = torch.get_num_threads()
+def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool, precision: str, threads: int) -> int:
+    """Bytes of what *threads* of a CPU work with in float32: as measured, see benchmarks/memory.py."""
     if isinstance(parameters, PixelwiseHyperparameters):
         return (2 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
     if precision == "float32" and native.is_installed():

@@ -103,7 +103,8 @@ def run(
     plan = plan or Plan()
     cost = _costs(network, device, plan).of(len(network.stages))
     is_apart = device.type == "cuda" and plan.place != "device"
-    with exact_products(), torch.inference_mode(), Workers(device, cost, progress, is_cancelled, is_apart) as workers:
+    workers = Workers(device, cost, progress, is_cancelled, is_apart, plan.threads)
+    with exact_products(), torch.inference_mode(), workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 

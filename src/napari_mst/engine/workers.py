@@ -21,10 +21,10 @@ _AHEAD = 4
 class Workers:
     """Computes regions and tells progress: a context, so that no thread outlives the run.
 
-    On a CPU each region is computed by one thread, and there are as many as torch has. (Threads inside of each small
-    operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the calling thread,
-    or, where its maps live elsewhere (*is_apart*), by a few with a stream each, so that one copies while another
-    computes. *cost* is that of all passes together, in the unit of `each`.
+    On a CPU each region is computed by one thread, and there are *threads*, or as many as torch has. (Threads inside of
+    each small operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the
+    calling thread, or, where its maps live elsewhere (*is_apart*), by a few with a stream each, so that one copies
+    while another computes. *cost* is that of all passes together, in the unit of `each`.
     """
 
     def __init__(
@@ -34,17 +34,20 @@ class Workers:
         progress: Callable[[float], None] | None,
         is_cancelled: Callable[[], bool] | None,
         is_apart: bool = False,
+        threads: int = 0,
     ) -> None:
         self._device = device
         self._cost, self._cost_done = cost, 0.0
         self._progress, self._is_cancelled = progress, is_cancelled
         self._threads = torch.get_num_threads()
-        self._at_once = self._threads if device.type == "cpu" else STREAMS if is_apart else 0
+        self._at_once = (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
         self._pool = (
             ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,)) if self._at_once else None
         )
 
     def __enter__(self) -> "Workers":
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # for the matrices between two passes, which are small as well
         return self
 
     def __exit__(
