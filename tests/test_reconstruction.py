@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import threading
 import time
 from dataclasses import replace
 from unittest.mock import Mock
@@ -184,6 +185,23 @@ def test_cancelled_run_raises_and_leaves_the_model_usable():
     assert reconstructor.reconstruct(Photo.from_array(PHOTO)).shape == (31, 20, 13)
 
 
+def test_cancel_acts_while_the_engine_is_prepared(monkeypatch):
+    """The compiler cannot be stopped: it goes on without us."""
+    ended = threading.Event()
+    monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
+    with pytest.raises(Cancelled):
+        Reconstructor(model(), "cpu").prepare(print, lambda: True)
+    ended.set()
+
+
+def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
+    monkeypatch.setattr(Reconstructor, "_reconstruct", Mock())
+    asked = [False, False, True]
+    with pytest.raises(Cancelled):
+        Reconstructor(model(), "cpu").preview(PHOTO, lambda: asked.pop(0))
+    assert asked == []
+
+
 def test_photo_is_never_changed():
     before = PHOTO.copy()
     Reconstructor(model(normalisation="min-max"), "cpu").reconstruct(PHOTO)
@@ -341,8 +359,17 @@ def test_16_bits_are_refused_where_they_give_nothing():
 
 
 @needs_bfloat16
+def test_cancel_acts_while_the_error_of_16_bits_is_measured():
+    reconstructor = Reconstructor(model(), "cpu", precision="bfloat16")
+    with pytest.raises(Cancelled):
+        reconstructor.plan_for(PHOTO, is_cancelled=lambda: True)
+    assert "off float32" in str(reconstructor.plan_for(PHOTO))
+
+
+@needs_bfloat16
 def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # with many, half of the memory is too little for a file
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)  # whose working sets alone need more than half of it
+    monkeypatch.setattr(torch, "set_num_threads", Mock())
     reconstructor, photo = Reconstructor(model(), "cpu", precision="bfloat16"), np.tile(PHOTO, (25, 40, 1))
     expected = reconstructor.reconstruct(photo).data
     source, make, failures = Photo.from_array(photo), streaming.Slab, [MemoryError()]
@@ -357,7 +384,8 @@ def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
     cube = reconstructor.reconstruct(source)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine == "16 bits, streamed through a file"
-    assert "out of memory and was started again" in cube.provenance.assumptions[-1]
+    (told,) = (note for note in cube.provenance.assumptions if "out of memory and was started again" in note)
+    assert "the threads: slower, same numbers" in told
 
 
 def test_budgets_are_kept_and_those_of_a_gpu_are_its_own():

@@ -16,7 +16,7 @@ Whatever the depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``en
 import functools
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.errors import PhotoError
+from napari_mst.errors import Cancelled, PhotoError
 from napari_mst.image_files import decode_file
 
 Encoding = Literal["srgb", "linear"]
@@ -161,14 +161,22 @@ class Photo:
         valid = None if self.valid is None else self.valid[top:bottom, left:right]
         return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid)
 
-    def reduced(self, pixels: int) -> Self:
-        """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers."""
+    def reduced(self, pixels: int, is_cancelled: Callable[[], bool] | None = None) -> Self:
+        """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers.
+
+        Raises `Cancelled` as soon as *is_cancelled* says so.
+        """
         rows, columns = self.shape
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
         row_edges, column_edges = (
             np.linspace(0, length, max(round(length / factor), 1) + 1) for length in (rows, columns)
         )
-        sums = np.stack([self._weighted_sums(a, b, column_edges) for a, b in pairwise(row_edges)], axis=1)
+        rows_of_sums = []
+        for top, bottom in pairwise(row_edges):
+            if is_cancelled is not None and is_cancelled():
+                raise Cancelled("The reconstruction was cancelled.")
+            rows_of_sums.append(self._weighted_sums(top, bottom, column_edges))
+        sums = np.stack(rows_of_sums, axis=1)
         weights = sums[-1]
         means = sums[:-1] / np.where(weights > 0, weights, 1)
         encoded = linear_to_srgb(means) if self.encoding == "srgb" else means

@@ -27,7 +27,7 @@ from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
-from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError
+from napari_mst.errors import CameraError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.models import Model, ModelCard
 from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -53,8 +53,8 @@ PREVIEW_PIXELS = 250_000
 
 
 PREPARING = "Preparing the engine for this processor: some seconds, once."
-LONG = 1.5
-"""Seconds after which that is said."""
+LONG, PATIENCE = 1.5, 0.1
+"""Seconds after which that is said, and between two questions whether it is cancelled."""
 
 SAMPLE = (4, 32)
 """Squares along each side of the sample on which the error of 16 bits is measured, and pixels along theirs."""
@@ -152,14 +152,21 @@ class Reconstructor:
         """
         return self._plan(height, width, self.memory, self.device_memory, ensemble)
 
-    def plan_for(self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool = False) -> Plan:
-        """What a run on *photo* will need and, in 16 bits, how far it will be off: measured now, in under a second.
+    def plan_for(
+        self,
+        photo: PhotoLike,
+        region: Rectangle | None = None,
+        *,
+        ensemble: bool = False,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> Plan:
+        """What a run on *photo* will need and, in 16 bits, how far it will be off: measured now, in about a second.
 
         Raises
         ------
         OutOfMemory
             If the photo fits neither into the memory nor onto the disk.
-        PhotoError
+        PhotoError, Cancelled
             As of `reconstruct`.
         DeviceError
             If features of this photo are beyond what float16 holds.
@@ -167,44 +174,59 @@ class Reconstructor:
         source = self.read(photo)
         part, _ = _part(source, region)
         plan = self.plan(*part.shape, ensemble=ensemble)
-        return replace(plan, error=str(self._error(source, region))) if self._is_narrow else plan
+        return replace(plan, error=str(self._error(source, region, is_cancelled))) if self._is_narrow else plan
 
     def _plan(self, height: int, width: int, memory: int | None, device_memory: int | None, ensemble: bool) -> Plan:
         parameters, device = self._network.hyperparameters, self.device.device
         return make_plan(parameters, height, width, device, memory, device_memory, ensemble, self.precision)
 
-    def _error(self, photo: Photo, region: Rectangle | None) -> PrecisionError:
+    def _error(
+        self, photo: Photo, region: Rectangle | None, is_cancelled: Callable[[], bool] | None = None
+    ) -> PrecisionError:
         """The error of 16 bits on a sample of *photo*, measured when it is first asked for."""
         known = self._errors.setdefault(photo, {})
         if region not in known:
             sample = _part(photo, region)[0].sampled(*SAMPLE)
-            known[region] = self._measured(sample, self._extrema(photo))
+            known[region] = self._measured(sample, self._extrema(photo), is_cancelled)
         return known[region]
 
-    def _noted_error(self, photo: Photo, region: Rectangle | None, notes: list[str]) -> float:
+    def _noted_error(
+        self, photo: Photo, region: Rectangle | None, notes: list[str], is_cancelled: Callable[[], bool] | None
+    ) -> float:
         """The largest error of 16 bits, which is added to *notes*; 0 in another precision."""
         if not self._is_narrow:
             return 0.0
-        error = self._error(photo, region)
+        error = self._error(photo, region, is_cancelled)
         notes.append(f"Computed in {self.precision}: {error}.")
         return error.largest
 
-    def _measured(self, sample: Photo, extrema: tuple[float, float]) -> PrecisionError:
+    def _measured(
+        self, sample: Photo, extrema: tuple[float, float], is_cancelled: Callable[[], bool] | None
+    ) -> PrecisionError:
         plans = [Plan(precision=name) for name in ("float32", self.precision)]
-        both = (self._run(run, sample, extrema, UNTURNED, plan, None, None) for plan in plans)
+        both = (self._run(run, sample, extrema, UNTURNED, plan, None, is_cancelled) for plan in plans)
         exact, narrow = (self._had(result, sample).astype(np.float64) for result in both)
         off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), 1e-30)
         return PrecisionError(float(off.max()), float(np.sqrt((off**2).mean())), *sample.shape)
 
-    def prepare(self, say: Callable[[str], None]) -> None:
+    def prepare(self, say: Callable[[str], None], is_cancelled: Callable[[], bool] | None = None) -> None:
         """Get ready what the first run would have to wait for: kernels are compiled once on a machine.
 
-        *say* is told, from another thread, where that takes long. Not needed: `reconstruct` does it by itself.
+        *say* is told, from another thread, where that takes long. Not needed: `reconstruct` does it by itself. Raises
+        `Cancelled` as soon as *is_cancelled* says so; the compiler, which cannot be stopped, then ends on its own.
         """
         timer = threading.Timer(LONG, say, [PREPARING])
+        preparing = threading.Thread(target=self._has_kernels)
         timer.start()
         try:
-            self._has_kernels()
+            if is_cancelled is None:
+                self._has_kernels()
+                return
+            preparing.start()
+            while preparing.is_alive():
+                preparing.join(PATIENCE)
+                if is_cancelled():
+                    raise Cancelled("The reconstruction was cancelled.")
         finally:
             timer.cancel()
 
@@ -243,7 +265,7 @@ class Reconstructor:
         source = self.read(photo)
         orientations = ORIENTATIONS if ensemble else UNTURNED
         part, notes = _part(source, region)
-        error = self._noted_error(source, region, notes)
+        error = self._noted_error(source, region, notes, is_cancelled)
         cube = self._reconstruct(source, part, notes, orientations, progress, is_cancelled)
         provenance = replace(cube.provenance, region=_region_text(region), precision_error=error)
         return replace(cube, provenance=provenance)
@@ -262,8 +284,8 @@ class Reconstructor:
         """
         source = self.read(photo)
         part, notes = _part(source, region)
-        error = self._noted_error(source, region, notes)
-        small = part.reduced(PREVIEW_PIXELS)
+        error = self._noted_error(source, region, notes, is_cancelled)
+        small = part.reduced(PREVIEW_PIXELS, is_cancelled)
         size = " x ".join(map(str, small.shape))
         notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
         cube = self._reconstruct(source, small, notes, UNTURNED, None, is_cancelled)

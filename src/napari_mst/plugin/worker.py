@@ -70,9 +70,9 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         capture=request.capture,
     )
     device = reconstructor.device
-    reconstructor.prepare(reports.say)
+    reconstructor.prepare(reports.say, reports.is_cancelled)
     rows, columns = (photo if region is None else photo.cropped(region)).shape
-    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble)
+    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble, is_cancelled=reports.is_cancelled)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
     if rows * columns >= PREVIEW_FROM:
         reports.preview(reconstructor.preview(photo, reports.is_cancelled, region=region))
