@@ -179,6 +179,12 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
-def test_cancel_is_heard() -> None:
+def test_cancel_is_heard_before_anything_is_moved() -> None:
+    """Of a cube in a file, the sample that tells the noise alone takes seconds to read."""
+    data, shares = scene(), []
     with pytest.raises(Cancelled):
-        correct_colours(scene(), Photo.from_array(codes_of(scene())), RESPONSE, lambda: True)
+        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, lambda: True, shares.append)
+    asked = [False, True]
+    with pytest.raises(Cancelled):
+        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, lambda: asked.pop(0), shares.append)
+    assert (asked, shares) == ([], [])

@@ -24,7 +24,7 @@ from napari_mst.photo import Photo
 HALF_CODE = 0.49
 """Half the width of a cell, in codes of the photo: a little less than a half, so that rounding gives the same code."""
 
-_PIXELS = 1 << 16  # of a block: its spectra take 8 MB
+_PIXELS = 1 << 14  # of a block: its spectra take 2 MB
 _THREADS = 4
 _STEPS = 8  # towards a cell: more than one only where a spectrum would become negative
 _CLOSE = 1e-6  # in linear light
@@ -66,7 +66,7 @@ def correct_colours(
     """Move the spectra in *data* (B, H, W), reflectances, to the cells of the *photo*'s colours, in place.
 
     *response* (B, 3) takes reflectance to linear light as the photo shows it (see `colour.srgb_response`).
-    It works block by block of rows and needs about 100 MB besides the quality map, whatever the size of the image.
+    It works block by block of rows and needs about 50 MB besides the quality map, 200 MB if the photo is 10,000 wide.
     *progress* is told the share that is done, 0-1. With *least*, for linear photos whose codes are finer than any
     noise, cells are so many 8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
 
@@ -76,12 +76,16 @@ def correct_colours(
         As soon as *is_cancelled* says so.
     """
     response = response.astype(np.float32)
-    half, why = _half_widths(data, photo, response, least)
+
+    def check() -> None:
+        if is_cancelled is not None and is_cancelled():
+            raise Cancelled("The reconstruction was cancelled.")
+
+    half, why = _half_widths(data, photo, response, least, check)
     cells, quality = _Cells(photo, half), np.empty(photo.shape, dtype=np.float32)
 
     def correct(rows: slice) -> int:
-        if is_cancelled is not None and is_cancelled():
-            raise Cancelled("The reconstruction was cancelled.")
+        check()
         return _correct_rows(data, quality, rows, cells, response)
 
     blocks, moved = list(_row_blocks(photo.shape)), 0
@@ -197,13 +201,20 @@ def difference(rendered: NDArray[np.floating], codes: NDArray[np.floating]) -> N
 
 
 def _half_widths(
-    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], least: float
+    data: NDArray[np.floating],
+    photo: Photo,
+    response: NDArray[np.float32],
+    least: float,
+    check: Callable[[], None],
 ) -> tuple[NDArray[np.float64], str]:
-    """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words."""
+    """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words.
+
+    *check* is called again and again, and raises what ends it.
+    """
     own = np.full(3, least), "half a code" + (" of 8 bits" if least else "")
     if min(photo.shape) < _BLOCK:
         return own
-    residual, codes = _sample(data, photo, response)
+    residual, codes = _sample(data, photo, response, check)
     spread, texture = _deviations(residual), _deviations(codes)
     known = ~np.isnan(spread).any(axis=0)
     if np.count_nonzero(known) < _FEWEST:
@@ -224,7 +235,7 @@ def _half_widths(
 
 
 def _sample(
-    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32]
+    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], check: Callable[[], None]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Strips of 8 rows (C, 8 n, W) from all over the image, in 8-bit codes: rendered estimate - photo, and the photo.
 
@@ -234,7 +245,10 @@ def _sample(
     every = max(1, -(-height // _STRIPS)) * _BLOCK
     strips = [slice(top, top + _BLOCK) for top in range(0, height * _BLOCK, every)]
     codes = [cells.codes(rows) for rows in strips]
-    rendered = [np.tensordot(response.T, data[:, rows], axes=1) for rows in strips]
+    rendered = []
+    for rows in strips:
+        check()  # from a file, they take a while
+        rendered.append(np.tensordot(response.T, data[:, rows], axes=1))
     photos = np.concatenate(codes, axis=1)
     residual = difference(np.concatenate(rendered, axis=1), photos)
     residual[:, ~((photos > 0) & (photos < 255)).all(axis=0)] = np.nan
