@@ -1,5 +1,6 @@
 """The command line as a shell sees it: exit code, standard output, standard error and files."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -165,6 +166,8 @@ def test_unknown_model_or_device_is_refused(run: Run, photo: Path, option: str, 
 def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    assert gc.get_freeze_count() > 0  # so that the process ends at once
+    gc.unfreeze()
     assert code == 130
     assert err.endswith("cancelled\n")
     assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]

@@ -7,6 +7,7 @@ the output any more, as of `head`.
 
 import argparse
 import errno
+import gc
 import hashlib
 import math
 import os
@@ -67,6 +68,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         return REFUSED
     except KeyboardInterrupt:
         _tell("cancelled")
+        gc.freeze()  # Python would look at every object of torch once more before it ends
         return INTERRUPTED
 
 
