@@ -47,8 +47,9 @@ NATIVE_ROWS, NATIVE_COLUMNS = 64, 128
 class Costs:
     """How long each kind of pass takes, at each level: microseconds a pixel of the photo.
 
-    Measured in time of the processor, one thread, at 3 megapixels and with the published widths. *pixelwise* is what a
-    pixelwise network adds to the first and the last pass.
+    Measured in time of the processor, one thread, at 3 megapixels and with the published widths. *fresh* is what memory
+    that is used for the first time adds to the encoder of the first stage, *pixelwise* what a pixelwise network adds to
+    the first and the last pass.
     """
 
     first: float
@@ -56,16 +57,17 @@ class Costs:
     decode: tuple[float, float]
     between: float
     last: float
+    fresh: tuple[float, float] = (0.33, 0.17)
     pixelwise: float = 1.06
 
     def of(self, stages: int) -> float:
         """All passes of a network of so many *stages*."""
-        of_stage = sum(self.encode) + sum(self.decode)
-        return self.first + self.last + 2 * self.pixelwise + stages * of_stage + (stages - 1) * self.between
+        of_ends, of_stage = self.first + self.last + 2 * self.pixelwise, sum(self.encode) + sum(self.decode)
+        return of_ends + sum(self.fresh) + stages * of_stage + (stages - 1) * self.between
 
 
-COMPILED = Costs(0.46, (1.0, 0.57), (0.36, 0.46), 0.98, 1.14)
-OTHERS = Costs(0.99, (1.93, 0.93), (0.61, 0.88), 1.97, 2.04)
+COMPILED = Costs(0.53, (0.89, 0.51), (0.36, 0.43), 0.93, 1.0)
+OTHERS = Costs(0.9, (1.8, 0.83), (0.6, 0.85), 1.9, 1.95)
 """With the kernels that numba compiles, and without."""
 
 RowSource = Callable[[int, int], NDArray[np.float32]]
@@ -139,11 +141,13 @@ def tap(
     """
     blocks, plan = dict(network.blocks()), plan or Plan()
     costs = _costs(network, device, plan)
-    before = islice(cycle([*costs.encode, *costs.decode, costs.between]), list(blocks).index(name))
+    passes = list(blocks).index(name)
+    before = islice(cycle([*costs.encode, *costs.decode, costs.between]), passes)
+    cost = 3 * costs.first + costs.pixelwise + sum(before) + sum(costs.fresh[:passes])
     with (
         exact_products(),
         torch.inference_mode(),
-        Workers(device, 3 * costs.first + costs.pixelwise + sum(before), progress, is_cancelled) as workers,
+        Workers(device, cost, progress, is_cancelled) as workers,
     ):
         tapped = _Run(network, rows, height, width, device, workers, plan).tap(blocks[name], probe, planes, stride)
         return tapped.cpu().numpy()
@@ -296,7 +300,10 @@ class _Run:
             skip.write(region, near.crop(encoded))
             return _write(lower, region.scaled(0.5), self._convolve(stage.down[level], near, encoded), following)
 
-        return self._pass(compute, skip.size, following, self._costs.encode[level])
+        is_fresh = stage is self._network.stages[0]
+        return self._pass(
+            compute, skip.size, following, self._costs.encode[level] + is_fresh * self._costs.fresh[level]
+        )
 
     def _decode(
         self, stage: SpectralTransformer, level: int, mixing: Tensor, lower: FeatureMap, skip: FeatureMap
