@@ -21,7 +21,7 @@ from torch import nn
 
 from napari_mst.cameras import CAMERA_RGB, Capture, named
 from napari_mst.colour import SRGB_D65, srgb_response
-from napari_mst.consistency import HALF_CODE, Correction, correct_colours
+from napari_mst.consistency import HALF_CODE, Correction, bytes_to_correct, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
@@ -178,7 +178,8 @@ class Reconstructor:
 
     def _plan(self, height: int, width: int, memory: int | None, device_memory: int | None, ensemble: bool) -> Plan:
         parameters, device = self._network.hyperparameters, self.device.device
-        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, self.precision)
+        after = bytes_to_correct(height, width) if self._corrects_colour else 0
+        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, self.precision, after)
 
     def _error(
         self, photo: Photo, region: Rectangle | None, is_cancelled: Callable[[], bool] | None = None

@@ -88,6 +88,13 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
         torch.set_num_threads(before)
 
 
+def test_what_follows_a_run_through_a_file_is_planned_as_well():
+    """A map of one float a pixel of 12 megapixels is more than all that the run itself has in memory."""
+    plans = [make_plan(PUBLISHED, 3000, 4000, CPU, memory=10**9, after=after) for after in (0, 200_000_000)]
+    assert [plan.place for plan in plans] == ["file", "file"]
+    assert plans[0].memory < plans[1].memory == 200_000_000
+
+
 def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     torch.manual_seed(0)
@@ -177,6 +184,7 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
 @pytest.mark.parametrize(
     ("executor", "model", "precision", "is_ensemble", "size"),
     [
+        ("numba", "mstpp-srgb", "float32", False, (256, 256)),
         ("numba", "mstpp-srgb", "float32", False, (280, 360)),
         ("numba", "mstpp-srgb", "float32", False, (480, 520)),
         ("oneDNN", "mstpp-srgb", "float32", False, (280, 360)),

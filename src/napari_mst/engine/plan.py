@@ -6,6 +6,7 @@ Where there is none either they live in a temporary file, of which the system ke
 slower, and the same numbers. Where the working sets alone are too much, fewer threads of a CPU take part.
 """
 
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 30_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
-_NATIVE_BYTES, _NATIVE_THREAD_BYTES = 8 << 20, 12 << 20  # where the compiled kernels run
+# where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
+_NATIVE_BYTES = ((200_000, 8 << 20, 7 << 20), (500_000, 8 << 20, 12 << 20), (math.inf, 24 << 20, 14 << 20))
 _PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
 
@@ -107,11 +109,13 @@ def make_plan(
     device_memory: int | None = None,
     has_total: bool = False,
     precision: str = "float32",
+    after: int = 0,
 ) -> Plan:
     """The fastest plan for a photo of *height* x *width* pixels within *memory* bytes of the computer's.
 
     On a GPU also within *device_memory* bytes of its own; both are most of what is free by default. *has_total*: a
-    result of the same size is kept beside the run, to which its own is added.
+    result of the same size is kept beside the run, to which its own is added. *after*: bytes that what follows the run
+    takes besides the result.
 
     Raises
     ------
@@ -122,7 +126,7 @@ def make_plan(
     if device_memory is None:
         device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
-    plans = list(_plans(parameters, height, width, device, has_total, precision))
+    plans = list(_plans(parameters, height, width, device, has_total, precision, after))
     for plan in plans:
         if plan.memory <= memory and plan.device_memory <= device_memory and plan.disk <= free_disk * MARGIN:
             return plan
@@ -135,7 +139,13 @@ def make_plan(
 
 
 def _plans(
-    parameters: Parameters, height: int, width: int, device: torch.device, has_total: bool, precision: str
+    parameters: Parameters,
+    height: int,
+    width: int,
+    device: torch.device,
+    has_total: bool,
+    precision: str,
+    after: int,
 ) -> Iterator[Plan]:
     """All plans, the fastest first."""
     number = getattr(torch, precision).itemsize
@@ -151,7 +161,7 @@ def _plans(
             working += _rows_bytes(parameters, width)
             fewer = threads if threads < most else 0
             yield Plan("device", precision, memory=maps + total + working, threads=fewer)
-            yield Plan("file", precision, memory=working, disk=maps + total, threads=fewer)
+            yield Plan("file", precision, memory=max(working, after), disk=maps + total, threads=fewer)
         return
     places: tuple[Place, ...] = ("device", "memory", "file")
     for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
@@ -176,7 +186,8 @@ def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool,
     if isinstance(parameters, PixelwiseHyperparameters):
         return (2 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
     if precision == "float32" and native.is_installed():
-        return _NATIVE_BYTES + threads * _NATIVE_THREAD_BYTES
+        of_all, of_each = next(rest for pixels, *rest in _NATIVE_BYTES if height * width < pixels)
+        return of_all + threads * of_each
     working = _KERNEL_BYTES + threads * _THREAD_BYTES
     return int(working * min(0.5 + height * width / _LARGE / 2, 1)) + has_total * _TURNED_BYTES
 
