@@ -202,6 +202,15 @@ def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
     assert asked == []
 
 
+def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(monkeypatch):
+    """One band after the other: all of them take seconds on a large photo."""
+    asked = [False, False, True]
+    monkeypatch.setattr(reconstruction, "run", lambda *_: np.zeros((31, 13, 20), np.float32))
+    with pytest.raises(Cancelled):
+        Reconstructor(model(), "cpu").reconstruct(PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True)
+    assert asked == []
+
+
 def test_photo_is_never_changed():
     before = PHOTO.copy()
     Reconstructor(model(normalisation="min-max"), "cpu").reconstruct(PHOTO)

@@ -436,7 +436,11 @@ class Reconstructor:
             for index, orientation in enumerate(orientations):
                 share = _span(progress, index / len(orientations), (index + 1) / len(orientations))
                 # the result of one run has no name here: it would stay in memory through the next
-                total = _added(total, self._run_turned(compute, part, extrema, orientation, plan, share, is_cancelled))
+                total = _added(
+                    total,
+                    self._run_turned(compute, part, extrema, orientation, plan, share, is_cancelled),
+                    is_cancelled,
+                )
         except (RuntimeError, MemoryError) as error:
             if not _is_out_of_memory(error):
                 raise
@@ -589,9 +593,18 @@ def _turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]
     return _turned(planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False))
 
 
-def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating]) -> NDArray[np.floating]:
-    """*planes* added to *total*, in place; the first become the total."""
-    return np.ascontiguousarray(planes) if total is None else np.add(total, planes, out=total)
+def _added(
+    total: NDArray[np.floating] | None, planes: NDArray[np.floating], is_cancelled: Callable[[], bool] | None
+) -> NDArray[np.floating]:
+    """*planes* added to *total*, in place; the first become the total. Asks for cancel before each."""
+    if total is None and planes.flags.c_contiguous:
+        return planes
+    total = np.zeros(planes.shape, planes.dtype) if total is None else total
+    for own, plane in zip(total, planes, strict=True):
+        if is_cancelled is not None and is_cancelled():
+            raise Cancelled("The reconstruction was cancelled.")
+        own += plane
+    return total
 
 
 def _span(progress: Progress | None, start: float, stop: float) -> Progress | None:
