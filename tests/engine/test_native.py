@@ -3,6 +3,7 @@
 import logging
 import os
 import platform
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -188,3 +189,53 @@ def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
     environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
     program = "from napari_mst.engine import native; assert native._largest_error() < 1e-6"
     subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    ("target", "lanes"),
+    [
+        (("aarch64-unknown-linux-gnu", "generic", "-sve"), 4),  # LLVM may know neither the processor nor its NEON
+        (("arm64-apple-darwin24.6.0", "apple-m1", ""), 4),
+        (("x86_64-pc-windows-msvc", "haswell", "+sse4.2,+avx2,+fma"), 8),
+        (("x86_64-unknown-linux-gnu", "skylake-avx512", "+avx2,+fma,+avx512f,+avx512vl"), 8),
+        (("x86_64-unknown-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl"), 16),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_every_family_of_processors_has_vectors_of_its_own(target, lanes):
+    from napari_mst.engine import kernels
+
+    assert kernels._shape(*target)[0] == lanes
+
+
+@needs_numba
+def test_a_processor_without_fitting_vectors_has_no_kernels():
+    from napari_mst.engine import kernels
+
+    with pytest.raises(ImportError, match="of nehalem"):
+        kernels._shape("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")
+
+
+PRODUCTS_FOR_ARM = """
+import llvmlite.binding
+llvmlite.binding.initialize_all_targets()
+llvmlite.binding.initialize_all_asmprinters()
+llvmlite.binding.get_process_triple = lambda: "aarch64-unknown-linux-gnu"
+from numba import types
+from napari_mst.engine.kernels import _multiply_row
+_multiply_row.compile((types.int64, types.UniTuple(types.int64, 5), *[types.int64] * 12))
+print(*_multiply_row.inspect_asm().values())
+"""
+
+
+@needs_numba
+@pytest.mark.slow
+def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers():
+    """Compiled here for a processor that is not here: the innermost loop, four channels of four vectors and pixels."""
+    environment = {"NUMBA_CPU_NAME": "cortex-a72", "NUMBA_CPU_FEATURES": "+neon"}
+    command = [sys.executable, "-c", PRODUCTS_FOR_ARM]
+    done = subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True)
+    (loop,) = (part for part in done.stdout.split(":\n") if re.search(r"fmla\s.*\.s\[3\]", part))
+    assert len(re.findall(r"fmla\s.*\.s\[[0-3]\]", loop)) == 4 * 4 * 5
+    assert not re.search(r"q\d+.*\[sp", loop)

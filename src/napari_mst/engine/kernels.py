@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 
-def _shape(processor: str, features: str) -> tuple[int, int, int, int]:
+def _shape(triple: str, processor: str, features: str) -> tuple[int, int, int, int]:
     """Floats of a vector; vectors and pixels of a product, and rows of a Gram matrix, that fill the registers."""
     if "+avx512f" in features and processor.startswith("znver"):
         return 16, 2, 11, 8
@@ -29,13 +29,12 @@ def _shape(processor: str, features: str) -> tuple[int, int, int, int]:
         return 8, 4, 6, 8
     if "+avx2" in features and "+fma" in features:
         return 8, 2, 6, 4
-    if "+neon" in features or processor.startswith("apple"):
-        return 4, 4, 6, 8
+    if triple.startswith(("aarch64", "arm64")):  # all have NEON, whatever LLVM knows of them
+        return 4, 4, 5, 8
     raise ImportError(f"no vector unit that fits, of {processor}")
 
 
-_, _processor, _features = cpu_target.target_context.codegen().magic_tuple()
-LANES, _VECTORS, _PIXELS, _GRAM_ROWS = _shape(_processor, _features)
+LANES, _VECTORS, _PIXELS, _GRAM_ROWS = _shape(*cpu_target.target_context.codegen().magic_tuple())
 PANEL = LANES * _VECTORS
 """Channels that are computed at a time; the number of output channels is filled up to a multiple of it."""
 
@@ -103,6 +102,13 @@ class _Emitter:
         undefined, lanes = ir.Constant(kind, ir.Undefined), ir.VectorType(_INDEX, kind.count)
         one = self.builder.insert_element(undefined, scalar, ir.Constant(_INDEX, 0))
         return self.builder.shuffle_vector(one, undefined, ir.Constant(lanes, [0] * kind.count))
+
+    def repeated(self, address: Value, index: int) -> Value:
+        """A vector all of whose lanes are the number *index*, below `_UNROLLED`, from *address* on."""
+        if LANES > _UNROLLED:
+            return self.splat(self.load(self.at(address, 4 * index), _FLOAT))
+        group, lanes = self.load(address), ir.Constant(ir.VectorType(_INDEX, LANES), [index] * LANES)
+        return self.builder.shuffle_vector(group, group, lanes)  # NEON multiplies by a lane: it loads all at once
 
     def call(self, name: str, kind: Value, *arguments: Value, **options: Any) -> Value:
         """LLVM's function *name*, which returns *kind*."""
@@ -254,7 +260,7 @@ def _multiply(
             factors = [e.load(e.at(weight_at, (channel * _VECTORS + v) * _VECTOR)) for v in range(_VECTORS)]
             for total, (v, pixel) in zip(sums, places, strict=True):
                 if v == 0:  # not before it is needed: there are just enough registers
-                    value = e.splat(e.load(e.at(place, pixel * _VECTOR + 4 * channel), _FLOAT))
+                    value = e.repeated(e.at(place, pixel * _VECTOR), channel)
                 builder.store(e.multiply_add(value, factors[v], builder.load(total)), total)
         builder.store(e.at(weight_at, group), weight)
     e.apply_gelu(sums, is_gelu)
