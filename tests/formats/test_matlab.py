@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -233,6 +234,7 @@ def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
         refuse(tmp_path / "a.mat", "a.mat")
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
 def test_the_reader_stays_within_its_memory() -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     code = (
@@ -240,6 +242,14 @@ def test_the_reader_stays_within_its_memory() -> None:
     )
     done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MemoryError" in done.stderr
+
+
+def test_the_reader_reads_where_no_memory_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
+    refuse_limit = Mock(side_effect=ValueError("current limit exceeds maximum limit"))
+    monkeypatch.setattr(resource, "setrlimit", refuse_limit)
+    matlab_reader.limit_memory(2**28)
+    refuse_limit.assert_called_once()
 
 
 def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Path) -> None:

@@ -83,8 +83,11 @@ def main(path: Path, variable: str | None, band_axis: int | None, limit: int, la
 
 
 def limit_memory(room: int) -> None:
-    """Let this process have *room* more bytes of memory, where the system has such limits."""
-    with suppress(ImportError):
+    """Let this process have *room* more bytes of memory, where the system has such limits.
+
+    Windows has none; macOS has them, and refuses to set them (ValueError, https://github.com/python/cpython/issues/78783).
+    """
+    with suppress(ImportError, ValueError):
         import resource
 
         import psutil
