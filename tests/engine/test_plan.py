@@ -1,10 +1,9 @@
 """The plan of memory: what a run needs is stated before it starts, and it keeps to it."""
 
-import errno
+import mmap
 import os
 import subprocess
 import sys
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -95,7 +94,10 @@ def test_what_follows_a_run_through_a_file_is_planned_as_well():
     assert plans[0].memory < plans[1].memory == 200_000_000
 
 
-def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_allocated_ahead", [True, False])
+def test_maps_in_a_file_change_no_bit_and_leave_no_file(is_allocated_ahead, tmp_path, monkeypatch):
+    if not is_allocated_ahead:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=2).eval().requires_grad_(False)
@@ -108,13 +110,27 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system allocates no space in advance")
-def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_allocated_ahead", [True, False])
+def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(is_allocated_ahead, tmp_path, monkeypatch):
+    """A disk that takes 1 MB of each file; Windows and macOS have no posix_fallocate."""
+    resource = pytest.importorskip("resource", reason="limits of files are a thing of POSIX")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-    with pytest.raises(OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: No space left on device\."):
-        Slab(10**8, CPU, is_in_file=True)
+    if not is_allocated_ahead:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, before[1]))
+    try:
+        with pytest.raises(OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: File too large\. Free some\."):
+            Slab(10**8, CPU, is_in_file=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages")
+def test_a_kernel_without_large_pages_runs_without_them(monkeypatch):
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 10**6)  # advice that it does not know, as there
+    assert Slab(5, CPU).feature_map(1, 5, 1, 0, CPU).size == (1, 5)
 
 
 GPU = torch.device("cuda")

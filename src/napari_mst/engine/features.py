@@ -1,10 +1,9 @@
 """Where the feature maps of a streamed run live: a few slabs of memory, allocated once and used again and again."""
 
-import atexit
 import mmap
 import os
 import tempfile
-from pathlib import Path
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -89,7 +88,8 @@ class Slab:
 def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
     """*size* values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
     pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_HUGEPAGE)
+    with suppress(OSError):  # not every kernel has them: that of a Raspberry Pi 5 does not
+        pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype)
 
 
@@ -97,21 +97,18 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     """*size* values in a temporary file that vanishes with its last user.
 
     The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a dead process later.
+    (macOS allocates nothing ahead: there, only the plan has seen that there is room.)
     """
-    with tempfile.NamedTemporaryFile(prefix="napari-mst-", delete=False) as file:
-        path = Path(file.name)
-        try:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, dtype.itemsize * size)
-            values = torch.from_file(file.name, shared=True, size=size, dtype=dtype)
-        except BaseException as error:
-            path.unlink()
-            if isinstance(error, OSError):
-                needed = f"{dtype.itemsize * size / 1e9:.1f} GB"
-                raise OutOfMemory(f"Expected {needed} of disk in {path.parent}, got: {error.strerror}.") from error
-            raise
+    length = dtype.itemsize * size
     try:
-        path.unlink()
-    except PermissionError:  # Windows keeps a mapped file
-        atexit.register(path.unlink, missing_ok=True)
-    return values
+        with tempfile.TemporaryFile(prefix="napari-mst-") as file:  # mapped, it lives on without a name
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, length)
+            else:
+                file.truncate(length)
+            return torch.frombuffer(mmap.mmap(file.fileno(), length), dtype=dtype)
+    except OSError as error:
+        needed = f"{length / 1e9:.1f} GB"
+        raise OutOfMemory(
+            f"Expected {needed} of disk in {tempfile.gettempdir()}, got: {error.strerror}. Free some."
+        ) from error
