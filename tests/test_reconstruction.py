@@ -419,6 +419,13 @@ def test_lack_of_memory_is_known_by_the_words_of_every_device(text):
     assert not _is_out_of_memory(RuntimeError("device-side assert"))
 
 
+@pytest.mark.parametrize("allocate", [lambda size: streaming.Slab(size, torch.device("cpu")), torch.empty])
+def test_lack_of_memory_is_known_on_this_system(allocate):
+    with pytest.raises((RuntimeError, MemoryError)) as caught:
+        allocate(2**50)
+    assert _is_out_of_memory(caught.value)
+
+
 def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeypatch):
     reconstructor, plans = Reconstructor(model(), "cpu", memory=10**9, device_memory=4 * 10**8), []
 

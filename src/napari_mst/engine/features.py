@@ -87,7 +87,10 @@ class Slab:
 
 def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
     """*size* values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
-    pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(error.strerror) from error
     with suppress(OSError):  # not every kernel has them: that of a Raspberry Pi 5 does not
         pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype)
