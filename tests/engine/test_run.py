@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.engine import features, native
+from napari_mst.engine.device import _uses
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.regions import tiles
 from napari_mst.engine.run import _Run, cpu_tile, run
@@ -94,6 +95,7 @@ def test_streamed_equals_whole_in_many_more_cases(**case):
     check_exact(**case)
 
 
+@pytest.mark.skipif(not _uses("bfloat16"), reason="torch has no bfloat16 on this processor")
 @pytest.mark.parametrize("place", get_args(Place))
 @pytest.mark.parametrize("parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}])
 def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(parameters, place):
