@@ -2,6 +2,7 @@
 
 import gc
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import napari_mst
 from napari_mst import cli
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import OutOfMemory
+from napari_mst.errors import Cancelled, OutOfMemory
 from napari_mst.formats import write_cube
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_to_metadata
@@ -171,6 +172,35 @@ def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monke
     assert code == 130
     assert err.endswith("cancelled\n")
     assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]
+
+
+def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, went_on = signal.getsignal(signal.SIGINT), []
+
+    def pressed(*_: object, is_cancelled: Callable[[], bool], **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        went_on.append(is_cancelled())
+        raise Cancelled("The reconstruction was cancelled.")
+
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    code, _, err = run("reconstruct", photo, *several(photo, 2), "-o", photo.parent)
+    gc.unfreeze()
+    assert (code, went_on) == (130, [True])  # none of the photos to come is begun
+    assert err.endswith("cancelled\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_control_c_is_raised_at_once(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("not raised")
+
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("command", ["models", "cameras"])

@@ -11,7 +11,9 @@ import gc
 import hashlib
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -25,7 +27,7 @@ from napari_mst.attention_record import Selection, write_attention
 from napari_mst.attention_record import check_target as check_attention_target
 from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, ModelError, NapariMstError, PhotoError, SaveError
+from napari_mst.errors import CameraError, Cancelled, ModelError, NapariMstError, PhotoError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
@@ -63,13 +65,13 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
-    except NapariMstError as error:
-        _tell(f"error: {error}")
-        return REFUSED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Cancelled):
         _tell("cancelled")
         gc.freeze()  # Python would look at every object of torch once more before it ends
         return INTERRUPTED
+    except NapariMstError as error:
+        _tell(f"error: {error}")
+        return REFUSED
 
 
 def _is_closed_pipe(error: OSError) -> bool:
@@ -248,6 +250,8 @@ def _reconstruct(options: argparse.Namespace) -> int:
             continue
         try:
             _reconstruct_one(reconstructor, photo, target, options)
+        except Cancelled:
+            raise
         except NapariMstError as error:
             if len(photos) == 1:
                 raise
@@ -342,8 +346,8 @@ def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructo
 def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
     source = _read_photo(photo, options)
     _tell(f"note: {photo.name}: {reconstructor.plan_for(source, options.region, ensemble=options.ensemble)}")
-    with _bar(photo.name) as progress:
-        cube = reconstructor.reconstruct(source, progress=progress, region=options.region, ensemble=options.ensemble)
+    with _bar(photo.name) as bar:
+        cube = reconstructor.reconstruct(source, region=options.region, ensemble=options.ensemble, **bar)
     for assumption in cube.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_cube(target, cube, overwrite=options.overwrite))
@@ -400,15 +404,15 @@ def _attention(options: argparse.Namespace) -> int:
     photo = _read_photo(options.photo, options)
     selection = Selection(options.block, options.head, options.key, options.query)
 
-    def explorer(progress: Callable[[float], None]) -> AttentionExplorer:
-        return AttentionExplorer(reconstructor, photo, region=options.region, progress=progress)
+    def explorer(bar: dict[str, Callable[..., Any]]) -> AttentionExplorer:
+        return AttentionExplorer(reconstructor, photo, region=options.region, **bar)
 
     maps = []
     for overlay in options.map:
-        with _bar(f"{photo.name}: {overlay}") as progress:
-            maps.append(explorer(progress).map(overlay, selection))
-    with _bar(photo.name) as progress:
-        record = explorer(progress).record()
+        with _bar(f"{photo.name}: {overlay}") as bar:
+            maps.append(explorer(bar).map(overlay, selection))
+    with _bar(photo.name) as bar:
+        record = explorer(bar).record()
     for assumption in record.provenance.assumptions:
         _tell(f"note: {photo.name}: {assumption}")
     print(write_attention(options.output, record, maps, overwrite=options.overwrite))
@@ -416,11 +420,32 @@ def _attention(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar: what takes the share that is done, 0-1."""
+def _bar(title: str) -> Iterator[dict[str, Callable[..., Any]]]:
+    """A progress bar: what a run takes as *progress*, and as *is_cancelled* whether Ctrl-C was pressed.
+
+    Python would raise that wherever it is, in the middle of a library too. A second Ctrl-C does.
+    """
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
-    with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar:
-        yield lambda share: bar.update(share - bar.n)
+    with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar, _asked_to_stop() as is_cancelled:
+        yield {"progress": lambda share: bar.update(share - bar.n), "is_cancelled": is_cancelled}
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Callable[[], bool]]:
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C does not reach
+        yield asked.is_set
+        return
+
+    def ask(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _models(_: argparse.Namespace) -> int:
