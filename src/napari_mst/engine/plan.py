@@ -21,6 +21,7 @@ from napari_mst.engine.memory import free_memory
 from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
 from napari_mst.models.pixelwise import PixelwiseHyperparameters
+from napari_mst.models.refining import RefiningHyperparameters
 
 MAPS = 3.25
 """Full-resolution feature maps that a run keeps."""
@@ -42,7 +43,8 @@ _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for 
 _TURNED_BYTES = 30_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 # where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
-_NATIVE_BYTES = ((200_000, 8 << 20, 7 << 20), (500_000, 8 << 20, 12 << 20), (math.inf, 24 << 20, 14 << 20))
+_NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
+_REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
 _PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
 
@@ -187,7 +189,7 @@ def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool,
         return (2 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
     if precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for pixels, *rest in _NATIVE_BYTES if height * width < pixels)
-        return of_all + threads * of_each
+        return of_all + threads * (of_each + isinstance(parameters, RefiningHyperparameters) * _REFINING_BYTES)
     working = _KERNEL_BYTES + threads * _THREAD_BYTES
     return int(working * min(0.5 + height * width / _LARGE / 2, 1)) + has_total * _TURNED_BYTES
 

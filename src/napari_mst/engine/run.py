@@ -67,7 +67,7 @@ class Costs:
 
 
 COMPILED = Costs(0.53, (0.89, 0.51), (0.36, 0.43), 0.93, 1.0)
-OTHERS = Costs(0.9, (1.8, 0.83), (0.6, 0.85), 1.9, 1.95)
+OTHERS = Costs(0.6, (1.32, 0.74), (0.55, 0.76), 1.4, 1.35)
 """With the kernels that numba compiles, and without."""
 
 RowSource = Callable[[int, int], NDArray[np.float32]]

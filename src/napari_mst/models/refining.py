@@ -4,19 +4,24 @@ Letters: N batch, B bands, H rows, W columns.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
 from napari_mst.models.camera import CameraNetwork, build_camera, is_camera
-from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.models.mst_plus_plus import Hyperparameters, MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise
 
 _PREFIX = "pixelwise."
 
 
 _BLACK = 0.003
+
+
+class RefiningHyperparameters(Hyperparameters):
+    """Those of the MST++ around a pixelwise network."""
 
 
 class RefiningMSTPlusPlus(MSTPlusPlus):
@@ -29,6 +34,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
 
     def __init__(self, pixelwise: PixelwiseNetwork | CameraNetwork, stages: int = 1) -> None:
         super().__init__(out_bands=pixelwise.hyperparameters.out_bands, stages=stages)
+        self.hyperparameters = RefiningHyperparameters(**asdict(self.hyperparameters))
         self.pixelwise = pixelwise
 
     def shallow(self, photo: Tensor) -> Tensor:
@@ -68,7 +74,8 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     network = RefiningMSTPlusPlus(
         (build_camera if is_camera(inner) else build_pixelwise)(inner), outer.hyperparameters.stages
     )
-    if network.hyperparameters != outer.hyperparameters:
-        raise CheckpointError(f"Expected {network.hyperparameters}, got {outer.hyperparameters}.")
+    found = RefiningHyperparameters(**asdict(outer.hyperparameters))
+    if network.hyperparameters != found:
+        raise CheckpointError(f"Expected {network.hyperparameters}, got {found}.")
     network.load_state_dict({**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}})
     return network.eval().requires_grad_(False)
