@@ -45,7 +45,7 @@ _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 # where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
 _NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
 _REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
-_PIXELWISE_BYTES = 1450  # a pixel of the rows that a thread has in work
+_PIXELWISE_BYTES = 1350  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
 
 Place = Literal["device", "memory", "file"]
@@ -186,7 +186,7 @@ def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:
 def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool, precision: str, threads: int) -> int:
     """Bytes of what *threads* of a CPU work with in float32: as measured, see benchmarks/memory.py."""
     if isinstance(parameters, PixelwiseHyperparameters):
-        return (2 + has_total) * threads * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
+        return (2 * threads + has_total) * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
     if precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for pixels, *rest in _NATIVE_BYTES if height * width < pixels)
         return of_all + threads * (of_each + isinstance(parameters, RefiningHyperparameters) * _REFINING_BYTES)
