@@ -152,9 +152,7 @@ def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, e
     assert reconstructor.reconstruct(PHOTO).shape == (31, 20, 13)
 
 
-def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(monkeypatch):
-    reconstructor, photo = Reconstructor(model(), "cpu"), np.tile(PHOTO, (25, 40, 1))
-    expected = reconstructor.reconstruct(photo).data
+def run_out_of_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
     make, failures = streaming.Slab, [MemoryError()]
 
     def fail_once(*arguments: object, **options: object) -> object:
@@ -163,6 +161,12 @@ def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(mo
         return make(*arguments, **options)
 
     monkeypatch.setattr(streaming, "Slab", fail_once)
+
+
+def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(monkeypatch):
+    reconstructor, photo = Reconstructor(model(), "cpu"), np.tile(PHOTO, (25, 40, 1))
+    expected = reconstructor.reconstruct(photo).data
+    run_out_of_memory_once(monkeypatch)
     cube = reconstructor.reconstruct(photo)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine.endswith("through a file")
@@ -312,13 +316,14 @@ def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
     assert more[1] - more[0] == 800 * 400 * 31 * 4
 
 
-def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory():
+def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory(monkeypatch):
     single, double = Reconstructor(model(), "cpu"), Reconstructor(model(), "cpu", precision="float64")
     cube, reference = single.reconstruct(PHOTO), double.reconstruct(PHOTO)
     assert (cube.data.dtype, reference.data.dtype) == (np.float32, np.float64)
     assert (cube.provenance.precision, reference.provenance.precision) == ("float32", "float64")
     assert_close(cube.data, reference.data)
-    assert double.plan(2000, 2000).memory == pytest.approx(2 * single.plan(2000, 2000).memory, rel=0.1)
+    monkeypatch.setattr(native, "is_installed", lambda: False)  # whose threads, in float32 only, work in another memory
+    assert double.plan(2000, 2000).memory == pytest.approx(2 * single.plan(2000, 2000).memory, rel=0.02)
     assert single.model.network.conv_in.weight.dtype == torch.float32
     with pytest.raises(DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."):
         Reconstructor(model(), "cpu", precision="int8")
@@ -381,15 +386,9 @@ def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", Mock())
     reconstructor, photo = Reconstructor(model(), "cpu", precision="bfloat16"), np.tile(PHOTO, (25, 40, 1))
     expected = reconstructor.reconstruct(photo).data
-    source, make, failures = Photo.from_array(photo), streaming.Slab, [MemoryError()]
+    source = Photo.from_array(photo)
     reconstructor.plan_for(source)
-
-    def fail_once(*arguments: object, **options: object) -> object:
-        if failures:
-            raise failures.pop()
-        return make(*arguments, **options)
-
-    monkeypatch.setattr(streaming, "Slab", fail_once)
+    run_out_of_memory_once(monkeypatch)
     cube = reconstructor.reconstruct(source)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine == "16 bits, streamed through a file"

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.errors import Cancelled
+from napari_mst.errors import raise_if_cancelled
 from napari_mst.photo import Photo
 
 HALF_CODE = 0.49
@@ -82,15 +82,11 @@ def correct_colours(
     """
     response = response.astype(np.float32)
 
-    def check() -> None:
-        if is_cancelled is not None and is_cancelled():
-            raise Cancelled("The reconstruction was cancelled.")
-
-    half, why = _half_widths(data, photo, response, least, check)
+    half, why = _half_widths(data, photo, response, least, is_cancelled)
     cells, quality = _Cells(photo, half), np.empty(photo.shape, dtype=np.float32)
 
     def correct(rows: slice) -> int:
-        check()
+        raise_if_cancelled(is_cancelled)
         return _correct_rows(data, quality, rows, cells, response)
 
     blocks, moved = list(_row_blocks(photo.shape)), 0
@@ -210,16 +206,13 @@ def _half_widths(
     photo: Photo,
     response: NDArray[np.float32],
     least: float,
-    check: Callable[[], None],
+    is_cancelled: Callable[[], bool] | None,
 ) -> tuple[NDArray[np.float64], str]:
-    """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words.
-
-    *check* is called again and again, and raises what ends it.
-    """
+    """Half the width (C,) of the cells in 8-bit codes, 0 for the photo's own, and what they are in words."""
     own = np.full(3, least), "half a code" + (" of 8 bits" if least else "")
     if min(photo.shape) < _BLOCK:
         return own
-    residual, codes = _sample(data, photo, response, check)
+    residual, codes = _sample(data, photo, response, is_cancelled)
     spread, texture = _deviations(residual), _deviations(codes)
     known = ~np.isnan(spread).any(axis=0)
     if np.count_nonzero(known) < _FEWEST:
@@ -240,7 +233,10 @@ def _half_widths(
 
 
 def _sample(
-    data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], check: Callable[[], None]
+    data: NDArray[np.floating],
+    photo: Photo,
+    response: NDArray[np.float32],
+    is_cancelled: Callable[[], bool] | None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Strips of 8 rows (C, 8 n, W) from all over the image, in 8-bit codes: rendered estimate - photo, and the photo.
 
@@ -252,7 +248,7 @@ def _sample(
     codes = [cells.codes(rows) for rows in strips]
     rendered = []
     for rows in strips:
-        check()  # from a file, they take a while
+        raise_if_cancelled(is_cancelled)  # from a file, they take a while
         rendered.append(np.tensordot(response.T, data[:, rows], axes=1))
     photos = np.concatenate(codes, axis=1)
     residual = difference(np.concatenate(rendered, axis=1), photos)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.errors import Cancelled, PhotoError
+from napari_mst.errors import PhotoError, raise_if_cancelled
 from napari_mst.image_files import decode_file
 
 Encoding = Literal["srgb", "linear"]
@@ -173,8 +173,7 @@ class Photo:
         )
         rows_of_sums = []
         for top, bottom in pairwise(row_edges):
-            if is_cancelled is not None and is_cancelled():
-                raise Cancelled("The reconstruction was cancelled.")
+            raise_if_cancelled(is_cancelled)
             rows_of_sums.append(self._weighted_sums(top, bottom, column_edges))
         sums = np.stack(rows_of_sums, axis=1)
         weights = sums[-1]

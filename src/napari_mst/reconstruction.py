@@ -27,7 +27,7 @@ from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run
-from napari_mst.errors import CameraError, Cancelled, DeviceError, OutOfMemory, PhotoError
+from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError, raise_if_cancelled
 from napari_mst.models import Model, ModelCard
 from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -226,8 +226,7 @@ class Reconstructor:
             preparing.start()
             while preparing.is_alive():
                 preparing.join(PATIENCE)
-                if is_cancelled():
-                    raise Cancelled("The reconstruction was cancelled.")
+                raise_if_cancelled(is_cancelled)
         finally:
             timer.cancel()
 
@@ -601,8 +600,7 @@ def _added(
         return planes
     total = np.zeros(planes.shape, planes.dtype) if total is None else total
     for own, plane in zip(total, planes, strict=True):
-        if is_cancelled is not None and is_cancelled():
-            raise Cancelled("The reconstruction was cancelled.")
+        raise_if_cancelled(is_cancelled)
         own += plane
     return total
 

@@ -10,7 +10,7 @@ import torch
 
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.regions import Region
-from napari_mst.errors import Cancelled
+from napari_mst.errors import raise_if_cancelled
 
 T = TypeVar("T")
 
@@ -76,19 +76,19 @@ class Workers:
         _wait_for(self._device)  # a matrix that all streams are about to read
         running: deque[Future[T]] = deque()
         for region in todo:
-            self._raise_if_cancelled()
+            raise_if_cancelled(self._is_cancelled)
             running.append(self._pool.submit(_infer, compute, region, self._device))
             if len(running) > _AHEAD * self._at_once:
                 yield running.popleft().result()
         while running:
-            self._raise_if_cancelled()
+            raise_if_cancelled(self._is_cancelled)
             yield running.popleft().result()
 
     def _results_here(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
         """The results of a GPU that this thread feeds, which is kept no more than `STREAMS` regions behind."""
         events: deque[Any] = deque()
         for region in todo:
-            self._raise_if_cancelled()
+            raise_if_cancelled(self._is_cancelled)
             result = compute(region)
             if self._device.type in ("cuda", "mps"):
                 events.append(torch.get_device_module(self._device).Event())
@@ -96,10 +96,6 @@ class Workers:
             if len(events) > STREAMS:
                 events.popleft().synchronize()
             yield result
-
-    def _raise_if_cancelled(self) -> None:
-        if self._is_cancelled is not None and self._is_cancelled():
-            raise Cancelled("The reconstruction was cancelled.")
 
 
 def _infer(compute: Callable[[Region], T], region: Region, device: torch.device) -> T:
