@@ -1,9 +1,9 @@
 """A spectral attention block on a CPU: oneDNN convolutions with their GELU fused, weights folded ahead.
 
 For one image S-MSA is one C x C matrix. (The residual around it is added last: as an identity in that matrix, it would
-round what is small together with what is large.) LayerNorm is a centring matrix and one factor a pixel; its affine part
-goes into the expanding convolution. All channels are padded to whole vectors, P of them, and halos shrink as the
-convolutions use them up, so nothing is computed twice.
+round what is small together with what is large.) The affine part of LayerNorm goes into the expanding convolution. All
+channels are padded to whole vectors, P of them, and halos shrink as the convolutions use them up, so nothing is
+computed twice.
 Letters: C channels, P padded channels, h, w sides of a window.
 """
 
@@ -42,14 +42,12 @@ class OneDnnBlock:
         attention, feed_forward = block.attention, block.feed_forward
         norm, expand = feed_forward.norm, feed_forward.expand.weight[:, :, 0, 0].double()
         self._channels = channels = mixing.shape[-1]
-        identity = torch.eye(channels)
         self._eps = norm.eps
         self._mixing = pointwise(_padded(mixing[0]), dtype)
         self._bias = _padded(attention.proj.bias).to(dtype)
         self._value = pointwise(_padded(attention.to_v.weight), dtype)
         self._pos = [_packed(_padded(parameter), dtype, groups=True) for parameter in attention.pos.parameters()]
-        self._centring = pointwise(_padded(_padded(identity - 1 / channels).T).T, dtype)
-        self._mean = torch.full((len(self._bias),), 1 / channels)
+        self._mean = _padded(torch.full((channels,), 1 / channels))
         expand_weight, expand_bias = _padded(_padded((expand * norm.weight).T).T), _padded(expand @ norm.bias.double())
         filters, reduce = _padded(feed_forward.depthwise.weight), _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
         self._hidden = [
@@ -86,13 +84,13 @@ class OneDnnBlock:
         return attended
 
     def _normalised(self, x: Tensor) -> Tensor:
-        """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w)."""
-        centred = convolve(x, self._centring)
-        pixels = centred.permute(0, 2, 3, 1).flatten(0, 2)
-        wide = pixels.float()
-        variance = torch.mv(wide * wide, self._mean)
-        pixels.mul_(variance.add_(self._eps).rsqrt_()[:, None])
-        return centred
+        """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w); what it puts into padding is never used."""
+        pixels = x.permute(0, 2, 3, 1).float()
+        values = pixels.flatten(0, 2)
+        centred = values - torch.mv(values, self._mean)[:, None]
+        variance = torch.mv(centred * centred, self._mean)
+        centred.mul_(variance.add_(self._eps).rsqrt_()[:, None])
+        return centred.to(x.dtype).view(pixels.shape).permute(0, 3, 1, 2)
 
 
 class OneDnnConvolution:
