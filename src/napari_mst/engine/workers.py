@@ -1,5 +1,6 @@
 """The threads that compute the regions of a run, its progress, and its cancel."""
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,9 @@ T = TypeVar("T")
 
 _AHEAD = 4
 """Regions that wait for each thread: enough to keep it busy, few enough for a cancel to be felt at once."""
+
+_LARGEST_BLOCK = (32 << 20) - (8 << 10)
+"""Bytes of the largest block that glibc adapts to (DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3)), with its header."""
 
 
 class Workers:
@@ -47,6 +51,7 @@ class Workers:
 
     def __enter__(self) -> "Workers":
         if self._device.type == "cpu":
+            _keep_blocks()
             torch.set_num_threads(1)  # for the matrices between two passes, which are small as well
         return self
 
@@ -96,6 +101,15 @@ class Workers:
             if len(events) > STREAMS:
                 events.popleft().synchronize()
             yield result
+
+
+@functools.cache
+def _keep_blocks() -> None:
+    """Have glibc keep what a region frees for the next one, as it does from when a block of almost 32 MB was freed.
+
+    It would give it back to the system otherwise, and up to a tenth of a run would go into getting it again.
+    """
+    torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 
 
 def _infer(compute: Callable[[Region], T], region: Region, device: torch.device) -> T:

@@ -1,0 +1,23 @@
+"""What the threads of a run on a CPU share with the rest of the process."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource, torch
+from napari_mst.engine.workers import Workers
+torch.set_num_threads(2)
+with Workers(torch.device("cpu"), 1, None, None) as workers:
+    regions = workers.each(lambda region: sum(torch.ones(300_000) for _ in range(8)).sum().item(), range(200), 1)
+    faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt for _ in regions]
+print(faults[-1] - faults[100])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
+def test_a_region_takes_the_memory_that_the_ones_before_it_have_freed():
+    faults = subprocess.run([sys.executable, "-c", FAULTS], check=True, capture_output=True, text=True).stdout
+    assert int(faults) < 2000  # of the 29,000 that fresh memory of 1.2 MB, 100 times, would cost at the least
