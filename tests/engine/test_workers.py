@@ -4,7 +4,12 @@ import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from napari_mst.engine.workers import Workers
 
 FAULTS = """
 import resource, torch
@@ -21,3 +26,15 @@ print(faults[-1] - faults[100])
 def test_a_region_takes_the_memory_that_the_ones_before_it_have_freed():
     faults = subprocess.run([sys.executable, "-c", FAULTS], check=True, capture_output=True, text=True).stdout
     assert int(faults) < 2000  # of the 29,000 that fresh memory of 1.2 MB, 100 times, would cost at the least
+
+
+def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = threads()
+    with Workers(torch.device("cpu"), 1, None, None) as workers:
+        assert set(threads()) <= {1}
+        assert list(workers.each(lambda region: threads(), [0], 1)) == [threads()]
+    assert threads() == before

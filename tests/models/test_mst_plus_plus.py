@@ -19,7 +19,7 @@ from napari_mst.models.mst_plus_plus import (
     reflected_index,
     rename_published_keys,
 )
-from napari_mst.models.spectral_attention import SpectralAttention
+from napari_mst.models.spectral_attention import SpectralAttention, gram
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +151,17 @@ def test_folded_attention_and_its_gradients_are_the_direct_ones(heads: int) -> N
         strict=True,
     ):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_gram_matrix_is_the_same_with_and_without_gradients(dtype: torch.dtype) -> None:
+    x = torch.randn(2, 5, 70, 80).to(dtype)
+    with torch.inference_mode():
+        without = gram(x)
+    assert without.dtype == torch.float64
+    tolerance = 1e-6 if dtype == torch.bfloat16 else 1e-14
+    assert (without - gram(x)).abs().max() <= tolerance * without.max()
+    assert torch.equal(without, without.mT)
 
 
 def test_attention_of_a_black_image_is_finite() -> None:

@@ -4,10 +4,12 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.regions import Region
@@ -43,7 +45,7 @@ class Workers:
         self._device = device
         self._cost, self._cost_done = cost, 0.0
         self._progress, self._is_cancelled = progress, is_cancelled
-        self._threads = torch.get_num_threads()
+        self._threads, self._open = torch.get_num_threads(), ExitStack()
         self._at_once = (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
         self._pool = (
             ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,)) if self._at_once else None
@@ -52,6 +54,7 @@ class Workers:
     def __enter__(self) -> "Workers":
         if self._device.type == "cpu":
             _keep_blocks()
+            self._open.enter_context(threadpool_limits(1, user_api="blas"))  # of NumPy's products: Gram matrices
             torch.set_num_threads(1)  # for the matrices between two passes, which are small as well
         return self
 
@@ -60,6 +63,7 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            self._open.close()
             torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
 
     def each(self, compute: Callable[[Region], T], regions: Iterable[Region], cost: float) -> Iterator[T]:
