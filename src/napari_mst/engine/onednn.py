@@ -155,12 +155,12 @@ def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
 
 
 def dense(x: Tensor) -> Tensor:
-    """A copy of (1, C, h, w) with the strides of dense channels-last memory, of which oneDNN makes no copy."""
-    return x.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format).permute(0, 3, 1, 2)
+    """(1, C, h, w) with the strides of dense channels-last memory, of which oneDNN makes no copy."""
+    return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 
 
 def _surrounded(window: Tensor, sides: Sides) -> Tensor:
-    """A dense copy of (1, C, h, w) with zeros on its *sides*."""
+    """Dense (1, C, h, w) with zeros on its *sides*."""
     if not any(sides):
         return dense(window)
     top, bottom, left, right = sides
