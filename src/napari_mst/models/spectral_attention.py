@@ -24,7 +24,7 @@ HALO = 3
 """Pixels around a region that `SpectralAttentionBlock.apply_mixing` needs: two for pos, one for the FFN."""
 
 _NORM_EPS = 1e-12
-_CPU_CHUNK = 4096
+_CPU_CHUNK = 1024
 _GPU_CHUNK = 64
 
 
@@ -33,7 +33,7 @@ def gram(x: Tensor) -> Tensor:
 
     Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64 pixels
     are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS, which has no float64).
-    Features of 16 bits are multiplied in float32, of which only sums of thousands are float64.
+    Features of 16 bits are multiplied in float32, of which only sums of a thousand are float64.
     Either way the Gram matrix of 100 megapixels is as good as that of a small image.
     """
     pixels = x.flatten(2).mT
