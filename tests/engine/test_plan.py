@@ -169,6 +169,14 @@ def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):
     assert plans[1].precision == "bfloat16"
 
 
+@pytest.mark.parametrize(("threads", "peak"), [(1, 26e6), (2, 29e6), (4, 36e6)])
+def test_the_plan_of_a_very_small_photo_is_near_what_was_measured(monkeypatch, threads, peak):
+    """Its regions are small, and so is what each thread works with."""
+    monkeypatch.setattr(native, "is_installed", lambda: False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert 0.85 < make_plan(PUBLISHED, 120, 160, CPU, 10**9).memory / peak < 1.15
+
+
 MEASURE = """
 import sys
 from pathlib import Path

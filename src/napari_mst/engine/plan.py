@@ -42,6 +42,7 @@ _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
+_SMALL = 70_000  # pixels below which what a thread has in work is smaller by as much as the photo
 # where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
 _NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
 _REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
@@ -190,8 +191,9 @@ def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool,
     if precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for pixels, *rest in _NATIVE_BYTES if height * width < pixels)
         return of_all + threads * (of_each + isinstance(parameters, RefiningHyperparameters) * _REFINING_BYTES)
-    working = _KERNEL_BYTES + threads * _THREAD_BYTES + has_total * _TURNED_BYTES
-    return int(working * min(0.5 + height * width / _LARGE / 2, 1))
+    share = min(0.5 + height * width / _LARGE / 2, 1)
+    of_thread = min(share, height * width / _SMALL) * _THREAD_BYTES
+    return int(share * (_KERNEL_BYTES + has_total * _TURNED_BYTES) + threads * of_thread)
 
 
 def _rows_bytes(parameters: Parameters, width: int) -> int:
