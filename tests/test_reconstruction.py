@@ -152,25 +152,60 @@ def test_lack_of_memory_is_one_clear_error_and_the_next_run_works(monkeypatch, e
     assert reconstructor.reconstruct(PHOTO).shape == (31, 20, 13)
 
 
-def run_out_of_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    make, failures = streaming.Slab, [MemoryError()]
+def run_out_of_memory(monkeypatch: pytest.MonkeyPatch, times: int = 1) -> list[MemoryError]:
+    """What still fails: the next *times* runs."""
+    make, failures = streaming.Slab, [MemoryError() for _ in range(times)]
 
-    def fail_once(*arguments: object, **options: object) -> object:
+    def make_or_fail(*arguments: object, **options: object) -> object:
         if failures:
             raise failures.pop()
         return make(*arguments, **options)
 
-    monkeypatch.setattr(streaming, "Slab", fail_once)
+    monkeypatch.setattr(streaming, "Slab", make_or_fail)
+    return failures
 
 
 def test_run_that_is_out_of_memory_starts_again_within_half_of_it_and_says_so(monkeypatch):
     reconstructor, photo = Reconstructor(model(), "cpu"), np.tile(PHOTO, (25, 40, 1))
     expected = reconstructor.reconstruct(photo).data
-    run_out_of_memory_once(monkeypatch)
+    run_out_of_memory(monkeypatch)
     cube = reconstructor.reconstruct(photo)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine.endswith("through a file")
     assert "out of memory and was started again" in cube.provenance.assumptions[-1]
+
+
+def test_small_run_that_is_out_of_memory_starts_again_within_the_least_there_is(monkeypatch):
+    """Of a small photo nothing is within half of it: the working set of one thread is most of what it takes."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(native, "is_installed", lambda: False)  # whose working set is smaller
+    reconstructor, photo = Reconstructor(model(), "cpu"), np.tile(PHOTO, (12, 18, 1))
+    expected, first = reconstructor.reconstruct(photo).data, reconstructor.plan(240, 234)
+    with pytest.raises(OutOfMemory):
+        Reconstructor(model(), "cpu", memory=first.memory // 2).plan(240, 234)
+    run_out_of_memory(monkeypatch)
+    cube = reconstructor.reconstruct(photo)
+    np.testing.assert_array_equal(cube.data, expected)
+    assert cube.provenance.engine.endswith("through a file")
+
+
+def test_run_that_is_out_of_memory_with_the_least_there_is_does_not_start_again(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    photo = np.tile(PHOTO, (12, 18, 1))
+    least = Reconstructor(model(), "cpu").plan(240, 234).memory - 1
+    reconstructor = Reconstructor(model(), "cpu", memory=least)
+    assert reconstructor.plan(240, 234).place == "file"
+    left = run_out_of_memory(monkeypatch, times=3)
+    with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 240 x 234 pixels, got too little"):
+        reconstructor.reconstruct(photo)
+    assert len(left) == 2
+
+
+def test_run_that_is_out_of_memory_twice_is_one_clear_error(monkeypatch):
+    reconstructor, left = Reconstructor(model(), "cpu"), run_out_of_memory(monkeypatch, times=3)
+    with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 500 x 520 pixels, got too little"):
+        reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))
+    assert len(left) == 1
 
 
 def test_other_errors_of_the_run_are_not_called_lack_of_memory(monkeypatch):
@@ -388,7 +423,7 @@ def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
     expected = reconstructor.reconstruct(photo).data
     source = Photo.from_array(photo)
     reconstructor.plan_for(source)
-    run_out_of_memory_once(monkeypatch)
+    run_out_of_memory(monkeypatch)
     cube = reconstructor.reconstruct(source)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine == "16 bits, streamed through a file"

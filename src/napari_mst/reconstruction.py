@@ -176,10 +176,25 @@ class Reconstructor:
         plan = self.plan(*part.shape, ensemble=ensemble)
         return replace(plan, error=str(self._error(source, region, is_cancelled))) if self._is_narrow else plan
 
-    def _plan(self, height: int, width: int, memory: int | None, device_memory: int | None, ensemble: bool) -> Plan:
+    def _plan(
+        self,
+        height: int,
+        width: int,
+        memory: int | None,
+        device_memory: int | None,
+        ensemble: bool,
+        or_least: bool = False,
+    ) -> Plan:
         parameters, device = self._network.hyperparameters, self.device.device
         after = bytes_to_correct(height, width) if self._corrects_colour else 0
-        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, self.precision, after)
+        number = self.precision
+        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, number, after, or_least)
+
+    def _smaller_plan(self, failed: Plan, height: int, width: int, ensemble: bool) -> Plan | None:
+        """Within half of what *failed* took or, where nothing is, with the least there is; None if that was it."""
+        memory = self.memory if self.device.device.type != "cpu" else failed.memory // 2
+        plan = self._plan(height, width, memory, failed.device_memory // 2, ensemble, or_least=True)
+        return plan if plan.needs < failed.needs else None
 
     def _error(
         self, photo: Photo, region: Rectangle | None, is_cancelled: Callable[[], bool] | None = None
@@ -260,7 +275,7 @@ class Reconstructor:
             Soon after *is_cancelled* returned true; nothing of the run remains in memory.
         OutOfMemory
             If memory and disk are too small, before anything is computed; or if the device runs out of memory after
-            all, and again within half of it: nothing of the run remains in it.
+            all, and again within half of it, or within the least that a run can do with: nothing remains in it.
         """
         source = self.read(photo)
         orientations = ORIENTATIONS if ensemble else UNTURNED
@@ -361,10 +376,8 @@ class Reconstructor:
         is_mean, extrema = len(orientations) > 1, self._extrema(source)
         plan = self.plan(*part.shape, ensemble=is_mean)
         data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
-        if data is None:
-            is_gpu = self.device.device.type != "cpu"
-            budgets = (self.memory, plan.device_memory // 2) if is_gpu else (plan.memory // 2, None)
-            plan = self._plan(*part.shape, budgets[0], budgets[1], is_mean)
+        if data is None and (smaller := self._smaller_plan(plan, *part.shape, is_mean)):
+            plan = smaller
             notes.append(f"The run was out of memory and was started again: the second one {plan}.")
             data = self._run(compute, part, extrema, orientations, plan, progress, is_cancelled)
         return self._had(data, part), self._provenance(source, plan, is_mean, notes)

@@ -81,6 +81,11 @@ class Plan:
     error: str = ""
     threads: int = 0
 
+    @property
+    def needs(self) -> tuple[int, int]:
+        """Bytes of a GPU's memory and of the computer's, to be compared: the scarcer first."""
+        return self.device_memory, self.memory
+
     def dtype(self, own: torch.dtype) -> torch.dtype:
         """Of the feature maps of a network whose *own* type is this."""
         return getattr(torch, self.precision) if self.precision else own
@@ -113,12 +118,13 @@ def make_plan(
     has_total: bool = False,
     precision: str = "float32",
     after: int = 0,
+    or_least: bool = False,
 ) -> Plan:
     """The fastest plan for a photo of *height* x *width* pixels within *memory* bytes of the computer's.
 
     On a GPU also within *device_memory* bytes of its own; both are most of what is free by default. *has_total*: a
     result of the same size is kept beside the run, to which its own is added. *after*: bytes that what follows the run
-    takes besides the result.
+    takes besides the result. *or_least*: where none is within them, the one that needs least rather than an error.
 
     Raises
     ------
@@ -130,9 +136,12 @@ def make_plan(
         device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
     plans = list(_plans(parameters, height, width, device, has_total, precision, after))
-    for plan in plans:
-        if plan.memory <= memory and plan.device_memory <= device_memory and plan.disk <= free_disk * MARGIN:
+    possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
+    for plan in possible:
+        if plan.memory <= memory and plan.device_memory <= device_memory:
             return plan
+    if or_least:
+        return min(possible, key=lambda plan: plan.needs)
     needed = _bytes_text(plans[0].memory + plans[0].device_memory)
     here = f" (and {_bytes_text(device_memory)} on {device})" if device.type != "cpu" else ""
     raise OutOfMemory(
