@@ -132,16 +132,19 @@ def moved_into(
     r + S (S'S)^-1 (target - S'r), S being the *response* (B, C): the least change in the sense of least squares. Lin &
     Finlayson, Sensors 20 (2020) 6399, doi:10.3390/s20216399, for the nearest point of the cell instead of its centre.
     """
-    inverse = (response @ np.linalg.inv(response.T.astype(np.float64) @ response)).astype(np.float32)
-    moved, left = spectra.copy(), np.arange(spectra.shape[1])
+    inverse = (np.linalg.inv(response.T.astype(np.float64) @ response) @ response.T).astype(np.float32)
+    own, low, high = (np.ascontiguousarray(values.T) for values in (spectra, low, high))  # a spectrum side by side
+    moved, far, left = own.copy(), own, np.arange(len(own))
     for _ in range(_STEPS):
-        rendered = response.T @ moved[:, left]
-        missing = np.clip(rendered, low[:, left], high[:, left]) - rendered
-        is_far = np.abs(missing).max(axis=0) > _CLOSE
-        left = left[is_far]
-        moved[:, left] = np.maximum(moved[:, left] + inverse @ missing[:, is_far], 0)
-    is_surface = moved.max(axis=0) <= _HIGHEST * np.maximum(spectra.max(axis=0), 1)
-    return np.where(is_surface, moved, spectra)
+        rendered = far @ response
+        missing = np.clip(rendered, low, high) - rendered
+        is_far = (np.abs(missing) > _CLOSE).any(axis=1)
+        if not is_far.all():
+            far, left, low, high, missing = (values[is_far] for values in (far, left, low, high, missing))
+        far = np.maximum(far + missing @ inverse, 0)
+        moved[left] = far
+    is_surface = moved.max(axis=1) <= _HIGHEST * np.maximum(own.max(axis=1), 1)
+    return np.where(is_surface[:, None], moved, own).T
 
 
 class _Cells:
