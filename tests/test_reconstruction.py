@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from napari_mst import load_model, reconstruction
 from napari_mst.cameras import Capture
 from napari_mst.colour import SRGB_D65
+from napari_mst.consistency import correct_colours
 from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import native
 from napari_mst.engine import run as streaming
@@ -369,6 +371,23 @@ def test_progress_grows_through_the_correction_of_the_colours_and_ends_at_one():
     Reconstructor(load_model("mstpp-srgb"), "cpu").reconstruct(PHOTO, shares.append)
     assert (shares, shares[-1]) == (sorted(shares), 1)
     assert any(share < 0.9 for share in shares)
+
+
+@pytest.mark.parametrize(
+    ("name", "ensemble", "low", "high"),
+    [("mstpp-srgb", False, 0.85, 0.95), ("mstpp-srgb", True, 0.98, 0.995), ("pixelwise-srgb", False, 0.55, 0.75)],
+)
+def test_the_correction_of_the_colours_has_its_share_of_the_progress(monkeypatch, name, ensemble, low, high):
+    """It takes as long after a network of any cost, and after eight runs, as after a short one."""
+    shares, begun = [0.0], []
+
+    def correct(*arguments: Any, **options: Any) -> Any:
+        begun.append(shares[-1])
+        return correct_colours(*arguments, **options)
+
+    monkeypatch.setattr("napari_mst.reconstruction.correct_colours", correct)
+    Reconstructor(load_model(name), "cpu").reconstruct(PHOTO, shares.append, ensemble=ensemble)
+    assert low < begun[0] < high
 
 
 needs_bfloat16 = pytest.mark.skipif("bfloat16" not in choose_device("cpu").precisions, reason="not on this processor")

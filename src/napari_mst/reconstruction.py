@@ -26,7 +26,7 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
-from napari_mst.engine.run import RowSource, run
+from napari_mst.engine.run import RowSource, run, run_cost
 from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError, raise_if_cancelled
 from napari_mst.models import Model, ModelCard
 from napari_mst.models.camera import CameraNetwork
@@ -45,8 +45,8 @@ Compute = Callable[..., NDArray[np.floating]]
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
-CORRECTION, PIXELWISE_CORRECTION = 0.06, 0.5
-"""Share of the time of a run that the correction of the colours takes, where there is one; of a pixelwise network."""
+CORRECTION = 0.45
+"""How long the correction of the colours takes, as `run_cost`: 0.15 to 1.5, by how many spectra it has to move."""
 
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
@@ -352,8 +352,8 @@ class Reconstructor:
         is_cancelled: Callable[[], bool] | None,
     ) -> SpectralCube:
         """The cube of *part*: see `_computed`."""
-        share = PIXELWISE_CORRECTION if isinstance(self._network, PixelwiseNetwork) else CORRECTION
-        computed = 1 - share * self._corrects_colour
+        of_run = len(orientations) * run_cost(self._network, self.device.device, Plan(precision=self.precision))
+        computed = of_run / (of_run + CORRECTION * self._corrects_colour)
         computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
         data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
         correction = self._correct(data, part, self._extrema(source), correcting, is_cancelled)
