@@ -227,11 +227,13 @@ def test_cancelled_run_raises_and_leaves_the_model_usable():
 
 
 def test_cancel_acts_while_the_engine_is_prepared(monkeypatch):
-    """The compiler cannot be stopped: it goes on without us."""
-    ended = threading.Event()
+    """The compiler cannot be stopped: it goes on without us, and nobody who closes the program waits for it."""
+    ended, before = threading.Event(), set(threading.enumerate())
     monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").prepare(print, lambda: True)
+    preparing = [t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)]
+    assert [thread.daemon for thread in preparing] == [True]
     ended.set()
 
 

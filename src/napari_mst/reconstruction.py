@@ -229,10 +229,11 @@ class Reconstructor:
         """Get ready what the first run would have to wait for: kernels are compiled once on a machine.
 
         *say* is told, from another thread, where that takes long. Not needed: `reconstruct` does it by itself. Raises
-        `Cancelled` as soon as *is_cancelled* says so; the compiler, which cannot be stopped, then ends on its own.
+        `Cancelled` as soon as *is_cancelled* says so; the compiler, which cannot be stopped, then ends on its own, or
+        with the program: what it has compiled by then is kept.
         """
         timer = threading.Timer(LONG, say, [PREPARING])
-        preparing = threading.Thread(target=self._has_kernels)
+        preparing = threading.Thread(target=self._has_kernels, daemon=True)
         timer.start()
         try:
             if is_cancelled is None:
