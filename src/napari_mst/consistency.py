@@ -111,13 +111,18 @@ def _correct_rows(
 ) -> int:
     """Correct *rows* of *data* and fill those of *quality*; returns the number of pixels that were moved."""
     block = data[:, rows]
-    rendered = np.tensordot(response.T, block, axes=1)
+    rendered = _rendered(block, response)
     quality[rows] = cells.distance(rendered, rows)
     low, high = cells.linear(rows)
     outside = ((rendered < low - _CLOSE) | (rendered > high + _CLOSE)).any(axis=0)
     if outside.any():
         block[:, outside] = moved_into(block[:, outside], low[:, outside], high[:, outside], response)
     return int(np.count_nonzero(outside))
+
+
+def _rendered(spectra: NDArray[np.floating], response: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The colours (C, H, W) of *spectra* (B, H, W); threads of BLAS would wait for each other, and einsum has none."""
+    return np.asarray(np.einsum("bc,bhw->chw", response, spectra))
 
 
 def moved_into(
@@ -135,13 +140,14 @@ def moved_into(
     inverse = (np.linalg.inv(response.T.astype(np.float64) @ response) @ response.T).astype(np.float32)
     own, low, high = (np.ascontiguousarray(values.T) for values in (spectra, low, high))  # a spectrum side by side
     moved, far, left = own.copy(), own, np.arange(len(own))
+    rendering = np.ascontiguousarray(response.T)
     for _ in range(_STEPS):
-        rendered = far @ response
+        rendered = np.einsum("nb,cb->nc", far, rendering)
         missing = np.clip(rendered, low, high) - rendered
         is_far = (np.abs(missing) > _CLOSE).any(axis=1)
         if not is_far.all():
             far, left, low, high, missing = (values[is_far] for values in (far, left, low, high, missing))
-        far = np.maximum(far + missing @ inverse, 0)
+        far = np.maximum(far + np.einsum("nc,cb->nb", missing, inverse), 0)
         moved[left] = far
     is_surface = moved.max(axis=1) <= _HIGHEST * np.maximum(own.max(axis=1), 1)
     return np.where(is_surface[:, None], moved, own).T
@@ -252,7 +258,7 @@ def _sample(
     rendered = []
     for rows in strips:
         raise_if_cancelled(is_cancelled)  # from a file, they take a while
-        rendered.append(np.tensordot(response.T, data[:, rows], axes=1))
+        rendered.append(_rendered(data[:, rows], response))
     photos = np.concatenate(codes, axis=1)
     residual = difference(np.concatenate(rendered, axis=1), photos)
     residual[:, ~((photos > 0) & (photos < 255)).all(axis=0)] = np.nan
