@@ -8,7 +8,7 @@ import torch
 
 from napari_mst.engine import features, workers
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import _Run, exact_products
+from napari_mst.engine.run import _EXACT, _Run, exact_products
 from napari_mst.engine.workers import STREAMS, Workers
 from napari_mst.errors import Cancelled, DeviceError
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -80,15 +80,28 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
     assert len(events) == 9
 
 
-def test_tf32_is_off_during_a_run_and_then_as_it_was():
-    products = torch.backends.cuda.matmul
-    products.fp32_precision = "tf32"
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (torch.backends, "fp32_precision", "tf32"),
+        (torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+        (torch.backends.cudnn, "fp32_precision", "tf32"),
+        (torch.backends.cudnn, "benchmark", True),
+        (torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
+    ],
+)
+def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(owner, name, value):
+    default = getattr(owner, name)
+    setattr(owner, name, value)
     try:
+        before = [getattr(*setting[:2]) for setting in _EXACT]
         with exact_products():
-            assert (products.fp32_precision, torch.backends.cudnn.allow_tf32) == ("ieee", False)
-        assert products.fp32_precision == "tf32"
+            assert [getattr(*setting[:2]) for setting in _EXACT] == [setting[2] for setting in _EXACT]
+            torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))  # it reads them
+        assert [getattr(*setting[:2]) for setting in _EXACT] == before
+        assert getattr(owner, name) == value
     finally:
-        products.fp32_precision = "none"
+        setattr(owner, name, default)
 
 
 def test_features_beyond_float16_are_refused():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -159,17 +160,27 @@ def tap(
         return tapped.cpu().numpy()
 
 
+_backends: Any = torch.backends
+_EXACT = (
+    (_backends.cuda.matmul, "fp32_precision", "ieee"),
+    (_backends.cudnn.conv, "fp32_precision", "ieee"),
+    (_backends.mkldnn.matmul, "fp32_precision", "ieee"),
+    (_backends.mkldnn.conv, "fp32_precision", "ieee"),
+    (_backends.cudnn, "benchmark", False),  # it tries algorithms that want memory which nobody has planned
+)
+
+
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Products of float32 in full on a GPU, whatever the program has set: TF32 keeps 10 bits of 23."""
-    products = torch.backends.cuda.matmul
-    before = products.fp32_precision
-    products.fp32_precision = "ieee"
+    """Products of float32 in full, whatever the program has set: TF32 keeps 10 bits of 23, bfloat16 7."""
+    before = [getattr(owner, name) for owner, name, _ in _EXACT]
     try:
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            yield
+        for owner, name, value in _EXACT:
+            setattr(owner, name, value)
+        yield
     finally:
-        products.fp32_precision = before
+        for (owner, name, _), value in zip(_EXACT, before, strict=True):
+            setattr(owner, name, value)
 
 
 class _Reached(Exception):
