@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from napari_mst.engine import native
-from napari_mst.engine.convolution import bordered
+from napari_mst.engine.convolution import Convolve, bordered
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import Read, gram, window_function
-from napari_mst.engine.workers import Workers
+from napari_mst.engine.workers import Workers, wait_for
 from napari_mst.errors import DeviceError
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, SpectralTransformer, reflected_index
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -228,7 +228,7 @@ class _Run:
         if len(network.stages) % 2 == 0:  # the two are exchanged between stages, and the free one takes the result
             self._deep, self._free = self._free, self._deep
         self._tapped: SpectralAttentionBlock | None = None
-        self._bordered = functools.cache(bordered)
+        self._bordered = functools.cache(_bordered)
 
     def bands(self) -> Tensor:
         """The (B, H, W) result, on the device."""
@@ -470,6 +470,14 @@ class _PaddedPhoto:
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
         return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device, self._dtype)
+
+
+def _bordered(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
+    """`bordered` for all threads: on a GPU each has a stream of its own, and they share converted weights."""
+    shared = bordered(convolution, dtype)
+    if dtype != convolution.weight.dtype:
+        wait_for(convolution.weight.device)
+    return shared
 
 
 def _write(target: FeatureMap, region: Region, features: Tensor, block: SpectralAttentionBlock) -> Tensor:

@@ -82,7 +82,7 @@ class Workers:
         if self._pool is None:
             yield from self._results_here(compute, todo)
             return
-        _wait_for(self._device)  # a matrix that all streams are about to read
+        wait_for(self._device)  # a matrix that all streams are about to read
         running: deque[Future[T]] = deque()
         for region in todo:
             raise_if_cancelled(self._is_cancelled)
@@ -119,11 +119,11 @@ def _keep_blocks() -> None:
 def _infer(compute: Callable[[Region], T], region: Region, device: torch.device) -> T:
     with torch.inference_mode():  # a mode of the calling thread only
         result = compute(region)
-    _wait_for(device)  # another stream reads it
+    wait_for(device)  # another stream reads it
     return result
 
 
-def _wait_for(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
     """Wait until a GPU has done what this thread has asked of it."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()

@@ -1,0 +1,270 @@
+"""The engine on a pretended GPU, which computes on the CPU and refuses what a real one would.
+
+Its tensors say that they are on "cuda:1" or "mps" and hold one of the CPU. Operations that mix devices are refused, on
+MPS float64 too, which it has not, and that one stream uses what another is not known to have written. The bytes in its
+memory are added up. Nothing here tells how fast a GPU is, or how it rounds.
+"""
+
+import copy
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._prims_common import suggest_memory_format
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from napari_mst.engine import workers
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import run
+from napari_mst.models.camera import CameraNetwork
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.models.refining import RefiningMSTPlusPlus
+
+COPY, CONVOLUTION = torch.ops.aten.copy_.default, torch.ops.aten.convolution.default
+WAITS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
+HEIGHT, WIDTH, PIXELS = 30, 20, 450  # two strips
+PHOTO = np.random.default_rng(0).random((3, HEIGHT, WIDTH), dtype=np.float32)
+
+
+class OnGpu(Tensor):
+    """A tensor of a pretended GPU: *values* are on the CPU, or on "meta" if only sizes matter."""
+
+    @staticmethod
+    def __new__(cls, values: Tensor, gpu: "PretendedGpu") -> "OnGpu":
+        layout = {"strides": values.stride(), "storage_offset": values.storage_offset(), "dtype": values.dtype}
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, **layout)
+
+    def __init__(self, values: Tensor, gpu: "PretendedGpu") -> None:
+        gpu.take(values)
+        self.values, self.gpu = values, gpu
+
+    device = property(lambda self: self.gpu.device)
+
+    @classmethod
+    def __torch_dispatch__(cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        gpu = next(tensor.gpu for tensor in tensors if isinstance(tensor, cls))
+        return gpu.compute(operation, args, kwargs or {}, tensors)
+
+
+class PretendedGpu(TorchFunctionMode):
+    """A GPU by the name of *device*: a mode of torch for every thread that uses it. *is_empty*: it computes nothing."""
+
+    def __init__(self, device: str, is_empty: bool = False) -> None:
+        super().__init__()
+        self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
+        self.used, self.peak, self.pinned, self.waits, self.formats = 0, 0, 0, 0, set()
+        self._counted: set[int] = set()
+        self._written: dict[int, tuple[int, int]] = {}
+        self._asked: Counter[int] = Counter()
+        self._done: Counter[int] = Counter()
+        self._lock = threading.RLock()
+
+    def put(self, network: nn.Module) -> nn.Module:
+        """A copy of *network* on this device."""
+        own = copy.deepcopy(network)
+        for module in own.modules():
+            for values in (module._parameters, module._buffers):
+                values.update({name: self._on(value.detach()) for name, value in values.items() if value is not None})
+        return own
+
+    def take(self, values: Tensor) -> None:
+        """Count the memory of *values* as long as it lives."""
+        if values.dtype == torch.float64 and self.device.type == "mps":
+            raise TypeError("MPS has no float64")
+        storage = values.untyped_storage()
+        with self._lock:
+            if storage._cdata not in self._counted:
+                self._counted.add(storage._cdata)
+                self.used += storage.nbytes()
+                self.peak = max(self.peak, self.used)
+                weakref.finalize(storage, self._give_back, storage._cdata, storage.nbytes())
+
+    def _give_back(self, key: int, size: int) -> None:
+        with self._lock:
+            self._counted.remove(key)
+            self._written.pop(key, None)
+            self.used -= size
+
+    def wait(self) -> None:
+        """Wait for the stream of this thread."""
+        self.waits += 1
+        self._done[threading.get_ident()] = self._asked[threading.get_ident()]
+
+    def compute(self, operation: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """The result of *operation*, on this device."""
+        elsewhere = [tensor for tensor in tensors if not isinstance(tensor, OnGpu)]
+        if operation is not COPY and any(tensor.dim() for tensor in elsewhere):
+            raise TypeError(f"{operation} mixes {self.device} and cpu")
+        if elsewhere or operation in WAITS:
+            self.wait()
+        self._check_order(tensors)
+        plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
+        if operation is CONVOLUTION:
+            self.formats.add(suggest_memory_format(plain_args[0]))
+        if operation is COPY and self.home.type == "meta":
+            return args[0]
+        result = operation(*plain_args, **plain_kwargs)
+        given = {_key(leaf) for leaf in tree_leaves(plain_args) if isinstance(leaf, Tensor)}
+        if operation._schema.is_mutable:
+            self._note([_key(plain_args[0])])
+            return args[0]
+        self._note([_key(leaf) for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and _key(leaf) not in given])
+        return tree_map(self._on, result)
+
+    def __torch_function__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch asks the driver of a device for: new tensors and moves."""
+        kwargs = dict(kwargs or {})
+        if call is Tensor.to:
+            return self._moved(*args, **kwargs)
+        if call is Tensor.cpu:
+            return self._moved(args[0], "cpu")
+        if call is Tensor.numpy and isinstance(args[0], OnGpu):
+            raise TypeError(f"a tensor on {self.device} is no array")
+        if call is Tensor.pin_memory or kwargs.pop("pin_memory", False):
+            self.pinned += 1
+            return args[0].clone() if call is Tensor.pin_memory else call(*args, **kwargs)
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == self.device.type:
+            return self._on(call(*args, **kwargs | {"device": self.home}))
+        return call(*args, **kwargs)
+
+    def _moved(self, own: Tensor, *wishes: Any, non_blocking: bool = False, **more: Any) -> Tensor:
+        """`own.to(...)`."""
+        for wish in wishes:
+            if isinstance(wish, Tensor):
+                more |= {"device": wish.device, "dtype": wish.dtype}
+            else:
+                more["dtype" if isinstance(wish, torch.dtype) else "device"] = wish
+        target = torch.device(more.pop("device", own.device))
+        if target.type == own.device.type:
+            return Tensor.to(own, **more) if more else own
+        if not non_blocking:
+            self.wait()
+        if target.type == "cpu":
+            self._check_order([own])
+            values = torch.zeros(own.shape, dtype=own.dtype) if self.home.type == "meta" else own.values.clone()
+            return values.to(**more) if more else values
+        moved = self._on(own.to(self.home, copy=True, **more))
+        if non_blocking:
+            self._note([_key(moved.values)])
+        return moved
+
+    def _on(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return OnGpu(value if value.device == self.home else value.to(self.home), self)
+
+    def _note(self, written: list[int]) -> None:
+        """The stream of this thread will have written these storages when what it is asked is done."""
+        me = threading.get_ident()
+        with self._lock:
+            self._asked[me] += 1
+            self._written |= dict.fromkeys(written, (me, self._asked[me]))
+
+    def _check_order(self, tensors: list[Tensor]) -> None:
+        for tensor in tensors:
+            if isinstance(tensor, OnGpu):
+                writer, when = self._written.get(_key(tensor.values), (0, 0))
+                if writer != threading.get_ident() and when > self._done[writer]:
+                    raise RuntimeError("a stream uses what another has not yet written")
+
+
+def _key(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf.values if isinstance(leaf, OnGpu) else leaf
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
+    """Makes the GPU that the engine then finds."""
+
+    def make(device: str, is_empty: bool = False) -> PretendedGpu:
+        gpu = PretendedGpu(device, is_empty)
+        prepare = workers._prepare_thread
+
+        def prepare_thread(device: torch.device) -> None:
+            gpu.__enter__()  # until the thread ends
+            prepare(device)
+
+        monkeypatch.setattr(workers, "_prepare_thread", prepare_thread)
+        stream, event = SimpleNamespace(synchronize=gpu.wait), SimpleNamespace(record=bool, synchronize=gpu.wait)
+        for name in ("set_device", "set_stream", "Stream"):
+            monkeypatch.setattr(torch.cuda, name, lambda device: None)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+        monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(Event=lambda: event))
+        monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
+        monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+        return gpu
+
+    return make
+
+
+def mst(**parameters: Any) -> MSTPlusPlus:
+    return MSTPlusPlus(**{"stages": 2, "width": 8, "out_bands": 5} | parameters)
+
+
+def camera() -> CameraNetwork:
+    network = CameraNetwork(torch.rand(6, 4), width=8)
+    network.see_with(torch.rand(6, 3))
+    return network
+
+
+NETWORKS = {
+    "published": lambda: mst(stages=1, width=31, out_bands=31),
+    "two stages": mst,
+    "LayerNorm before S-MSA": lambda: mst(norm_before_attention=True),
+    "pixelwise": lambda: PixelwiseNetwork(6, 8),
+    "refining": lambda: RefiningMSTPlusPlus(PixelwiseNetwork(6, 8)),
+    "camera": lambda: RefiningMSTPlusPlus(camera()),
+}
+
+
+def network(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(0)
+    return NETWORKS[kind]().eval().requires_grad_(False).to(dtype)
+
+
+def rows(start: int, stop: int) -> np.ndarray:
+    return PHOTO[:, start:stop]
+
+
+@pytest.mark.parametrize("place", ["device", "memory", "file"])
+@pytest.mark.parametrize("device", ["cuda:1", "mps"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_every_network_runs_on_every_gpu_and_through_every_memory(kind, device, place, pretend):
+    """No operation mixes devices, MPS sees no float64, streams wait for each other, and nothing stays in its memory."""
+    own = network(kind)
+    expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
+    with pretend(device) as gpu:
+        on_gpu = gpu.put(own)
+        before = gpu.used
+        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, pixels=PIXELS))
+        assert gpu.used == before
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("place", ["device", "memory"])
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("kind", ["LayerNorm before S-MSA", "camera"])
+def test_every_precision_of_cuda(kind, precision, place, pretend):
+    is_narrow = precision != "float64"
+    own = network(kind, torch.float32 if is_narrow else torch.float64)
+    expected = own(torch.from_numpy(PHOTO)[None].to(own.conv_in.weight.dtype))[0].numpy()
+    plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
+    with pretend("cuda:1") as gpu:
+        result = run(gpu.put(own), rows, HEIGHT, WIDTH, gpu.device, plan)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max())
