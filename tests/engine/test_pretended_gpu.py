@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._prims_common import suggest_memory_format
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -63,7 +62,7 @@ class PretendedGpu(TorchFunctionMode):
     def __init__(self, device: str, is_empty: bool = False) -> None:
         super().__init__()
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
-        self.used, self.peak, self.pinned, self.waits, self.formats = 0, 0, 0, 0, set()
+        self.used, self.peak, self.pinned, self.waits, self.are_channels_last = 0, 0, 0, 0, True
         self._counted: set[int] = set()
         self._written: dict[int, tuple[int, int]] = {}
         self._asked: Counter[int] = Counter()
@@ -111,7 +110,7 @@ class PretendedGpu(TorchFunctionMode):
         self._check_order(tensors)
         plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
         if operation is CONVOLUTION:
-            self.formats.add(suggest_memory_format(plain_args[0]))
+            self.are_channels_last &= _is_channels_last(plain_args[0])
         if operation is COPY and self.home.type == "meta":
             return args[0]
         result = operation(*plain_args, **plain_kwargs)
@@ -140,11 +139,7 @@ class PretendedGpu(TorchFunctionMode):
 
     def _moved(self, own: Tensor, *wishes: Any, non_blocking: bool = False, **more: Any) -> Tensor:
         """`own.to(...)`."""
-        for wish in wishes:
-            if isinstance(wish, Tensor):
-                more |= {"device": wish.device, "dtype": wish.dtype}
-            else:
-                more["dtype" if isinstance(wish, torch.dtype) else "device"] = wish
+        more |= _named(wishes)
         target = torch.device(more.pop("device", own.device))
         if target.type == own.device.type:
             return Tensor.to(own, **more) if more else own
@@ -179,8 +174,27 @@ class PretendedGpu(TorchFunctionMode):
                     raise RuntimeError("a stream uses what another has not yet written")
 
 
+def _named(wishes: tuple[Any, ...]) -> dict[str, Any]:
+    """The arguments of `Tensor.to` by name."""
+    named: dict[str, Any] = {}
+    for wish in wishes:
+        if isinstance(wish, Tensor):
+            named |= {"device": wish.device, "dtype": wish.dtype}
+        elif isinstance(wish, torch.dtype):
+            named["dtype"] = wish
+        elif isinstance(wish, (torch.device, str)):
+            named["device"] = wish
+    return named
+
+
 def _key(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _is_channels_last(x: Tensor) -> bool:
+    """Whether torch takes *x* as channels-last memory: it looks at the stride of the only photo too."""
+    across, down = x.stride()[3], x.stride()[2]
+    return x.stride()[1] == 1 <= across <= down and down * x.shape[2] <= x.stride()[0]
 
 
 def _plain(leaf: Any) -> Any:
@@ -268,3 +282,12 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
         result = run(gpu.put(own), rows, HEIGHT, WIDTH, gpu.device, plan)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("place", ["device", "memory"])
+@pytest.mark.parametrize("precision", ["", "bfloat16"])
+def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
+    """Else each convolution copies its input first, and all that follows it is the other way round."""
+    with pretend("cuda:1") as gpu:
+        run(gpu.put(network("two stages")), rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
+    assert gpu.are_channels_last

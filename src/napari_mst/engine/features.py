@@ -33,7 +33,7 @@ class FeatureMap:
         values = self._values[region.rows.whole, region.columns.whole]
         if _is_elsewhere(values, self._device):
             values = _pinned(values, self._device).to(self._device, non_blocking=True)
-        return values.permute(2, 0, 1)[None]
+        return values[None].permute(0, 3, 1, 2)
 
     def write(self, region: Region, features: Tensor) -> None:
         """Put (1, C, h, w) *features* where *region* is, without its halo."""
