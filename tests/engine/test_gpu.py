@@ -74,9 +74,10 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
     module.Event.side_effect = lambda: events.append(Mock(spec=["record", "synchronize"])) or events[-1]
     monkeypatch.setattr(workers.torch, "get_device_module", lambda device: module)
     with Workers(torch.device("mps"), 1, None, None) as own:
-        for _ in own.each(lambda region: region, list(range(9)), 1):
-            events[-1].record.assert_called_once()
-            assert sum(not event.synchronize.called for event in events) <= STREAMS
+        for regions in (6, 1, 1, 1):  # passes
+            for _ in own.each(lambda region: region, list(range(regions)), 1):
+                events[-1].record.assert_called_once()
+                assert sum(not event.synchronize.called for event in events) <= STREAMS
     assert len(events) == 9
 
 

@@ -9,8 +9,8 @@ import copy
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,6 +61,7 @@ class PretendedGpu(TorchFunctionMode):
 
     def __init__(self, device: str, is_empty: bool = False) -> None:
         super().__init__()
+        self.is_current = device != "cuda:1"
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
         self.used, self.peak, self.pinned, self.waits, self.are_channels_last = 0, 0, 0, 0, True
         self._counted: set[int] = set()
@@ -94,6 +95,17 @@ class PretendedGpu(TorchFunctionMode):
             self._counted.remove(key)
             self._written.pop(key, None)
             self.used -= size
+
+    @contextmanager
+    def current(self, device: torch.device) -> Iterator[None]:
+        """`torch.cuda.device`: of several GPUs, the one whose stream an event is of."""
+        self.is_current = device == self.device
+        yield
+        self.is_current = False
+
+    def check_current(self) -> None:
+        """Refuse to record an event of another GPU."""
+        assert self.is_current
 
     def wait(self) -> None:
         """Wait for the stream of this thread."""
@@ -214,10 +226,12 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
             prepare(device)
 
         monkeypatch.setattr(workers, "_prepare_thread", prepare_thread)
-        stream, event = SimpleNamespace(synchronize=gpu.wait), SimpleNamespace(record=bool, synchronize=gpu.wait)
+        stream = SimpleNamespace(synchronize=gpu.wait)
+        event = SimpleNamespace(record=gpu.check_current, synchronize=gpu.wait)
         for name in ("set_device", "set_stream", "Stream"):
             monkeypatch.setattr(torch.cuda, name, lambda device: None)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+        monkeypatch.setattr(torch.cuda, "device", gpu.current)
         monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(Event=lambda: event))
         monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
         monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())

@@ -47,11 +47,14 @@ class Workers:
         self._progress, self._is_cancelled = progress, is_cancelled
         self._threads, self._open = torch.get_num_threads(), ExitStack()
         self._at_once = (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
+        self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
         self._pool = (
             ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,)) if self._at_once else None
         )
 
     def __enter__(self) -> "Workers":
+        if self._device.type == "cuda":  # events and pinned memory are of the current GPU
+            self._open.enter_context(torch.cuda.device(self._device))
         if self._device.type == "cpu":
             _keep_blocks()
             self._open.enter_context(threadpool_limits(1, user_api="blas"))  # of NumPy's products: Gram matrices
@@ -63,8 +66,8 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-            self._open.close()
             torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
+        self._open.close()
 
     def each(self, compute: Callable[[Region], T], regions: Iterable[Region], cost: float) -> Iterator[T]:
         """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each.
@@ -95,15 +98,14 @@ class Workers:
 
     def _results_here(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
         """The results of a GPU that this thread feeds, which is kept no more than `STREAMS` regions behind."""
-        events: deque[Any] = deque()
         for region in todo:
             raise_if_cancelled(self._is_cancelled)
             result = compute(region)
             if self._device.type in ("cuda", "mps"):
-                events.append(torch.get_device_module(self._device).Event())
-                events[-1].record()
-            if len(events) > STREAMS:
-                events.popleft().synchronize()
+                self._behind.append(torch.get_device_module(self._device).Event())
+                self._behind[-1].record()
+            if len(self._behind) > STREAMS:
+                self._behind.popleft().synchronize()
             yield result
 
 
