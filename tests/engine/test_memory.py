@@ -59,3 +59,13 @@ def test_where_there_are_no_cgroups_the_machine_counts(tmp_path):
 def test_the_smallest_limit_counts(monkeypatch):
     monkeypatch.setattr(memory, "_free_in_cgroups", lambda root: iter([5000, 3000]))
     assert free_memory(CPU) == 3000
+
+
+def test_what_torch_keeps_of_earlier_tensors_is_free(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (GIB, 8 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 * GIB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * GIB)
+    assert free_memory(torch.device("cuda:1")) == 4 * GIB
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 8 * GIB)
+    monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * GIB)
+    assert free_memory(torch.device("mps")) == 6 * GIB

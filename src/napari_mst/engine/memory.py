@@ -15,11 +15,12 @@ _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes of memory that are free on *device*."""
+    """Bytes of memory that are free on *device*; on a GPU also what torch keeps of tensors that are no more."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+        return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
     return min([int(psutil.virtual_memory().available), *_free_in_cgroups(Path("/"))])
 
 
