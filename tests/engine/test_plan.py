@@ -134,7 +134,7 @@ def test_a_kernel_without_large_pages_runs_without_them(monkeypatch):
 
 
 GPU = torch.device("cuda")
-MEGAPIXEL = 403 * 10**6 + 31 * 16 * 4 * 10**6
+MEGAPIXEL = 403 * 10**6 + 31 * 15 * 4 * 10**6
 """Bytes of the maps of a megapixel, and of one region of it."""
 
 
@@ -160,6 +160,26 @@ def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(device_me
 def test_a_gpu_on_which_no_region_fits_is_refused_with_both_budgets():
     with pytest.raises(OutOfMemory, match=r"got 8\.0 GB \(and 10 MB on cuda\) \(and .* of disk\)"):
         make_plan(PUBLISHED, 1000, 1000, GPU, 8 * 10**9, 10**7)
+
+
+def test_what_an_apple_gpu_takes_is_the_computers_memory_too():
+    plan = make_plan(PUBLISHED, 1000, 1000, torch.device("mps"), 4 * 10**9, 4 * 10**9)
+    assert (plan.place, plan.pixels) == ("device", 1 << 20)
+    both = plan.memory + plan.device_memory
+    smaller = make_plan(PUBLISHED, 1000, 1000, torch.device("mps"), both - 1, 4 * 10**9)
+    assert smaller.memory + smaller.device_memory < both
+
+
+def test_copies_in_pinned_memory_are_planned():
+    """Torch keeps them in sizes of powers of 2, of two streams and three maps."""
+    plans = [make_plan(PUBLISHED, 2048, 2048, torch.device(kind), 10**11, 12 * 10**8) for kind in ("cuda", "mps")]
+    assert [(plan.place, plan.pixels) for plan in plans] == [("memory", 1 << 18)] * 2
+    assert plans[0].memory - plans[1].memory == 2 * 3 * 2**26
+
+
+def test_what_follows_a_run_on_a_gpu_is_planned_as_well():
+    plans = [make_plan(PUBLISHED, 256, 256, GPU, 10**10, 10**10, after=after) for after in (0, 40_000_000)]
+    assert plans[1].memory == 31 * 4 * 256 * 256 + 40_000_000 > plans[0].memory
 
 
 def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import run
@@ -276,9 +277,10 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(kind, device, 
     """No operation mixes devices, MPS sees no float64, streams wait for each other, and nothing stays in its memory."""
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
-    with pretend(device) as gpu:
-        on_gpu = gpu.put(own)
-        before = gpu.used
+    gpu = pretend(device)
+    on_gpu = gpu.put(own)
+    before = gpu.used
+    with gpu:
         result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, pixels=PIXELS))
         assert gpu.used == before
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -292,8 +294,10 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
     own = network(kind, torch.float32 if is_narrow else torch.float64)
     expected = own(torch.from_numpy(PHOTO)[None].to(own.conv_in.weight.dtype))[0].numpy()
     plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
-    with pretend("cuda:1") as gpu:
-        result = run(gpu.put(own), rows, HEIGHT, WIDTH, gpu.device, plan)
+    gpu = pretend("cuda:1")
+    on_gpu = gpu.put(own)
+    with gpu:
+        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, plan)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max())
 
@@ -302,6 +306,42 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
 @pytest.mark.parametrize("precision", ["", "bfloat16"])
 def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
     """Else each convolution copies its input first, and all that follows it is the other way round."""
-    with pretend("cuda:1") as gpu:
-        run(gpu.put(network("two stages")), rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
+    gpu = pretend("cuda:1")
+    on_gpu = gpu.put(network("two stages"))
+    with gpu:
+        run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
+
+
+LARGE = {
+    "published": lambda: MSTPlusPlus(stages=1),
+    "LayerNorm before S-MSA": lambda: MSTPlusPlus(stages=1, norm_before_attention=True),
+    "refining": lambda: RefiningMSTPlusPlus(PixelwiseNetwork()),
+    "pixelwise": PixelwiseNetwork,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "device", "place", "precision", "pixels"),
+    [
+        ("published", "cuda:1", "device", "float32", 1 << 20),
+        ("published", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("published", "mps", "memory", "float32", 1 << 14),
+        ("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
+        ("refining", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("pixelwise", "cuda:1", "device", "float32", 1 << 20),
+        ("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
+    ],
+)
+def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(kind, device, place, precision, pixels, pretend):
+    """What cuDNN takes besides is not in it."""
+    height, width = 300, 400
+    own = LARGE[kind]().eval().requires_grad_(False)
+    plans = planning._plans(own.hyperparameters, height, width, torch.device(device), False, precision, 0)
+    plan = next(plan for plan in plans if (plan.place, plan.pixels) == (place, pixels))
+    gpu = pretend(device, is_empty=True)
+    on_gpu = gpu.put(own)
+    gpu.peak = before = gpu.used
+    with gpu:
+        run(on_gpu, lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width, gpu.device, plan)
+    assert 0.8 < plan.device_memory / (gpu.peak - before) < 1.2

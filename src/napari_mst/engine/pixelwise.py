@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from napari_mst.engine.features import Slab
-from napari_mst.engine.plan import Plan, pixelwise_rows
+from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.workers import Workers
 from napari_mst.models.pixelwise import PixelwiseNetwork
@@ -35,7 +35,8 @@ def run_pixelwise(
         photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
         result[:, span] = network(photo)[0]
 
+    at_once = pixelwise_rows(height, width) if device.type == "cpu" else gpu_rows(width, plan.pixels)
     with torch.inference_mode(), Workers(device, 1, progress, is_cancelled, threads=plan.threads) as workers:
-        for _ in workers.each(compute, tiles(height, width, pixelwise_rows(height, width), width), 1):
+        for _ in workers.each(compute, tiles(height, width, at_once, width), 1):
             pass
     return result.cpu().numpy()

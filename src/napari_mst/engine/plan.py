@@ -22,6 +22,7 @@ from napari_mst.errors import OutOfMemory
 from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
 from napari_mst.models.pixelwise import PixelwiseHyperparameters
 from napari_mst.models.refining import RefiningHyperparameters
+from napari_mst.models.spectral_attention import HALO
 
 MAPS = 3.25
 """Full-resolution feature maps that a run keeps."""
@@ -47,7 +48,10 @@ _SMALL = 70_000  # pixels below which what a thread has in work is smaller by as
 _NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
 _REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
 _PIXELWISE_BYTES = 1350  # a pixel of the rows that a thread has in work
-_GPU_VALUES = 16  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
+_GPU_VALUES = 15  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
+_PIXELWISE_VALUES = 2.25  # a pixel and channel of the hidden layers
+_PHOTO_ROWS = 6  # copies of the photo's rows of a region: those that were read last, and those that are put together
+_PINNED = 3  # copies of a region in pinned memory: two that are read and one that is written
 
 Place = Literal["device", "memory", "file"]
 
@@ -138,7 +142,8 @@ def make_plan(
     plans = list(_plans(parameters, height, width, device, has_total, precision, after))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
     for plan in possible:
-        if plan.memory <= memory and plan.device_memory <= device_memory:
+        own = plan.device_memory if device.type == "mps" else 0  # which is the computer's memory, too
+        if plan.memory + own <= memory and plan.device_memory <= device_memory:
             return plan
     if or_least:
         return min(possible, key=lambda plan: plan.needs)
@@ -175,14 +180,38 @@ def _plans(
             yield Plan("device", precision, memory=maps + total + working, threads=fewer)
             yield Plan("file", precision, memory=max(working, after), disk=maps + total, threads=fewer)
         return
+    has_streams = device.type == "cuda" and not isinstance(parameters, PixelwiseHyperparameters)
     places: tuple[Place, ...] = ("device", "memory", "file")
     for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
-        working = min(padded, pixels) * getattr(parameters, "width", 0) * _GPU_VALUES * number
+        region, values = _gpu_region(parameters, height, width, pixels)
+        working, photo = values * number, _PHOTO_ROWS * region * parameters.in_bands * _FLOAT
         if place == "device":
-            yield Plan(place, precision, result + total, maps + working, pixels=pixels)
-        else:
-            host, disk = (maps + total, 0) if place == "memory" else (_rows_bytes(parameters, width), maps + total)
-            yield Plan(place, precision, host, STREAMS * working, disk, pixels)
+            yield Plan(place, precision, result + total + max(photo, after), maps + working, pixels=pixels)
+            continue
+        streams = STREAMS if has_streams else 1
+        copies = STREAMS * _PINNED * _power_of_2(region * parameters.width * number) if has_streams else 0
+        host, disk = (maps + total, 0) if place == "memory" else (0, maps + total)
+        yield Plan(place, precision, host + max(photo + copies, after), streams * working, disk, pixels)
+
+
+def _gpu_region(parameters: Parameters, height: int, width: int, pixels: int) -> tuple[int, int]:
+    """Pixels of a region of *pixels* with its halo, and the values that a GPU works with in it."""
+    if isinstance(parameters, PixelwiseHyperparameters):
+        region = min(gpu_rows(width, pixels), height) * width
+        return region, int(region * _PIXELWISE_VALUES * parameters.width)
+    height, width = (-(-side // MULTIPLE) * MULTIPLE for side in (height, width))
+    region = min(gpu_rows(width, pixels) + 2 * (HALO + 1), height) * width
+    return region, region * _GPU_VALUES * parameters.width
+
+
+def gpu_rows(width: int, pixels: int) -> int:
+    """Rows of the regions on a GPU: whole rows, of which it copies one block of memory."""
+    return max(pixels // width // 2 * 2, 2)
+
+
+def _power_of_2(size: int) -> int:
+    """What is kept for so much pinned memory."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:

@@ -27,7 +27,7 @@ from napari_mst.engine.convolution import Convolve, bordered
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
-from napari_mst.engine.plan import Plan
+from napari_mst.engine.plan import Plan, gpu_rows
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.windows import Read, gram, window_function
 from napari_mst.engine.workers import Workers, wait_for
@@ -423,8 +423,7 @@ class _Run:
     def _strips(self, height: int, width: int) -> Iterable[Region]:
         """Whole rows, of which a GPU copies one block of memory."""
         pixels = self._pixels * height // self._size[0]  # where the sides are half as long there are twice the channels
-        rows = max(pixels // width // 2 * 2, 2)
-        return tiles(height, width, rows, width)
+        return tiles(height, width, gpu_rows(width, pixels), width)
 
     def _map(self, slab: Slab, level: int = 0, part: int = 0) -> FeatureMap:
         """The feature map of a level of the U-shape in *slab*: the sides halved and the channels doubled each time."""
