@@ -40,7 +40,7 @@ def run_as_on_a_gpu(plan: Plan, monkeypatch: pytest.MonkeyPatch, is_apart: bool 
 def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(monkeypatch):
     copied: list[torch.Size] = []
     back = features._brought_back
-    monkeypatch.setattr(features, "_pinned", lambda values, device: copied.append(values.shape) or values.clone())
+    monkeypatch.setattr(features, "sent", lambda values, device: copied.append(values.shape) or values.clone())
     monkeypatch.setattr(features, "_brought_back", lambda values: copied.append(values.shape) or back(values))
     together = run_as_on_a_gpu(Plan(pixels=640), monkeypatch)
     assert not copied

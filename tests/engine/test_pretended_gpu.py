@@ -62,9 +62,9 @@ class PretendedGpu(TorchFunctionMode):
 
     def __init__(self, device: str, is_empty: bool = False) -> None:
         super().__init__()
-        self.is_current = device != "cuda:1"
+        self.is_current, self.keeps_pinned = device != "cuda:1", True
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
-        self.used, self.peak, self.pinned, self.waits, self.are_channels_last = 0, 0, 0, 0, True
+        self.used, self.peak, self.stalls, self.are_channels_last = 0, 0, 0, True
         self._counted: set[int] = set()
         self._written: dict[int, tuple[int, int]] = {}
         self._asked: Counter[int] = Counter()
@@ -104,13 +104,21 @@ class PretendedGpu(TorchFunctionMode):
         yield
         self.is_current = False
 
+    def give_up_pinned(self) -> None:
+        """Torch gives pinned memory back to the computer."""
+        self.keeps_pinned = False
+
     def check_current(self) -> None:
         """Refuse to record an event of another GPU."""
         assert self.is_current
 
+    def stall(self) -> None:
+        """Wait, because of what torch was asked for."""
+        self.stalls += 1
+        self.wait()
+
     def wait(self) -> None:
         """Wait for the stream of this thread."""
-        self.waits += 1
         self._done[threading.get_ident()] = self._asked[threading.get_ident()]
 
     def compute(self, operation: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
@@ -118,8 +126,8 @@ class PretendedGpu(TorchFunctionMode):
         elsewhere = [tensor for tensor in tensors if not isinstance(tensor, OnGpu)]
         if operation is not COPY and any(tensor.dim() for tensor in elsewhere):
             raise TypeError(f"{operation} mixes {self.device} and cpu")
-        if elsewhere or operation in WAITS:
-            self.wait()
+        if operation in WAITS or (elsewhere and not kwargs.get("non_blocking") and operation is COPY and not args[2:]):
+            self.stall()
         self._check_order(tensors)
         plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
         if operation is CONVOLUTION:
@@ -143,9 +151,9 @@ class PretendedGpu(TorchFunctionMode):
             return self._moved(args[0], "cpu")
         if call is Tensor.numpy and isinstance(args[0], OnGpu):
             raise TypeError(f"a tensor on {self.device} is no array")
-        if call is Tensor.pin_memory or kwargs.pop("pin_memory", False):
-            self.pinned += 1
-            return args[0].clone() if call is Tensor.pin_memory else call(*args, **kwargs)
+        if call is Tensor.pin_memory:
+            return args[0].clone()
+        kwargs.pop("pin_memory", None)
         if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == self.device.type:
             return self._on(call(*args, **kwargs | {"device": self.home}))
         return call(*args, **kwargs)
@@ -157,7 +165,7 @@ class PretendedGpu(TorchFunctionMode):
         if target.type == own.device.type:
             return Tensor.to(own, **more) if more else own
         if not non_blocking:
-            self.wait()
+            self.stall()
         if target.type == "cpu":
             self._check_order([own])
             values = torch.zeros(own.shape, dtype=own.dtype) if self.home.type == "meta" else own.values.clone()
@@ -233,6 +241,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
             monkeypatch.setattr(torch.cuda, name, lambda device: None)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
         monkeypatch.setattr(torch.cuda, "device", gpu.current)
+        monkeypatch.setattr(torch._C, "_host_emptyCache", gpu.give_up_pinned, raising=False)
         monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(Event=lambda: event))
         monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
         monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
@@ -311,6 +320,26 @@ def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
     with gpu:
         run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
+
+
+@pytest.mark.parametrize("kind", ["camera", "pixelwise"])
+def test_cuda_is_waited_for_as_often_however_many_regions_there_are(kind, pretend):
+    gpu = pretend("cuda:1")
+    on_gpu, stalls = gpu.put(network(kind)), []
+    for pixels in (PIXELS, HEIGHT * WIDTH // 6):
+        gpu.stalls = 0
+        with gpu:
+            run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(pixels=pixels))
+        stalls.append(gpu.stalls)
+    assert stalls[0] == stalls[1]
+
+
+def test_pinned_memory_is_given_back_after_a_run(pretend):
+    gpu = pretend("cuda:1")
+    on_gpu = gpu.put(network("two stages"))
+    with gpu:
+        run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan("memory", pixels=PIXELS))
+    assert not gpu.keeps_pinned
 
 
 LARGE = {

@@ -32,7 +32,7 @@ class FeatureMap:
         """The features of *region*, halo included: a view, if they live on the device."""
         values = self._values[region.rows.whole, region.columns.whole]
         if _is_elsewhere(values, self._device):
-            values = _pinned(values, self._device).to(self._device, non_blocking=True)
+            values = sent(values, self._device)
         return values[None].permute(0, 3, 1, 2)
 
     def write(self, region: Region, features: Tensor) -> None:
@@ -48,8 +48,9 @@ def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
     return values.device.type != device.type
 
 
-def _pinned(values: Tensor, device: torch.device) -> Tensor:
-    return values.pin_memory() if device.type == "cuda" else values
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """*values* of the computer's memory on *device*; on CUDA the stream of this thread will bring them."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
 
 
 def _brought_back(values: Tensor) -> Tensor:

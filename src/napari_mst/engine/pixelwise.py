@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_mst.engine.features import Slab
+from napari_mst.engine.features import Slab, sent
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.regions import Region, tiles
 from napari_mst.engine.workers import Workers
@@ -32,7 +32,7 @@ def run_pixelwise(
 
     def compute(region: Region) -> None:
         span = region.rows.whole
-        photo = torch.from_numpy(rows(span.start, span.stop))[None].to(device, dtype)
+        photo = sent(torch.from_numpy(rows(span.start, span.stop))[None], device).to(dtype)
         result[:, span] = network(photo)[0]
 
     at_once = pixelwise_rows(height, width) if device.type == "cpu" else gpu_rows(width, plan.pixels)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from napari_mst.engine import native
 from napari_mst.engine.convolution import Convolve, bordered
-from napari_mst.engine.features import FeatureMap, Slab
+from napari_mst.engine.features import FeatureMap, Slab, sent
 from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.pixelwise import run_pixelwise
 from napari_mst.engine.plan import Plan, gpu_rows
@@ -468,7 +468,7 @@ class _PaddedPhoto:
         index = self._row_of[region.rows.whole]
         first, last = int(index.min()), int(index.max()) + 1
         rows = torch.from_numpy(self._rows(first, last))[:, index - first]
-        return rows[None, :, :, self._column_of[region.columns.whole]].to(self._device, self._dtype)
+        return sent(rows[None, :, :, self._column_of[region.columns.whole]], self._device).to(self._dtype)
 
 
 def _bordered(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:

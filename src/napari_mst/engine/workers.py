@@ -66,6 +66,8 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            if self._device.type == "cuda":
+                torch._C._host_emptyCache()  # pinned memory, which torch would keep
             torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
         self._open.close()
 
