@@ -1,5 +1,7 @@
 """Which device is taken, and that the user can see why."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -49,6 +51,12 @@ def test_a_precision_that_a_device_would_only_imitate_is_refused(monkeypatch):
 
 
 def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: not including_emulation)
-    assert DeviceChoice("cuda:0", "").precisions == ("float32", "bfloat16", "float16", "float64")
+    """Of several GPUs each its own."""
+    asked: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation: asked[-1].index == 1 and not including_emulation
+    )
+    assert DeviceChoice("cuda:0", "").precisions == ("float32", "float16", "float64")
+    assert DeviceChoice("cuda:1", "").precisions == ("float32", "bfloat16", "float16", "float64")
     assert DeviceChoice("mps", "").precisions == ("float32", "float16")

@@ -28,7 +28,7 @@ class DeviceChoice:
     @property
     def precisions(self) -> tuple[str, ...]:
         """The precisions in which it computes at full speed; in float64, the reference, at whatever speed it has."""
-        return tuple(name for name in PRECISIONS if _has(self.device.type, name))
+        return tuple(name for name in PRECISIONS if _has(self.device, name))
 
     def check(self, precision: str) -> None:
         """Refuse a precision that this device does not have, or is slow in.
@@ -43,13 +43,15 @@ class DeviceChoice:
             raise DeviceError(f"Expected a precision of {self.name} ({have}), got {precision!r}. Take one of these.")
 
 
-def _has(kind: str, precision: str) -> bool:
+def _has(device: torch.device, precision: str) -> bool:
+    kind = device.type
     if precision == "float64":
         return kind != "mps"
     if precision == "float16":
         return kind != "cpu" or _uses("float16")
     if precision == "bfloat16" and kind == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        with torch.cuda.device(device):  # what is asked is about the current GPU
+            return torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "float32" or (kind == "cpu" and _is_bfloat16_fast())
 
 
