@@ -626,6 +626,6 @@ def _span(progress: Progress | None, start: float, stop: float) -> Progress | No
 
 def _is_out_of_memory(error: Exception) -> bool:
     """Whether *error* is a lack of memory: but for CUDA's own, torch says so only in the text of a RuntimeError."""
-    signs = "not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED"
+    signs = "not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "Invalid buffer size"
     is_told = any(sign in str(error) for sign in signs)
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or is_told

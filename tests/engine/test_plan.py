@@ -170,6 +170,11 @@ def test_what_an_apple_gpu_takes_is_the_computers_memory_too():
     assert smaller.memory + smaller.device_memory < both
 
 
+def test_no_map_on_an_apple_gpu_is_larger_than_its_operations_can_handle():
+    plans = [make_plan(PUBLISHED, 6000, width, torch.device("mps"), 10**11, 10**11) for width in (5000, 6000)]
+    assert [plan.place for plan in plans] == ["device", "memory"]
+
+
 def test_copies_in_pinned_memory_are_planned():
     """Torch keeps them in sizes of powers of 2, of two streams and three maps."""
     plans = [make_plan(PUBLISHED, 2048, 2048, torch.device(kind), 10**11, 12 * 10**8) for kind in ("cuda", "mps")]

@@ -49,6 +49,7 @@ _NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (mat
 _REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
 _PIXELWISE_BYTES = 1350  # a pixel of the rows that a thread has in work
 _GPU_VALUES = 15  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
+_MPS_BYTES = 1 << 32  # of a tensor: beyond it some operations of MPS fail (github.com/pytorch/pytorch/issues/149325)
 _PIXELWISE_VALUES = 2.25  # a pixel and channel of the hidden layers
 _PHOTO_ROWS = 6  # copies of the photo's rows of a region: those that were read last, and those that are put together
 _PINNED = 3  # copies of a region in pinned memory: two that are read and one that is written
@@ -186,7 +187,8 @@ def _plans(
         region, values = _gpu_region(parameters, height, width, pixels)
         working, photo = values * number, _PHOTO_ROWS * region * parameters.in_bands * _FLOAT
         if place == "device":
-            yield Plan(place, precision, result + total + max(photo, after), maps + working, pixels=pixels)
+            if device.type != "mps" or max(result, maps / MAPS) < _MPS_BYTES:
+                yield Plan(place, precision, result + total + max(photo, after), maps + working, pixels=pixels)
             continue
         streams = STREAMS if has_streams else 1
         copies = STREAMS * _PINNED * _power_of_2(region * parameters.width * number) if has_streams else 0
