@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from contender import published_network
 from torch import Tensor
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from napari_mst.engine import native
@@ -25,6 +26,11 @@ from napari_mst.engine.run import run
 from napari_mst.models.mst_plus_plus import build_mst_plus_plus
 
 FLOAT = 4
+
+CONVOLUTIONS = (
+    *("_convolution_pointwise", "_convolution_pointwise_", "mkldnn_convolution"),  # of oneDNN
+    *("cudnn_convolution", "_conv_depthwise2d"),  # of CUDA
+)
 
 Totals = dict[str, list[float]]
 """Of every kind of operation: seconds, floating-point operations, bytes read and written."""
@@ -39,6 +45,11 @@ KERNELS = [
 
 def print_operations(height: int, width: int, device: torch.device) -> None:
     """The tables of one run of *height* x *width*: of the kernels, where there are any, and without them."""
+    if device.type == "mps":
+        print("\ntorch tells no times of operations on MPS")
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     torch.set_num_threads(1)
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     network = build_mst_plus_plus(published_network(None).state_dict()).to(device)
@@ -79,6 +90,8 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
         contend()
     totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
     for event in seen.key_averages(group_by_input_shape=True):
+        if event.device_type != DeviceType.CPU:  # a kernel of a GPU: its operation has its time as well
+            continue
         name, operations, numbers = work(event.key, event.input_shapes)
         seconds = (event.self_cpu_time_total if device.type == "cpu" else event.self_device_time_total) / 1e6
         for i, value in enumerate((seconds, operations * event.count, numbers * FLOAT * event.count)):
@@ -130,7 +143,7 @@ def timed(contend: Callable[[], object]) -> Totals:
 def work(key: str, shapes: list[list[int]]) -> tuple[str, float, float]:
     """Name of an operation for the table, its floating-point operations, and the numbers that it reads and writes."""
     key = key.removeprefix("aten::").removeprefix("mkldnn::")
-    if key in ("_convolution_pointwise", "_convolution_pointwise_", "mkldnn_convolution", "cudnn_convolution"):
+    if key in CONVOLUTIONS:
         x, weight = [shape for shape in shapes if len(shape) == 4][-2:]
         out, per_group, rows, columns = weight
         stride = 2 if columns == 4 else 1
