@@ -6,6 +6,7 @@ memory are added up. Nothing here tells how fast a GPU is, or how it rounds.
 """
 
 import copy
+import math
 import threading
 import weakref
 from collections import Counter
@@ -21,14 +22,21 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from napari_mst import load_model
+from napari_mst.attention import probe, record_attention
+from napari_mst.attention_record import Selection
 from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import run
+from napari_mst.engine.run import run, tap
 from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus
+from napari_mst.overlays import OVERLAYS
+from napari_mst.photo import Photo
+from napari_mst.reconstruction import UNTURNED, Reconstructor
 
 COPY, CONVOLUTION = torch.ops.aten.copy_.default, torch.ops.aten.convolution.default
 WAITS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
@@ -64,7 +72,7 @@ class PretendedGpu(TorchFunctionMode):
         super().__init__()
         self.is_current, self.keeps_pinned = device != "cuda:1", True
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
-        self.used, self.peak, self.stalls, self.are_channels_last = 0, 0, 0, True
+        self.used, self.peak, self.limit, self.stalls, self.are_channels_last = 0, 0, math.inf, 0, True
         self._counted: set[int] = set()
         self._written: dict[int, tuple[int, int]] = {}
         self._asked: Counter[int] = Counter()
@@ -83,6 +91,8 @@ class PretendedGpu(TorchFunctionMode):
         """Count the memory of *values* as long as it lives."""
         if values.dtype == torch.float64 and self.device.type == "mps":
             raise TypeError("MPS has no float64")
+        if self.used > self.limit:
+            raise torch.OutOfMemoryError("CUDA out of memory")
         storage = values.untyped_storage()
         with self._lock:
             if storage._cdata not in self._counted:
@@ -132,6 +142,8 @@ class PretendedGpu(TorchFunctionMode):
         plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
         if operation is CONVOLUTION:
             self.are_channels_last &= _is_channels_last(plain_args[0])
+            if self.device.type == "mps" and not (plain_args[1].is_contiguous() and _is_dense(plain_args[0])):
+                raise TypeError("MPS convolves views wrongly")  # pytorch/pytorch, issues 180984 and 192212
         if operation is COPY and self.home.type == "meta":
             return args[0]
         result = operation(*plain_args, **plain_kwargs)
@@ -218,6 +230,10 @@ def _is_channels_last(x: Tensor) -> bool:
     return x.stride()[1] == 1 <= across <= down and down * x.shape[2] <= x.stride()[0]
 
 
+def _is_dense(x: Tensor) -> bool:
+    return x.is_contiguous() or x.permute(0, 2, 3, 1).is_contiguous()
+
+
 def _plain(leaf: Any) -> Any:
     return leaf.values if isinstance(leaf, OnGpu) else leaf
 
@@ -237,12 +253,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
         monkeypatch.setattr(workers, "_prepare_thread", prepare_thread)
         stream = SimpleNamespace(synchronize=gpu.wait)
         event = SimpleNamespace(record=gpu.check_current, synchronize=gpu.wait)
+        module = SimpleNamespace(Event=lambda: event, empty_cache=lambda: None)
         for name in ("set_device", "set_stream", "Stream"):
             monkeypatch.setattr(torch.cuda, name, lambda device: None)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
         monkeypatch.setattr(torch.cuda, "device", gpu.current)
         monkeypatch.setattr(torch._C, "_host_emptyCache", gpu.give_up_pinned, raising=False)
-        monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(Event=lambda: event))
+        monkeypatch.setattr(torch, "get_device_module", lambda device: module)
         monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
         monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
         return gpu
@@ -340,6 +357,44 @@ def test_pinned_memory_is_given_back_after_a_run(pretend):
     with gpu:
         run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan("memory", pixels=PIXELS))
     assert not gpu.keeps_pinned
+
+
+@pytest.mark.filterwarnings("ignore:at..frobenius_norm")  # what a norm of such a tensor is, in torch
+@pytest.mark.parametrize("place", ["device", "memory"])
+@pytest.mark.parametrize("device", ["cuda:1", "mps"])
+def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pretend):
+    selection = Selection("stages.1.bottleneck", head=1, key=2)
+    own, plan, maps, records = network("two stages"), Plan(place, pixels=PIXELS), [], []
+
+    def explore(explored: nn.Module, where: torch.device) -> None:
+        with record_attention(explored) as record:
+            for overlay in OVERLAYS.values():
+                measure = probe(lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection)
+                maps.append(tap(explored, rows, HEIGHT, WIDTH, where, plan, name=selection.block, probe=measure))
+        records.append(record["stages.0.encoder.0"].attention)
+
+    explore(own, torch.device("cpu"))
+    gpu = pretend(device)
+    on_gpu = gpu.put(own)
+    with gpu:
+        explore(on_gpu, gpu.device)
+    np.testing.assert_allclose(records[1], records[0], atol=1e-5)
+    for expected, found in zip(maps[: len(OVERLAYS)], maps[len(OVERLAYS) :], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")])
+def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
+    own = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    gpu = pretend(device)
+    own.device, own._network = DeviceChoice(device, ""), gpu.put(own.network)
+    before = gpu.used
+    gpu.limit = before + 500_000
+    photo = Photo.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
+    with gpu:
+        assert own._run(run, photo, (0, 1), UNTURNED, Plan(place, pixels=PIXELS), None, None) is None
+    assert gpu.peak > gpu.limit
+    assert gpu.used == before
 
 
 LARGE = {
