@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -242,6 +242,8 @@ def _plain(leaf: Any) -> Any:
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
     """Makes the GPU that the engine then finds."""
 
+    autocast = torch.autocast
+
     def make(device: str, is_empty: bool = False) -> PretendedGpu:
         gpu = PretendedGpu(device, is_empty)
         prepare = workers._prepare_thread
@@ -261,7 +263,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
         monkeypatch.setattr(torch._C, "_host_emptyCache", gpu.give_up_pinned, raising=False)
         monkeypatch.setattr(torch, "get_device_module", lambda device: module)
         monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
-        monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+        monkeypatch.setattr(torch, "autocast", lambda _, **options: autocast("cpu", **options))
         return gpu
 
     return make
@@ -337,6 +339,17 @@ def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
     with gpu:
         run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
+
+
+@pytest.mark.parametrize("kind", ["two stages", "pixelwise"])
+def test_a_run_is_exact_where_the_program_casts_by_itself(kind, pretend):
+    own = network(kind)
+    expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
+    gpu = pretend("cuda:1")
+    on_gpu = gpu.put(own)
+    with gpu, torch.autocast("cuda", dtype=torch.bfloat16):
+        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(pixels=PIXELS))
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", ["camera", "pixelwise"])

@@ -101,12 +101,12 @@ def run(
         If features are beyond what float16 holds.
     """
     if isinstance(network, PixelwiseNetwork):
-        with exact_products():
+        with exact_products(), torch.autocast(device.type, enabled=False):
             return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     plan = plan or Plan()
     is_apart = device.type == "cuda" and plan.place != "device"
     workers = Workers(device, run_cost(network, device, plan), progress, is_cancelled, is_apart, plan.threads)
-    with exact_products(), torch.inference_mode(), workers:
+    with exact_products(), torch.autocast(device.type, enabled=False), torch.inference_mode(), workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
 
 
@@ -153,6 +153,7 @@ def tap(
     cost = 3 * costs.first + costs.pixelwise + sum(before) + sum(costs.fresh[:passes])
     with (
         exact_products(),
+        torch.autocast(device.type, enabled=False),
         torch.inference_mode(),
         Workers(device, cost, progress, is_cancelled) as workers,
     ):
