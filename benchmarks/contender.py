@@ -52,7 +52,7 @@ def exact(network: nn.Module, device: torch.device) -> Contender:
     own = published(network, device)
 
     def contend(photo: Photo) -> NDArray[np.float32]:
-        with exact_products():
+        with exact_products(device):
             return own(photo)
 
     return contend

@@ -96,7 +96,7 @@ def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_a
     setattr(owner, name, value)
     try:
         before = [getattr(*setting[:2]) for setting in _EXACT]
-        with exact_products():
+        with exact_products(CPU):
             assert [getattr(*setting[:2]) for setting in _EXACT] == [setting[2] for setting in _EXACT]
             torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))  # it reads them
         assert [getattr(*setting[:2]) for setting in _EXACT] == before

@@ -9,7 +9,11 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from napari_mst.engine import workers
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import run, tap
 from napari_mst.engine.workers import Workers
+from napari_mst.models.mst_plus_plus import MSTPlusPlus
 
 FAULTS = """
 import resource, torch
@@ -38,3 +42,14 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
         assert set(threads()) <= {1}
         assert list(workers.each(lambda region: threads(), [0], 1)) == [threads()]
     assert threads() == before
+
+
+def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    begun, prepare = [], workers._prepare_thread
+    monkeypatch.setattr(workers, "_prepare_thread", lambda device: begun.append(device) or prepare(device))
+    network, photo = MSTPlusPlus(stages=1, width=4, out_bands=4).eval(), np.zeros((3, 200, 200), np.float32)
+    for compute in (run, lambda *given: tap(*given, name="stages.0.bottleneck", probe=lambda *_: lambda x: x[0, :1])):
+        begun.clear()
+        compute(network, lambda start, stop: photo[:, start:stop], 200, 200, torch.device("cpu"), Plan(threads=2))
+        assert len(begun) == 2

@@ -101,13 +101,23 @@ def run(
         If features are beyond what float16 holds.
     """
     if isinstance(network, PixelwiseNetwork):
-        with exact_products(), torch.autocast(device.type, enabled=False):
+        with exact_products(device):
             return run_pixelwise(network, rows, height, width, device, plan, progress, is_cancelled)
     plan = plan or Plan()
-    is_apart = device.type == "cuda" and plan.place != "device"
-    workers = Workers(device, run_cost(network, device, plan), progress, is_cancelled, is_apart, plan.threads)
-    with exact_products(), torch.autocast(device.type, enabled=False), torch.inference_mode(), workers:
+    workers = _workers(device, plan, run_cost(network, device, plan), progress, is_cancelled)
+    with exact_products(device), torch.inference_mode(), workers:
         return _Run(network, rows, height, width, device, workers, plan).bands().cpu().numpy()
+
+
+def _workers(
+    device: torch.device,
+    plan: Plan,
+    cost: float,
+    progress: Callable[[float], None] | None,
+    is_cancelled: Callable[[], bool] | None,
+) -> Workers:
+    is_apart = device.type == "cuda" and plan.place != "device"
+    return Workers(device, cost, progress, is_cancelled, is_apart, plan.threads)
 
 
 def run_cost(network: MSTPlusPlus | PixelwiseNetwork, device: torch.device, plan: Plan) -> float:
@@ -151,12 +161,8 @@ def tap(
     passes = list(blocks).index(name)
     before = islice(cycle([*costs.encode, *costs.decode, costs.between]), passes)
     cost = 3 * costs.first + costs.pixelwise + sum(before) + sum(costs.fresh[:passes])
-    with (
-        exact_products(),
-        torch.autocast(device.type, enabled=False),
-        torch.inference_mode(),
-        Workers(device, cost, progress, is_cancelled) as workers,
-    ):
+    workers = _workers(device, plan, cost, progress, is_cancelled)
+    with exact_products(device), torch.inference_mode(), workers:
         tapped = _Run(network, rows, height, width, device, workers, plan).tap(blocks[name], probe, planes, stride)
         return tapped.cpu().numpy()
 
@@ -172,13 +178,14 @@ _EXACT = (
 
 
 @contextmanager
-def exact_products() -> Iterator[None]:
-    """Products of float32 in full, whatever the program has set: TF32 keeps 10 bits of 23, bfloat16 7."""
+def exact_products(device: torch.device) -> Iterator[None]:
+    """Products of float32 in full, whatever the program has set for *device*: TF32 keeps 10 bits of 23, bfloat16 7."""
     before = [getattr(owner, name) for owner, name, _ in _EXACT]
     try:
         for owner, name, value in _EXACT:
             setattr(owner, name, value)
-        yield
+        with torch.autocast(device.type, enabled=False):
+            yield
     finally:
         for (owner, name, _), value in zip(_EXACT, before, strict=True):
             setattr(owner, name, value)
