@@ -111,9 +111,9 @@ class OneDnnConvolution:
         """(1, C, h, w) -> (1, C', h', w')."""
         x = x.contiguous(memory_format=torch.channels_last)
         reach = x.shape[-2] - len(self._rows) + 1
-        total = convolve(x[..., :reach, :], self._rows[0], self._bias, stride=self._stride)
+        total = convolve(x.narrow(2, 0, reach), self._rows[0], self._bias, stride=self._stride)
         for first, weight in enumerate(self._rows[1:], start=1):
-            convolve_onto(total, x[..., first : first + reach, :], weight, stride=self._stride)
+            convolve_onto(total, x.narrow(2, first, reach), weight, stride=self._stride)
         return total
 
 
@@ -148,9 +148,9 @@ def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
     """Zero, in place, what lies outside the image: the network's own convolutions see zeros there."""
     top, bottom, left, right = (max(side - (HALO - halo), 0) for side in missing)
     height, width = x.shape[-2:]
-    for outside in (x[..., :top, :], x[..., height - bottom :, :], x[..., :left], x[..., width - right :]):
-        if outside.numel():
-            outside.zero_()
+    for axis, start, length in ((2, 0, top), (2, height - bottom, bottom), (3, 0, left), (3, width - right, right)):
+        if length:
+            x.narrow(axis, start, length).zero_()
     return x
 
 
