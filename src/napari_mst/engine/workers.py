@@ -20,8 +20,8 @@ T = TypeVar("T")
 _AHEAD = 4
 """Regions that wait for each thread: enough to keep it busy, few enough for a cancel to be felt at once."""
 
-_LARGEST_BLOCK = (32 << 20) - (8 << 10)
-"""Bytes of the largest block that glibc adapts to (DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3)), with its header."""
+_LARGEST_BLOCK = 4 << 20
+"""Bytes of the largest block of a region, about."""
 
 
 class Workers:
@@ -113,9 +113,10 @@ class Workers:
 
 @functools.cache
 def _keep_blocks() -> None:
-    """Have glibc keep what a region frees for the next one, as it does from when a block of almost 32 MB was freed.
+    """Have glibc keep what a region frees for the next one: blocks as large as any freed so far, and twice as much.
 
-    It would give it back to the system otherwise, and up to a tenth of a run would go into getting it again.
+    It would give it back to the system otherwise, and up to a tenth of a run would go into getting it again. (Its
+    M_MMAP_THRESHOLD and M_TRIM_THRESHOLD adapt to the largest block that was freed, see mallopt(3).)
     """
     torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 
