@@ -21,7 +21,7 @@ _AHEAD = 4
 """Regions that wait for each thread: enough to keep it busy, few enough for a cancel to be felt at once."""
 
 _LARGEST_BLOCK = 4 << 20
-"""Bytes of the largest block of a region, about."""
+"""Bytes: twice the largest block of a region, with the published widths."""
 
 
 class Workers:
