@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -350,3 +351,102 @@ def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             write_cube(tmp_path / f"cube{suffix}", cube_of(1), progress=cancel)
     assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_folder_that_vanishes_during_a_save_is_not_made_again(tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "stick"
+    folder.mkdir()
+
+    def unplug(fraction: float) -> None:
+        if folder.exists():
+            shutil.rmtree(folder)
+
+    with pytest.raises(SaveError, match=r"Expected the folder of .* to stay"):
+        write_cube(folder / f"cube{suffix}", cube_of(1), progress=unplug)
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of files are a thing of POSIX")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_overwritten_file_keeps_its_permissions_and_is_never_open_to_more_meanwhile(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
+    for entry in tmp_path.rglob("*"):
+        entry.chmod(0o700 if entry.is_dir() else 0o600)
+    seen = []
+
+    def look(fraction: float) -> None:
+        temporaries = [entry for entry in tmp_path.iterdir() if entry.suffix == ".tmp"]
+        seen.extend(stat.S_IMODE(entry.stat().st_mode) & 0o077 for entry in temporaries)
+
+    write_cube(path, cube_of(2), overwrite=True, progress=look)
+    assert seen
+    assert set(seen) == {0}
+    for entry in tmp_path.rglob("*"):
+        assert stat.S_IMODE(entry.stat().st_mode) == (0o700 if entry.is_dir() else 0o600)
+    assert values(path) == {2.0}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of files are a thing of POSIX")
+def test_a_read_only_file_that_is_overwritten_stays_read_only(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "cube.npz", cube_of(1))
+    path.chmod(0o444)
+    write_cube(path, cube_of(2), overwrite=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    assert values(path) == {2.0}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path, suffix: str, is_new: bool) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    path = tmp_path / "here" / f"cube{suffix}"
+    real = tmp_path / "there" / f"other{suffix}"
+    link_to(real, path)
+    if not is_new:
+        write_cube(real, cube_of(1))
+        with pytest.raises(SaveError, match="which exists"):
+            write_cube(path, cube_of(2))
+        assert values(path) == {1.0}
+    check_target(path, overwrite=True)
+    write_cube(path, cube_of(2, columns=8), overwrite=True)
+    assert path.is_symlink()
+    assert not real.is_symlink()
+    assert values(path) == {2.0}
+    assert values(real) == {2.0}
+    assert all(name.startswith(("cube", "other")) for name in names(path.parent) | names(real.parent))
+
+
+def link_to(real: Path, path: Path) -> None:
+    """Make symbolic links at the files of a cube at *path*, each to the file of its kind at *real*."""
+    if path.suffix == ".hdr":
+        path.with_suffix(".img").symlink_to(real.with_suffix(".img"))
+    path.symlink_to(real, target_is_directory=path.suffix == ".zarr")
+
+
+def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cube.npz"
+    path.symlink_to(tmp_path / "other.npz")
+    (tmp_path / "other.npz").symlink_to(path)
+    with pytest.raises(SaveError, match="a link in a circle"):
+        write_cube(path, cube_of(1), overwrite=True)
+
+
+def test_a_crash_behind_a_symbolic_link_is_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    path, real = tmp_path / "here" / "cube.hdr", tmp_path / "there" / "cube.hdr"
+    link_to(real, path)
+    write_cube(path, cube_of(1), overwrite=True)
+    for step in range(6, 14):
+        with monkeypatch.context() as patch:
+            Switch(patch, step, Killed(), is_dead=True)
+            with suppress(Killed):
+                write_cube(path, cube_of(2, columns=8), overwrite=True)
+        assert values(path) in ({1.0}, {2.0})
+        write_cube(path, cube_of(1), overwrite=True)
+        assert names(real.parent) == {"cube.hdr", "cube.img"}
+    assert path.is_symlink()

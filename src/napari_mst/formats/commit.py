@@ -4,11 +4,14 @@ New contents go to temporaries beside their targets, reach the disk (fsync) and 
 renames, under a lock file. For a pair (data, header) the header is the commit record: the old header leaves first and
 the new one arrives last, so no header ever describes other data. A save that was killed between two renames is
 finished by the next save or read (`recover`); an old file that is still mapped by an open layer keeps its contents.
+New contents keep the permissions of what they replace. A symbolic link stays, and what it leads to is replaced.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from napari_mst.formats.text import shown
 
 LOCK_SECONDS = 30.0
 """How long a save waits for another run that saves to the same name."""
+_FLUSHES = 8
+"""How many files of a folder are made durable at a time: the disk takes them together, and Python waits for it."""
 
 
 def check_targets(targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False) -> None:
@@ -31,7 +36,7 @@ def check_targets(targets: Sequence[Path], *, overwrite: bool = False, is_folder
     with _explained(targets[-1]):
         for target in targets:
             _check_name(target, overwrite, is_folder)
-            probe = _beside(target, "try")
+            probe = _beside(_real(target), "try")
             probe.open("wb").close()
             probe.unlink(missing_ok=True)
 
@@ -56,17 +61,22 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
     with _explained(targets[-1], needed):
         for target in targets:
             _check_name(target, overwrite=True)
-    with _explained(targets[-1], needed), _locked(targets[-1]):
-        recover(targets)
+        files = [_real(target) for target in targets]
+    with _explained(targets[-1], needed), _locked(files[-1]):
+        recover(files)
         for target in targets:
             _check_name(target, overwrite)
-        _check_space(targets[-1], needed)
-        temporaries = [_beside(target, "tmp") for target in targets]
+        _check_space(files[-1], needed)
+        temporaries = [_beside(file, "tmp") for file in files]
         try:
+            for file, temporary in zip(files, temporaries, strict=True):
+                _hide(file, temporary)
             yield temporaries
             for temporary in temporaries:
                 _flush(temporary)
-            _commit(temporaries, targets)
+            for file, temporary in zip(files, temporaries, strict=True):
+                _keep_access(file, temporary)
+            _commit(temporaries, files)
         finally:
             _discard(reversed(temporaries))
 
@@ -75,7 +85,7 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
 def saving_folder(
     target: Path, is_ours: Callable[[Path], bool], *, needed: int, overwrite: bool = False
 ) -> Iterator[Path]:
-    """The path of a temporary folder that becomes the folder *target*, whole, when the block ends well.
+    """An empty temporary folder that becomes the folder *target*, whole, when the block ends well.
 
     An old folder steps aside for a moment; a save that was killed in it is undone by the next save or read
     (`finish_folder`). A folder that is not empty and not *is_ours* is never replaced.
@@ -87,42 +97,56 @@ def saving_folder(
     """
     with _explained(target, needed):
         _check_name(target, overwrite=True, is_folder=True)
-    with _explained(target, needed), _locked(target):
-        _recover_folder(target)
+        folder = _real(target)
+    with _explained(target, needed), _locked(folder):
+        _recover_folder(folder)
         _check_name(target, overwrite, is_folder=True)
-        if target.exists() and not is_ours(target) and any(target.iterdir()):
+        if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
             raise SaveError(f"Expected a cube to replace, got the folder {shown(target.name)}. Choose another name.")
-        _check_space(target, needed)
-        temporary, backup = _beside(target, "tmp"), _beside(target, "old")
+        _check_space(folder, needed)
+        temporary, backup = _beside(folder, "tmp"), _beside(folder, "old")
         try:
+            temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
             yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _flush(file)
-            if target.exists():
-                target.replace(backup)
-            temporary.replace(target)
+            _flush_all(file for file in temporary.rglob("*") if file.is_file())
+            if folder.exists():
+                _keep_access_within(folder, temporary)
+                folder.replace(backup)
+            temporary.replace(folder)
             with suppress(OSError):
-                _flush_folder(target.parent)
+                _flush_folder(folder.parent)
         finally:
-            _recover_folder(target)
+            _recover_folder(folder)
 
 
 def finish_folder(target: Path) -> None:
     """Undo an interrupted save of a folder, or wait for the run that is at it. Raises `SaveError`."""
-    with _explained(target), _locked(target):
-        _recover_folder(target)
+    with keeping_folder(target):
+        pass
+
+
+@contextmanager
+def keeping_folder(target: Path) -> Iterator[None]:
+    """Keep the folder *target* as it is while the block reads it: saves wait. Raises `SaveError`."""
+    with _explained(target):
+        folder = _real(target)
+    with _explained(target), _locked(folder):
+        _recover_folder(folder)
+        yield
 
 
 def is_interrupted(targets: Sequence[Path]) -> bool:
     """Whether a killed save left a pair without its record, which `finish` can complete."""
-    return not targets[-1].exists() and any(_beside(targets[-1], kind).exists() for kind in ("old", "tmp"))
+    record = _real(targets[-1])
+    return not record.exists() and any(_beside(record, kind).exists() for kind in ("old", "tmp"))
 
 
 def finish(targets: Sequence[Path]) -> None:
     """Complete an interrupted save of a pair, or wait for the run that is at it. Raises `SaveError`."""
-    with _explained(targets[-1]), _locked(targets[-1]):
-        recover(targets)
+    with _explained(targets[-1]):
+        files = [_real(target) for target in targets]
+    with _explained(targets[-1]), _locked(files[-1]):
+        recover(files)
 
 
 def recover(targets: Sequence[Path]) -> None:
@@ -161,9 +185,47 @@ def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
         for source, destination in reversed(done):
             destination.replace(source)
         raise
-    with suppress(OSError):
-        _flush_folder(targets[-1].parent)
+    for folder in {target.parent for target in targets}:
+        with suppress(OSError):
+            _flush_folder(folder)
     _discard(backups)
+
+
+def _real(target: Path) -> Path:
+    """The file that a symbolic link leads to, existing or not; *target* itself if it is no link."""
+    real = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if real.is_symlink():
+        raise SaveError(f"Expected a file name to save to, got {shown(target.name)}, a link in a circle. Remove it.")
+    return real
+
+
+def _hide(old: Path, temporary: Path) -> None:
+    """Let nobody else read what is about to be written in place of *old*: that file may be private."""
+    if old.exists():
+        temporary.touch(mode=0o600)
+
+
+def _keep_access(old: Path, new: Path) -> None:
+    """Give *new* the permissions of *old*, its owner and its group, as far as the system allows."""
+    try:
+        access = old.stat()
+    except FileNotFoundError:
+        return
+    with suppress(OSError, AttributeError):  # only root gives files away; Windows has no such call
+        os.chown(new, access.st_uid, access.st_gid)
+    with suppress(OSError):  # a file system without permissions
+        new.chmod(stat.S_IMODE(access.st_mode))
+
+
+def _keep_access_within(old: Path, new: Path) -> None:
+    """Give the folder *new* and the folders in it the permissions of *old*, and its files those of a file in *old*."""
+    file = next((entry for entry in old.rglob("*") if entry.is_file()), None)
+    for entry in new.rglob("*"):
+        if entry.is_dir():
+            _keep_access(old, entry)
+        elif file is not None:
+            _keep_access(file, entry)
+    _keep_access(old, new)
 
 
 def _beside(target: Path, kind: str) -> Path:
@@ -202,11 +264,20 @@ def _explained(target: Path, needed: int = 0) -> Iterator[None]:
     except SaveError:
         raise
     except OSError as error:
+        raise SaveError(_explanation(target, needed, error)) from error
+
+
+def _explanation(target: Path, needed: int, error: OSError) -> str:
+    name = shown(target.name)
+    if not target.parent.is_dir():
+        return f"Expected the folder of {name} to stay during the save, got none any more. Save elsewhere."
+    room = ""
+    with suppress(OSError):
         room = f" ({needed} bytes needed, {_free(target)} bytes free)" if needed else ""
-        raise SaveError(
-            f"Expected to save {shown(target.name)}{room}, got: {shown(error.strerror or error, 80)}. "
-            "Check the folder, or close what uses the file; what was there is intact."
-        ) from error
+    return (
+        f"Expected to save {name}{room}, got: {shown(error.strerror or error, 80)}. "
+        "Check the folder, or close what uses the file; what was there is intact."
+    )
 
 
 def _free(target: Path) -> int:
@@ -238,6 +309,12 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _flush_all(files: Iterable[Path]) -> None:
+    with ThreadPoolExecutor(_FLUSHES) as pool:
+        for _ in pool.map(_flush, files):
+            pass
 
 
 def _flush_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
 _SEAL = "napari_mst_seal"
 _CHUNK = 512
+_BLOCK_BYTES = 16 * 2**20
 _CHUNK_BYTES = 2**30
 _PIP = 'Run: pip install "napari-mst[zarr]"'
 
@@ -49,12 +50,14 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
         raise SaveError(f"Expected zarr 3 for Zarr files, got none. {_PIP}")
     import zarr
     from zarr.codecs import ZstdCodec
+    from zarr.storage import MemoryStore
 
     dtype = stored_type(cube.data, _STORED, "a Zarr file")
     needed = cube.data.size * dtype.itemsize + 2**20
     _, height, width = cube.shape
+    files: dict[str, Any] = {}
     with commit.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
-        group = zarr.create_group(str(temporary), zarr_format=3, attributes=_attributes(cube, path.stem))
+        group = zarr.create_group(MemoryStore(files), attributes=_attributes(cube, path.stem), zarr_format=3)
         array = group.create_array(
             "0",
             shape=cube.shape,
@@ -64,8 +67,15 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
             dimension_names=("wavelength", "y", "x"),
             config={"write_empty_chunks": True},
         )
-        crc = _write_bands(array, cube, dtype, progress)
+
+        def written(fraction: float) -> None:
+            _write_out(files, temporary)
+            if progress is not None:
+                progress(fraction)
+
+        crc = _write_numbers(array, cube, dtype, written)
         array.attrs[_SEAL] = record.seal(cube, dtype, crc).decode()
+        _write_out(files, temporary)
     return path
 
 
@@ -127,18 +137,34 @@ def _attributes(cube: SpectralCube, name: str) -> dict[str, Any]:
     return {"ome": {**ome, "omero": {"channels": channels}}, OWN: json.dumps(record.record(cube))}
 
 
-def _write_bands(array: Any, cube: SpectralCube, dtype: np.dtype[Any], progress: Progress | None) -> str:
-    """Write the numbers in rows of chunks and return their checksum in (B, H, W) order."""
-    bands, height, _ = cube.shape
+def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], progress: Progress) -> str:
+    """Give *array* several chunks at a time, which zarr compresses at once; the checksum in (B, H, W) order."""
+    bands, height, width = cube.shape
+    row_bytes = width * dtype.itemsize
+    rows = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * row_bytes))
+    planes = max(1, _BLOCK_BYTES // (height * row_bytes))
     crc = 0
-    for band in range(bands):
-        for start in range(0, height, _CHUNK):
-            block = np.ascontiguousarray(cube.data[band, start : start + _CHUNK], dtype)
+    for band in range(0, bands, planes):
+        for row in range(0, height, rows):
+            part = slice(band, band + planes), slice(row, row + rows)
+            block = np.ascontiguousarray(cube.data[part], dtype)
             crc = crc32(block, crc)
-            array[band, start : start + _CHUNK] = block
-        if progress is not None:
-            progress((band + 1) / bands)
+            array[part] = block
+            done = block.shape[0] * min(row + rows, height) / height
+            progress((band + done) / bands)
     return f"{crc:08x}"
+
+
+def _write_out(files: dict[str, Any], folder: Path) -> None:
+    """Move the *files* that zarr made, by their paths, into *folder*.
+
+    zarr itself would make the folder again where it has gone meanwhile, and call a part of the cube a success.
+    """
+    while files:
+        name, content = files.popitem()
+        for inner in reversed(PurePath(name).parents[:-1]):
+            (folder / inner).mkdir(exist_ok=True)
+        (folder / name).write_bytes(content.as_numpy_array())
 
 
 def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
