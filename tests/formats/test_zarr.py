@@ -4,9 +4,12 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dask.array
 import numpy as np
@@ -210,6 +213,90 @@ def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatc
         np.asarray(layer[3])
 
 
+def write_a_foreign_array_anew_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its metadata stay the same to the last byte, and hold no checksum."""
+    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    path = folder / "a.zarr"
+    judge.create_array(str(path), data=DATA)
+    layer = read_cube(path, band_axis=0).data
+    assert np.array_equal(np.asarray(layer[3]), DATA[3])
+    before = (path / "zarr.json").read_bytes()
+    judge.create_array(str(path), data=DATA + 1, overwrite=True)
+    assert (path / "zarr.json").read_bytes() == before
+    with pytest.raises(CubeFileError, match="another one saved over it"):
+        np.asarray(layer[3])
+
+
+def damage_a_chunk_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    path = write_cube(folder / "a.zarr", CUBE)
+    layer = read_cube(path).data
+    (path / "0" / "c" / "3" / "0" / "0").write_bytes(b"(\xb5/\xfd")
+    with pytest.raises(CubeFileError, match="Expected a complete Zarr file"):
+        np.asarray(layer[3])
+    assert np.array_equal(np.asarray(layer[4]), DATA[4])
+
+
+def told(value: int) -> SpectralCube:
+    """A cube all of whose parts say which one it is."""
+    wavelengths = 400 + value + np.arange(3.0)
+    return SpectralCube(np.full((3, 5, 6), value, np.float32), wavelengths, metadata={"description": f"{value}"})
+
+
+def parts(cube: SpectralCube) -> set[int]:
+    """Which cubes the parts of *cube* say that they are of."""
+    values = set(np.unique(cube.data).astype(int).tolist())
+    return values | {int(cube.wavelengths[0]) - 400, int(cube.metadata["description"])}
+
+
+def save_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often that happens: the last attempt makes saves wait."""
+    monkeypatch.setattr(commit, "LOCK_SECONDS", 0.05)
+    path = write_cube(folder / "a.zarr", told(0))
+    opened = judge.open
+    saved = [0]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        root = opened(*arguments, **options)
+        write_cube(path, told(saved[-1] + 1), overwrite=True)
+        saved.append(saved[-1] + 1)
+        return root
+
+    def late_and_refused(*arguments: Any, **options: Any) -> Any:
+        with suppress(SaveError):
+            return late(*arguments, **options)
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(judge, "open", late_and_refused)
+    assert parts(read_cube(path)) == {saved[-1]}
+    assert len(saved) > 2
+
+
+def read_while_another_saves(folder: Path, reads: int) -> None:
+    path = write_cube(folder / "a.zarr", told(0))
+    is_over = threading.Event()
+
+    def save() -> None:
+        value = 0
+        while not is_over.is_set():
+            value = (value + 1) % 250
+            write_cube(path, told(value), overwrite=True)
+
+    rival = threading.Thread(target=save)
+    rival.start()
+    try:
+        for _ in range(reads):
+            assert len(parts(read_cube(path))) == 1
+    finally:
+        is_over.set()
+        rival.join()
+
+
+@pytest.mark.slow
+def test_none_of_five_thousand_reads_during_saves_mixes_two_cubes_or_fails(tmp_path: Path) -> None:
+    read_while_another_saves(tmp_path, 5000)
+
+
 @pytest.mark.parametrize(
     "check",
     [
@@ -217,7 +304,11 @@ def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatc
         pytest.param(refuse_bombs, id="041-zarr"),
         pytest.param(choose_among_several, id="046-zarr"),
         pytest.param(save_another_over_an_open_layer, id="083-zarr"),
+        pytest.param(write_a_foreign_array_anew_under_an_open_layer, id="083-zarr-foreign"),
+        pytest.param(damage_a_chunk_under_an_open_layer, id="037-zarr-open"),
         pytest.param(crash_at_every_step, id="084-zarr"),
+        pytest.param(save_while_it_is_read, id="085-zarr-between"),
+        pytest.param(lambda folder, _: read_while_another_saves(folder, 40), id="085-zarr-rival"),
     ],
 )
 def test_bad_input(

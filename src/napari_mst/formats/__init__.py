@@ -15,7 +15,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import commit, envi, folder, matlab, npz, tiff, zarr
 from napari_mst.formats.samples import Progress
-from napari_mst.formats.text import shown
+from napari_mst.formats.text import out_of_memory, shown
 
 __all__ = ["FORMATS", "Format", "check_target", "find_format", "read_cube", "write_cube"]
 
@@ -151,7 +151,7 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         raise CubeFileError(f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out.")
     try:
         return form.read(path, **options)
-    except CubeFileError:
+    except (CubeFileError, OutOfMemory):
         raise
     except OSError as error:
         reason = shown(error.strerror or error, 80)
@@ -159,7 +159,7 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     except CubeError as error:
         raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
     except MemoryError as error:
-        raise OutOfMemory(f"Expected memory for {shown(path.name)}, got too little. Close other programs.") from error
+        raise out_of_memory(path.name) from error
 
 
 def write_cube(

@@ -3,7 +3,7 @@
 import string
 from urllib.parse import quote, unquote
 
-from napari_mst.errors import CubeFileError
+from napari_mst.errors import CubeFileError, OutOfMemory
 
 _PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
 
@@ -17,6 +17,11 @@ def shown(text: object, limit: int = 60) -> str:
 def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
     """What to raise about the file *name*."""
     return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")
+
+
+def out_of_memory(name: str) -> OutOfMemory:
+    """What to raise where there is too little memory for the file *name*."""
+    return OutOfMemory(f"Expected memory for {shown(name)}, got too little. Close other programs.")
 
 
 def percent_encode(text: str, reserved: str = "") -> str:

@@ -7,7 +7,9 @@ Source: Open Microscopy Environment, "OME-Zarr specification" 0.5. Letters: B ba
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -16,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import commit, record
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.formats.samples import LAZY_BYTES, Progress, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import band_names
+from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, damaged
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
@@ -98,18 +101,65 @@ def read_zarr(
     CubeFileError
         If the folder is damaged, incomplete, holds no cube or several, or zarr is not installed.
     """
-    if commit.is_interrupted([path]):
-        commit.finish_folder(path)
-    if not path.is_dir():
-        raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
     if not _is_installed():
         raise mismatch(path.name, "zarr 3", "none", _PIP)
+    read = partial(_read, path, variable, band_axis, verify)
+    for _ in range(ATTEMPTS):
+        cube = _attempt(path, read)
+        if cube is not None:
+            return cube
+    if not (path.exists() or commit.is_interrupted([path])):
+        raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
+    with _undisturbed(path):
+        return read()
+
+
+def _attempt(path: Path, read: Callable[[], SpectralCube]) -> SpectralCube | None:
+    """What *read* gives of the folder *path*, or None if a save came in between: its parts may be of two cubes."""
+    if commit.is_interrupted([path]):
+        _finish(path)
+    before = _identity(path)
     try:
-        return _read(path, variable, band_axis, verify)
-    except (NapariMstError, MemoryError):
-        raise
-    except Exception as error:  # zarr and its codecs let any type escape from a damaged file
-        raise mismatch(path.name, "a complete Zarr file", shown(error, 80), "Get the file again.") from error
+        cube = read()
+    except CubeFileError:
+        if before is not None and _identity(path) == before:
+            raise
+        return None
+    return cube if _identity(path) == before else None
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Another one for each folder that is ever saved to *path*; None while there is none.
+
+    A file system gives the number of a folder that is gone to a new one, but then the time of its last change differs.
+    """
+    try:
+        folder = path.stat()
+    except OSError:
+        return None
+    return folder.st_dev, folder.st_ino, folder.st_ctime_ns
+
+
+@contextmanager
+def _undisturbed(path: Path) -> Iterator[None]:
+    """Make saves to *path* wait, for a reader whom they have disturbed too often. Raises `CubeFileError`."""
+    try:
+        with commit.keeping_folder(path):
+            yield
+    except SaveError as error:
+        name = shown(path.name)
+        raise CubeFileError(f"Expected {name} to stay as it is, got changes while reading. Try again.") from error
+
+
+def _finish(path: Path) -> None:
+    """Complete an interrupted save, or wait for the one that is at it. Raises `CubeFileError`."""
+    try:
+        commit.finish_folder(path)
+    except SaveError as error:
+        raise CubeFileError(
+            f"Expected {shown(path.name)} complete, got a save that was interrupted. Save there again, or make its "
+            "folder writable."
+        ) from error
 
 
 def _is_installed() -> bool:
@@ -168,6 +218,16 @@ def _write_out(files: dict[str, Any], folder: Path) -> None:
 
 
 def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
+    """The cube in the folder as it is now. Whatever zarr raises about damage becomes a `CubeFileError`."""
+    try:
+        return _cube(path, variable, band_axis, verify)
+    except (NapariMstError, MemoryError):
+        raise
+    except Exception as error:  # zarr and its codecs let any type escape from a damaged file
+        raise damaged(path.name, error) from error
+
+
+def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
     import zarr
 
     root: Any = zarr.open(str(path), mode="r")
@@ -231,32 +291,8 @@ def _loaded(path: Path, array: Any) -> Any:
         return array[...]
     import dask.array
 
-    return dask.array.from_array(_Steadfast(path, array), chunks=array.shards or array.chunks, name=False)
-
-
-class _Steadfast:
-    """The *array* of the Zarr folder *path*, which gives numbers only as long as it is the one that was opened.
-
-    Chunks are looked up by name, so a save to the same folder would mix those of another cube into an open layer. The
-    metadata of our arrays hold the checksum of their numbers: as long as these are the same, so are the numbers.
-    """
-
-    def __init__(self, path: Path, array: Any) -> None:
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-        self._name, self._array = path.name, array
-        self._file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
-        self._metadata = self._file.read_bytes()
-
-    def __getitem__(self, key: Any) -> Any:
-        """Numbers. Raises `CubeFileError` if another cube was saved there."""
-        numbers = self._array[key]
-        try:
-            is_same = self._file.read_bytes() == self._metadata
-        except OSError:
-            is_same = False
-        if not is_same:
-            raise mismatch(self._name, "the cube that was opened", "another one saved over it", "Open it again.")
-        return numbers
+    steadfast = Steadfast(path, array, is_sealed=_SEAL in array.attrs)
+    return dask.array.from_array(steadfast, chunks=array.shards or array.chunks, name=False)
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
