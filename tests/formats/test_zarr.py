@@ -197,6 +197,49 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1)
 
 
+@pytest.mark.parametrize("layout", ["v2", "v2 nested", "v3", "v3 flat", "sharded"])
+def test_absent_chunks_of_other_programs_are_counted_and_told(tmp_path: Path, layout: str) -> None:
+    """Nothing tells a chunk that was left out because it is all fill value from one that was lost."""
+    options: dict[str, Any] = {"zarr_format": 2 if "v2" in layout else 3, "chunks": (1, 20, 9), "fill_value": 7}
+    if layout == "sharded":
+        options |= {"chunks": (1, 5, 3), "shards": (1, 20, 9)}
+    if layout in ("v2 nested", "v3 flat"):
+        name = "v2" if layout == "v2 nested" else "default"
+        options["chunk_key_encoding"] = {"name": name, "separator": "/" if name == "v2" else "."}
+    data = DATA[:4, :50] + 10
+    path = tmp_path / "a.zarr"
+    array = judge.create_array(str(path), shape=data.shape, dtype=data.dtype, **options)
+    array[:3] = data[:3]
+    array.attrs["1.0.2"] = "a text"
+    (path / ".1.0.0.part").write_text("of no chunk")
+    cube = read_cube(path, band_axis=0)
+    (warning,) = [text for text in cube.metadata["warnings"] if "chunks" in text]
+    assert warning.startswith("3 of 12 chunks are not in the folder; their numbers were taken to be 7.0, the fill")
+    assert (cube.data[3] == 7).all()
+    array[3] = data[3]
+    assert not any("chunks" in text for text in read_cube(path, band_axis=0).metadata["warnings"])
+
+
+def test_a_huge_array_without_a_chunk_opens_at_once(tmp_path: Path) -> None:
+    judge.create_array(str(tmp_path / "a.zarr"), shape=(31, 10**6, 10**6), dtype="f4", chunks=(1, 8, 8))
+    (warning, _) = read_cube(tmp_path / "a.zarr").metadata["warnings"]
+    assert "484375000000 of 484375000000 chunks" in warning
+
+
+def lose_parts_of_a_shard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    path = folder / "a.zarr"
+    judge.create_array(str(path), data=DATA[:4, :50], chunks=(1, 5, 3), shards=(1, 50, 9))
+    shard = path / "c" / "2" / "0" / "0"
+    whole = shard.read_bytes()
+    shard.write_bytes(b"")
+    assert "1 of 4 chunks are not in the folder" in read_cube(path, band_axis=0).metadata["warnings"][0]
+    for part in (whole[:-1], whole[: len(whole) // 2], whole[1:]):
+        shard.write_bytes(part)
+        with pytest.raises(CubeFileError, match="Expected"):
+            read_cube(path, band_axis=0)
+
+
 def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layer keeps its numbers or gives none; never those of the other cube, and never both."""
     monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
@@ -301,6 +344,7 @@ def test_none_of_five_thousand_reads_during_saves_mixes_two_cubes_or_fails(tmp_p
     "check",
     [
         pytest.param(refuse_damage, id="037-zarr"),
+        pytest.param(lose_parts_of_a_shard, id="037-zarr-shard"),
         pytest.param(refuse_bombs, id="041-zarr"),
         pytest.param(choose_among_several, id="046-zarr"),
         pytest.param(save_another_over_an_open_layer, id="083-zarr"),

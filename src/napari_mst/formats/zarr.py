@@ -7,7 +7,7 @@ Source: Open Microscopy Environment, "OME-Zarr specification" 0.5. Letters: B ba
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +25,7 @@ from napari_mst.formats.record import OWN, Description, described, described_cub
 from napari_mst.formats.samples import LAZY_BYTES, Progress, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, damaged
+from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, absent_chunks, damaged, stored_chunks
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
@@ -238,7 +238,8 @@ def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool 
     if _SEAL in array.attrs:
         description = described(path.name, array.attrs[_SEAL], [attributes[OWN]])
         return _ours(path, array, description, verify)
-    return _foreign(path, array, ome, band_axis)
+    warnings = absent_chunks(path, array)
+    return _foreign(path, array, ome, band_axis, warnings)
 
 
 def _array_name(path: Path, group: Any, ome: Mapping[str, Any], variable: str | None) -> str:
@@ -255,8 +256,9 @@ def _check_chunks(path: Path, array: Any) -> None:
     nbytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
     if nbytes > _CHUNK_BYTES:
         raise mismatch(path.name, f"chunks of at most {_CHUNK_BYTES} bytes", str(nbytes), "Rechunk it.")
-    if _SEAL in array.attrs and array.nchunks_initialized != array.nchunks:
-        raise mismatch(path.name, f"{array.nchunks} chunks", f"{array.nchunks_initialized}", "Get the file again.")
+    if _SEAL in array.attrs and absent_chunks(path, array):
+        found, count = stored_chunks(path, array)
+        raise mismatch(path.name, f"{count} chunks", str(found), "Get the file again.")
 
 
 def _ours(path: Path, array: Any, description: Description, verify: bool | None) -> SpectralCube:
@@ -267,7 +269,9 @@ def _ours(path: Path, array: Any, description: Description, verify: bool | None)
     return described_cube(data, description)
 
 
-def _foreign(path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | None) -> SpectralCube:
+def _foreign(
+    path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | None, warnings: Sequence[str]
+) -> SpectralCube:
     """Axes of length one beside bands, rows and columns fall away."""
     multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
@@ -282,7 +286,8 @@ def _foreign(path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | No
     if array.nbytes > LAZY_BYTES and array.dtype.kind == "c":
         raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")
     data = np.moveaxis(_loaded(path, array).reshape(shape), axis, 0)
-    return described_cube(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data, description)
+    data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
+    return described_cube(data, description, warnings)
 
 
 def _loaded(path: Path, array: Any) -> Any:

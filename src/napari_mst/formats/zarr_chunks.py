@@ -1,5 +1,9 @@
 """The chunks of a Zarr array on the disk: how many there are, and whether they still are those of the array opened."""
 
+import math
+import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +17,47 @@ ATTEMPTS = 5
 def damaged(name: str, error: Exception) -> CubeFileError:
     """What to raise about the Zarr folder *name* where zarr raised *error*."""
     return mismatch(name, "a complete Zarr file", shown(error, 80), "Get the file again.")
+
+
+def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
+    """How many chunks (or shards) of *array* are in the Zarr folder *path*, and how many it has.
+
+    zarr's own count asks for every chunk of the grid, of which a damaged file may have any number.
+    """
+    sides = array.shards or array.chunks
+    grid = [math.ceil(length / side) for length, side in zip(array.shape, sides, strict=True)]
+    folder = path / array.path
+    found = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            file = Path(parent, name)
+            place = _place(file.relative_to(folder).as_posix(), array, grid)
+            # zarr takes an empty shard for one that holds no chunk
+            found += place is not None and file.stat().st_size > 0
+    return found, math.prod(grid)
+
+
+def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
+    """Where in the *grid* the chunk lies whose file is called *key*; None if it is no chunk's."""
+    place = tuple(int(digits) for digits in re.findall(r"\d+", key))
+    if len(place) != len(grid) or any(at >= count for at, count in zip(place, grid, strict=True)):
+        return None
+    return place if array.metadata.encode_chunk_key(place) == key else None
+
+
+def absent_chunks(path: Path, array: Any) -> list[str]:
+    """What to say where chunks of *array* are absent: many programs leave out those that hold nothing but zeros.
+
+    Nothing tells these from chunks that were lost.
+    """
+    found, count = stored_chunks(path, array)
+    if found == count:
+        return []
+    value = shown(array.fill_value or 0, 20)
+    return [
+        f"{count - found} of {count} chunks are not in the folder; their numbers were taken to be {value}, the fill "
+        "value. If the folder was copied, compare it with the original."
+    ]
 
 
 class _Metadata(NamedTuple):
