@@ -16,7 +16,7 @@ import tifffile
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
-from napari_mst.errors import PhotoError
+from napari_mst.errors import OutOfMemory, PhotoError
 
 Pixels = NDArray[Any]
 
@@ -36,6 +36,8 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
     ------
     PhotoError
         If the file is missing, damaged, not an image, larger than 178 megapixels, or holds several images.
+    OutOfMemory
+        If its pixels do not fit into memory.
     """
     try:
         with path.open("rb") as file, warnings.catch_warnings():
@@ -46,6 +48,8 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
             return decode(file, notes), sha256
     except PhotoError:
         raise
+    except MemoryError as error:
+        raise OutOfMemory("Expected memory for the image, got too little. Close other programs.") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise PhotoError(f"Expected an image file, got none ({error.strerror}). Check the path.") from error
     except UnidentifiedImageError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from napari_mst.engine import memory
+from napari_mst import memory
 from napari_mst.engine.memory import free_memory
 
 CPU = torch.device("cpu")

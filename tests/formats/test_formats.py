@@ -1,15 +1,20 @@
 """The table of formats: what is registered is tested, whatever its kind."""
 
+import errno
+import gzip
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import imagecodecs
 import numpy as np
 import pytest
+import tifffile
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import FORMATS, Format, check_target, find_format, read_cube, write_cube
+from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
+from napari_mst.formats import FORMATS, Format, check_target, find_format, read_cube, samples, write_cube
 
 WARNING = "The file was odd."
 CUBE = SpectralCube(
@@ -71,3 +76,78 @@ def test_the_table_costs_no_heavy_import() -> None:
         "print({'torch', 'napari', 'tifffile', 'rasterio', 'h5py', 'scipy', 'spectral', 'zarr'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def compressed_envi(folder: Path) -> Path:
+    path = write_cube(folder / "a.hdr", CUBE)
+    text = path.read_text().replace("file type", "file compression = 1\nfile type")
+    path.write_text("\n".join(line for line in text.splitlines() if "napari" not in line))
+    data = path.with_suffix(".img")
+    data.write_bytes(gzip.compress(data.read_bytes()))
+    return path
+
+
+def compressed_npz(folder: Path) -> Path:
+    np.savez_compressed(folder / "a.npz", cube=CUBE.data)
+    return folder / "a.npz"
+
+
+def compressed_tiff(folder: Path) -> Path:
+    return write_cube(folder / "a.tif", CUBE, compress=True)
+
+
+def zarr(folder: Path) -> Path:
+    return write_cube(folder / "a.zarr", CUBE)
+
+
+def bands(folder: Path) -> Path:
+    for index in range(5):
+        plane = (CUBE.data[index] * 65535).astype(np.uint16)
+        (folder / f"a{index}.png").write_bytes(imagecodecs.png_encode(plane))
+    return folder
+
+
+over_compressed = pytest.mark.parametrize("make", [compressed_envi, compressed_npz, compressed_tiff, zarr, bands])
+
+
+@over_compressed
+def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path]
+) -> None:
+    path = make(tmp_path)
+    read_cube(path)
+    monkeypatch.setattr(samples, "free_host_memory", lambda: 50)
+    with pytest.raises(OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\.") as caught:
+        read_cube(path)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_lack_of_memory_is_never_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise MemoryError
+
+    for make, owner, name in (
+        (compressed_tiff, tifffile.TiffPageSeries, "asarray"),
+        (bands, imagecodecs, "png_decode"),
+        (zarr, imagecodecs, "zstd_decode"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        path = make(folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            with pytest.raises(OutOfMemory, match="Expected memory for"):
+                read_cube(path)
+
+
+def test_a_file_that_the_system_has_no_memory_to_map_is_a_lack_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_cube(tmp_path / "a.hdr", CUBE)
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(np, "fromfile", fail)
+    with pytest.raises(OutOfMemory, match="Expected memory for"):
+        read_cube(path)

@@ -4,6 +4,7 @@ What a reader had to assume or ignore it says in `cube.metadata["warnings"]`, a 
 the key is absent if there was nothing, and writers leave it out.
 """
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
@@ -154,6 +155,8 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     except (CubeFileError, OutOfMemory):
         raise
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise out_of_memory(path.name) from error
         reason = shown(error.strerror or error, 80)
         raise CubeFileError(f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file.") from error
     except CubeError as error:

@@ -19,7 +19,7 @@ from napari_mst.formats import commit
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
 from napari_mst.formats.record import CHANGED
-from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, Progress, blocks, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
 
@@ -184,8 +184,10 @@ def _numbers(path: Path, layout: Layout) -> NDArray[Any]:
 def _inflated(path: Path, layout: Layout) -> bytes:
     """The numbers of a gzip-compressed data file, never more than the header says. Raises `CubeFileError`."""
     needed = layout.offset + layout.data_bytes
-    if needed > min(DECODED_BYTES, _GZIP_RATIO * path.stat().st_size):
-        raise mismatch(path.name, f"at most {DECODED_BYTES} bytes, compressed", str(needed), "Decompress it first.")
+    most = _GZIP_RATIO * path.stat().st_size
+    if needed > most:
+        raise mismatch(path.name, f"at most {most} bytes, compressed", str(needed), "Decompress it first.")
+    check_room(path.name, needed)
     try:
         with gzip.open(path) as file:
             data = file.read(needed)

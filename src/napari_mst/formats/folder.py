@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, PhotoError
 from napari_mst.formats.record import Description, described_cube
-from napari_mst.formats.samples import DECODED_BYTES
+from napari_mst.formats.samples import check_room
 from napari_mst.formats.text import mismatch, shown
 
 _SUFFIXES = (".png", ".tif", ".tiff")
@@ -58,8 +58,7 @@ def read_folder(path: Path) -> SpectralCube:
     if not bands:
         raise mismatch(path.name, "band images numbered by name", "none", "Open a folder of PNG or TIFF files.")
     first = _decoded(bands[0])
-    if first.nbytes * len(bands) > DECODED_BYTES:
-        raise mismatch(path.name, f"at most {DECODED_BYTES} bytes", str(first.nbytes * len(bands)), "Crop the images.")
+    check_room(path.name, first.nbytes * len(bands))
     cube = np.empty((len(bands), *first.shape), first.dtype)
     for index, band in enumerate(bands):
         plane = _decoded(band) if index else first

@@ -25,7 +25,7 @@ from napari_mst.errors import NapariMstError
 from napari_mst.formats import commit, record
 from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, blocks, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, Progress, blocks, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
@@ -173,7 +173,7 @@ def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> NDArray[A
     """The array of *member*, never more than its file can hold: in memory, or mapped if it is large."""
     found, info = path.stat().st_size, member.info
     is_stored = info.compress_type == zipfile.ZIP_STORED
-    most = found if is_stored else min(DECODED_BYTES, found * _DEFLATE_RATIO)
+    most = found if is_stored else found * _DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:
         advice = "The file is incomplete, or not what it says."
         raise mismatch(path.name, f"at most {most} bytes of numbers", f"{member.nbytes} declared", advice)
@@ -182,6 +182,7 @@ def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> NDArray[A
         raise mismatch(path.name, f"{member.nbytes} bytes of numbers", str(info.file_size - member.start), advice)
     if is_stored and member.nbytes > LAZY_BYTES:
         return member.shaped(_mapped(path, member))
+    check_room(path.name, member.nbytes)
     flat = np.empty(math.prod(member.shape), member.dtype)
     with archive.open(info) as file:
         file.read(member.start)

@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.errors import OutOfMemory, SaveError
+from napari_mst.formats.text import shown
+from napari_mst.memory import free_host_memory
 
 Progress = Callable[[float], None]
 BLOCK_BYTES = 4 * 2**20
 LAZY_BYTES = 256 * 2**20
 """A file up to this size is read into memory and its checksum verified; a larger one is memory-mapped."""
 DECODED_BYTES = 4 * 2**30
-"""The most that decompression or scaling may put into memory."""
+"""The most that scaling may put into memory unasked, and a MAT-file when decompressed."""
+
+
+def check_room(what: str, needed: int) -> None:
+    """Refuse what needs more bytes of memory than are free. Raises `OutOfMemory`."""
+    free = free_host_memory()
+    if needed > free:
+        raise OutOfMemory(
+            f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "
+            "Close other programs, or use a computer with more."
+        )
 
 
 def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dtype[Any]:
@@ -78,9 +90,8 @@ def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
 
 
 def magnitude(data: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
-    """*data*, or the magnitude of complex numbers with a warning. Raises `CubeFileError` if that is too much."""
+    """*data*, or the magnitude of complex numbers with a warning. Raises `OutOfMemory` if that is too much."""
     if data.dtype.kind != "c":
         return data, []
-    if data.nbytes // 2 > DECODED_BYTES:
-        raise CubeFileError(f"Expected at most {2 * DECODED_BYTES} bytes of complex numbers, got {data.nbytes}.")
+    check_room("the magnitude of complex numbers", data.nbytes // 2)
     return np.abs(data, order="C"), ["The numbers are complex; their magnitude is shown."]

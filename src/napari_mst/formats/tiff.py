@@ -21,10 +21,10 @@ from napari_mst.formats import commit, record, tiff_metadata
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.samples import (
-    DECODED_BYTES,
     LAZY_BYTES,
     Progress,
     blocks,
+    check_room,
     checksum,
     rows_per_block,
     stored_type,
@@ -171,7 +171,7 @@ def _opened(path: Path) -> Iterator["TiffFile"]:
         with tifffile.TiffFile(path) as tif:
             yield tif
             heard.check()
-    except NapariMstError:
+    except (NapariMstError, MemoryError):
         raise
     except Exception as error:  # tifffile lets any type escape from a damaged file
         if "imagecodecs" in str(error):
@@ -203,10 +203,12 @@ def _check_size(path: Path, series: "TiffPageSeries") -> None:
     """Refuse, before any allocation, an image that cannot be in the file."""
     found = path.stat().st_size
     is_compressed = any(page.compression != 1 for page in series.pages if page is not None)
-    most = min(DECODED_BYTES, max(_SMALL_BYTES, found * _COMPRESSION_RATIO)) if is_compressed else found
+    most = max(_SMALL_BYTES, found * _COMPRESSION_RATIO) if is_compressed else found
     if series.nbytes > most:
         advice = "The file is incomplete, or not what it says."
         raise mismatch(path.name, f"at most {most} bytes of numbers", f"{series.nbytes} declared", advice)
+    if is_compressed:
+        check_room(path.name, series.nbytes)
 
 
 def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Description) -> None:

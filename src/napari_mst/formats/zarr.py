@@ -22,7 +22,7 @@ from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import commit, record
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import LAZY_BYTES, Progress, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, Progress, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, absent_chunks, damaged, stored_chunks
@@ -32,7 +32,6 @@ _MARKS = ("zarr.json", ".zgroup", ".zarray")
 _SEAL = "napari_mst_seal"
 _CHUNK = 512
 _BLOCK_BYTES = 16 * 2**20
-_CHUNK_BYTES = 2**30
 _PIP = 'Run: pip install "napari-mst[zarr]"'
 
 
@@ -230,11 +229,14 @@ def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool 
 def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
     import zarr
 
+    from napari_mst.formats.zarr_codecs import bounded
+
     root: Any = zarr.open(str(path), mode="r")
     attributes: dict[str, Any] = dict(root.attrs)
     ome = attributes.get("ome", attributes)
     array: Any = root if isinstance(root, zarr.Array) else root[_array_name(path, root, ome, variable)]
     _check_chunks(path, array)
+    array = bounded(path.name, array)
     if _SEAL in array.attrs:
         description = described(path.name, array.attrs[_SEAL], [attributes[OWN]])
         return _ours(path, array, description, verify)
@@ -250,12 +252,10 @@ def _array_name(path: Path, group: Any, ome: Mapping[str, Any], variable: str | 
 
 
 def _check_chunks(path: Path, array: Any) -> None:
-    """Refuse chunks that no reading of a single pixel should have to hold, and a sealed array that lost some."""
+    """Refuse chunks that do not fit into memory even one at a time, and a sealed array that lost some."""
     if array.dtype.kind not in "biufc":
         raise mismatch(path.name, "numbers", f"{array.dtype}", "Open another file.")
-    nbytes = math.prod(array.shards or array.chunks) * array.dtype.itemsize
-    if nbytes > _CHUNK_BYTES:
-        raise mismatch(path.name, f"chunks of at most {_CHUNK_BYTES} bytes", str(nbytes), "Rechunk it.")
+    check_room(f"a chunk of {path.name}", math.prod(array.shards or array.chunks) * array.dtype.itemsize)
     if _SEAL in array.attrs and absent_chunks(path, array):
         found, count = stored_chunks(path, array)
         raise mismatch(path.name, f"{count} chunks", str(found), "Get the file again.")
@@ -293,6 +293,7 @@ def _foreign(
 def _loaded(path: Path, array: Any) -> Any:
     """The numbers of a Zarr array, in memory; where they are large, as a dask array that reads what is asked for."""
     if array.nbytes <= LAZY_BYTES:
+        check_room(path.name, array.nbytes)
         return array[...]
     import dask.array
 

@@ -1,0 +1,142 @@
+"""Zarr arrays whose chunks are never decompressed to much more bytes than they have numbers for.
+
+A chunk of 60 kB can decompress to gigabytes; zarr would find out only afterwards that they are too many.
+"""
+
+import bz2
+import dataclasses
+import lzma
+import math
+import zlib
+from asyncio import to_thread
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import imagecodecs
+import zarr
+from numcodecs.abc import Codec
+from zarr.abc.codec import BytesBytesCodec
+from zarr.codecs import ShardingCodec
+
+from napari_mst.formats.text import mismatch
+
+_SPARE_BYTES = 2**16
+_LZMA_BYTES = 2**27
+"""Memory for the dictionary of an lzma stream, whose header asks for it: the highest preset takes 65 MiB."""
+_STREAMS: dict[str, Callable[[], Any]] = {
+    "bz2": bz2.BZ2Decompressor,
+    "gzip": partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS),  # 32: the stream says whether it is gzip or zlib
+    "lzma": partial(lzma.LZMADecompressor, memlimit=_LZMA_BYTES),
+    "zlib": partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS),
+}
+_SIZES = {"blosc": slice(4, 8), "lz4": slice(0, 4)}
+"""Where in its header a chunk says how many bytes it decompresses to (little-endian); its codec takes no more."""
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The most *nbytes* that a chunk of the file *name* may have, decompressed."""
+
+    name: str
+    nbytes: int
+
+    def decoded(self, codec: str, data: memoryview) -> bytes | None:
+        """The *data* decompressed; None if the *codec* itself may do that. Raises `CubeFileError`."""
+        if codec == "zstd":
+            return bytes(imagecodecs.zstd_decode(bytes(data), out=self.nbytes))
+        if codec in _STREAMS:
+            return self._streamed(_STREAMS[codec], data)
+        if codec in _SIZES:
+            self._check(int.from_bytes(data[_SIZES[codec]], "little"))
+        return None
+
+    def _streamed(self, start: Callable[[], Any], data: memoryview) -> bytes:
+        """All streams in *data*, one after the other: bz2 and gzip allow that."""
+        parts = []
+        left = self.nbytes
+        rest = bytes(data)
+        while rest:
+            stream = start()
+            parts.append(stream.decompress(rest, left + 1))
+            left -= len(parts[-1])
+            self._check(self.nbytes - left)
+            if not stream.eof:
+                raise EOFError("a compressed chunk that ends early")
+            rest = stream.unused_data
+        return b"".join(parts)
+
+    def _check(self, nbytes: int) -> None:
+        if nbytes > self.nbytes:
+            advice = "It is damaged, or not what it says."
+            raise mismatch(self.name, f"chunks of at most {self.nbytes} bytes", f"{nbytes} or more", advice)
+
+
+@dataclass(frozen=True)
+class _BoundedCodec(BytesBytesCodec):
+    """A codec of Zarr 3 within its bound."""
+
+    codec: BytesBytesCodec
+    bound: _Bound
+
+    is_fixed_size = False
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        name = str(self.codec.to_dict()["name"]).removeprefix("numcodecs.")
+        data = await to_thread(self.bound.decoded, name, memoryview(chunk_bytes.as_numpy_array()))
+        if data is not None:
+            return chunk_spec.prototype.buffer.from_bytes(data)
+        (decoded,) = await self.codec.decode([(chunk_bytes, chunk_spec)])
+        return decoded
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+        return self.codec.compute_encoded_size(input_byte_length, chunk_spec)
+
+
+class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
+    """A compressor or filter of Zarr 2 within its bound."""
+
+    codec_id = "bounded"
+
+    def __init__(self, codec: Any, bound: _Bound) -> None:
+        self._codec = codec
+        self._bound = bound
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        data = self._bound.decoded(self._codec.codec_id, memoryview(buf).cast("B"))
+        return self._codec.decode(buf, out) if data is None else data
+
+    def encode(self, buf: Any) -> Any:
+        return self._codec.encode(buf)
+
+
+def bounded(name: str, array: Any) -> Any:
+    """The Zarr *array* of the file *name*, to be read only, with every codec that decompresses within its bound."""
+    metadata = array.metadata
+    chunk = _bound(name, array, array.shards or array.chunks)
+    if metadata.zarr_format == 3:
+        metadata = dataclasses.replace(metadata, codecs=_codecs(name, array, metadata.codecs, chunk))
+    else:
+        compressor = metadata.compressor and _BoundedFilter(metadata.compressor, chunk)
+        filters = metadata.filters and tuple(_BoundedFilter(one, chunk) for one in metadata.filters)
+        metadata = dataclasses.replace(metadata, compressor=compressor, filters=filters)
+    return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
+
+
+def _bound(name: str, array: Any, shape: tuple[int, ...]) -> _Bound:
+    """Twice the numbers of a chunk: a filter may have stored them as a larger type."""
+    return _Bound(name, 2 * math.prod(shape) * array.dtype.itemsize + _SPARE_BYTES)
+
+
+def _codecs(name: str, array: Any, codecs: tuple[Any, ...], bound: _Bound) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for codec in codecs:
+        if isinstance(codec, ShardingCodec):
+            inner = _codecs(name, array, codec.codecs, _bound(name, array, array.chunks))
+            found.append(dataclasses.replace(codec, codecs=inner))
+        elif isinstance(codec, BytesBytesCodec):
+            found.append(_BoundedCodec(codec, bound))
+        else:
+            found.append(codec)
+    return tuple(found)
