@@ -1,8 +1,11 @@
 """MAT-files against scipy and h5py, laid out as the NTIRE, ARAD and ICVL cubes are."""
 
+import json
 import os
+import struct
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.io import loadmat, savemat
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import find_format, matlab, matlab_reader, read_cube, write_cube
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
@@ -139,25 +142,27 @@ def read_every_class(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_cube(folder / "a.mat").unit == "Unknown"
 
 
+def read_with_a_child(path: Path, code: str) -> SpectralCube:
+    """Read *path* with a process that runs this *code* instead of the reader."""
+    child = path.with_name("child.py")
+    child.write_text(code)
+    popen = matlab.subprocess.Popen
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matlab.subprocess, "Popen", lambda _, **rest: popen([sys.executable, str(child)], **rest))
+        return read_cube(path)
+
+
 def survive_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "a.mat"
     savemat(path, {"cube": DATA})
-    code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name != "nt" else "raise SystemExit(5)"
-    child = folder / "crash.py"
-    child.write_text(code)
-    with monkeypatch.context() as patch:
-        popen = matlab.subprocess.Popen
-        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
-        refuse(path, "crashes its reader")
-    child.write_text('print(\'{"shape": [31, 12, 40], "dtype": "<f4"}\\nabc\', flush=True)\n' + code)
-    with monkeypatch.context() as patch:
-        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
-        refuse(path, "59520 bytes of numbers in a.mat, got 4 before the reader ended")
-    child.write_text("import time; time.sleep(100)")
-    with monkeypatch.context() as patch:
-        patch.setattr(matlab, "_SECONDS", 0.2)
-        patch.setattr(matlab.subprocess, "Popen", lambda command, **rest: popen([sys.executable, str(child)], **rest))
-        refuse(path, "crashes its reader")
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name != "nt" else "raise SystemExit(5)"
+    start = 'print(\'{"shape": [31, 12, 40], "dtype": "<f4"}\\nabc\', flush=True)\n'
+    for code in (crash, start + crash):
+        with pytest.raises(CubeFileError, match="crashes its reader"):
+            read_with_a_child(path, code)
+    monkeypatch.setattr(matlab, "_SECONDS", 0.2)
+    with pytest.raises(CubeFileError, match="its reader does not finish"):
+        read_with_a_child(path, "import time; time.sleep(100)")
 
 
 def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +207,64 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(read_cube(folder / name, variable="right", band_axis=0).data, DATA)
 
 
+def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    (folder / "secret.bin").write_bytes(bytes(range(192)))
+    with h5py.File(folder / "secret.h5", "w") as file:
+        file["d"] = np.full((3, 8, 8), 99, "u1")
+    layout = h5py.VirtualLayout((3, 8, 8), "u1")
+    layout[:] = h5py.VirtualSource("secret.h5", "d", (3, 8, 8))
+    gone = h5py.VirtualLayout((3, 8, 8), "u1")
+    gone[:] = h5py.VirtualSource("gone.h5", "d", (3, 8, 8))
+    for place in (
+        lambda file: file.create_dataset("cube", (3, 8, 8), "u1", external=[("secret.bin", 0, 192)]),
+        lambda file: file.create_virtual_dataset("cube", layout),
+        lambda file: file.create_virtual_dataset("cube", gone, fillvalue=0),
+        lambda file: file.create_group("group").__setitem__("cube", h5py.ExternalLink("secret.h5", "d")),
+    ):
+        with h5py.File(folder / "a.mat", "w") as file:
+            place(file)
+        refuse(folder / "a.mat", "'(group/)?cube' that lies in another file. Copy its numbers into one file")
+
+
+def tell_of_chunks_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+    path = folder / "a.mat"
+    with h5py.File(path, "w") as file:
+        stored = file.create_dataset("cube", (3, 16, 16), "f4", chunks=(1, 16, 16), fillvalue=7)
+        stored[0] = 1
+    cube = read_cube(path, band_axis=0)
+    assert np.unique(cube.data[1:]).tolist() == [7]
+    assert cube.metadata["warnings"][0] == (
+        "Of the 3 chunks of '/cube' 2 are not in the file; the numbers there are its fill value, 7.0."
+    )
+    for chunks in (None, (1, 16, 16)):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("cube", (3, 16, 16), "f4", chunks=chunks)
+        refuse(path, "numbers in a.mat, got '/cube' that was never written")
+
+
+def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of the B-tree (HDF5 File Format, III.A.1) that is a chunk's offset, and an address, changed."""
+    del monkeypatch
+    path = folder / "a.mat"
+    for compression in (None, "gzip"):
+        with h5py.File(path, "w") as file:
+            options = {"chunks": (1, 16, 16), "compression": compression}
+            stored = file.create_dataset("cube", data=DATA[:3, :, :16].repeat(2, axis=1)[:, :16], **options)
+            first, second = (stored.id.get_chunk_info(index) for index in (0, 1))
+        whole = path.read_bytes()
+        assert np.array_equal(read_cube(path, band_axis=0).data[1], DATA[1, :8, :16].repeat(2, axis=0))
+        key = np.array([2, 0, 0, 0], "<u8").tobytes()
+        assert whole.count(key) == 1
+        for damaged in (
+            whole.replace(key, np.array([5, 0, 0, 0], "<u8").tobytes()),
+            whole.replace(second.byte_offset.to_bytes(8, "little"), first.byte_offset.to_bytes(8, "little")),
+        ):
+            path.write_bytes(damaged)
+            refuse(path, "an index of 3 chunks in a.mat, got a damaged one")
+
+
 @pytest.mark.parametrize(
     "check",
     [
@@ -209,6 +272,9 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(read_every_class, id="043-classes"),
         pytest.param(survive_a_crash, id="044-crash"),
         pytest.param(refuse_damage, id="044-damaged"),
+        pytest.param(refuse_a_damaged_index_of_chunks, id="044-index"),
+        pytest.param(tell_of_chunks_that_are_not_there, id="044-chunks"),
+        pytest.param(refuse_numbers_of_other_files, id="044-elsewhere"),
         pytest.param(refuse_bombs, id="045-bomb"),
         pytest.param(choose_among_several, id="046-several"),
     ],
@@ -225,6 +291,42 @@ def test_the_missing_library_is_named_with_its_command(tmp_path: Path, monkeypat
     refuse(path, r'Run: pip install "napari-mst\[matlab\]"')
     with pytest.raises(SaveError, match="Run: pip install"):
         write_cube(tmp_path / "b.mat", CUBE)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends no process for want of memory")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "raise MemoryError",
+        "raise ImportError('numpy.so: failed to map segment from shared object')",
+        'print(\'{"error": "x", "is_out_of_memory": true}\')',
+    ],
+)
+def test_a_reader_that_has_too_little_memory_does_not_blame_the_file(tmp_path: Path, code: str) -> None:
+    savemat(tmp_path / "a.mat", {"cube": DATA})
+    with pytest.raises(OutOfMemory, match=r"Expected memory for a\.mat, got too little"):
+        read_with_a_child(tmp_path / "a.mat", code)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
+@pytest.mark.parametrize("is_outside", [True, False])
+def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(tmp_path: Path, is_outside: bool) -> None:
+    pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
+    write_hdf5(tmp_path / "a.mat", cube=np.zeros((31, 1000, 1000)).T)
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**27,) * 2)"
+    code = f"""
+import resource, psutil, h5py, pathlib
+from {matlab_reader.__name__} import main, limit_memory
+from unittest.mock import patch
+{limit if is_outside else ""}
+with patch("{matlab_reader.__name__}.limit_memory", lambda room: limit_memory({"room" if is_outside else "2**27"})):
+    main(pathlib.Path({str(tmp_path / "a.mat")!r}), None, None, 2**32, 2**32)
+"""
+    done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    told = json.loads(done.stdout.partition(b"\n")[0])
+    assert told.get("is_out_of_memory", False) == is_outside
+    assert is_outside or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
@@ -271,3 +373,15 @@ def test_a_version_5_file_whose_checksum_does_not_fit_is_refused(tmp_path: Path)
     path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
     with pytest.raises(CubeFileError, match="a complete MAT-file"):
         read_cube(path, band_axis=-1)
+
+
+def test_the_checksum_of_version_5_is_compared_even_where_scipy_does_not(tmp_path: Path) -> None:
+    """scipy stops at the last number: where an element ends before its checksum, a changed number is read."""
+    path = tmp_path / "a.mat"
+    savemat(path, {"cube": np.arange(60.0).reshape(3, 4, 5)})
+    raw = path.read_bytes()
+    element = bytearray(zlib.compress(raw[128:], 0)[:-4])
+    element[-1] ^= 1
+    path.write_bytes(raw[:128] + struct.pack("<II", 15, len(element)) + element)
+    assert loadmat(path)["cube"][-1, -1, -1] != 59
+    refuse(path, "a compressed element that ends early", band_axis=-1)

@@ -9,11 +9,15 @@ Letters: B bands, H rows, W columns.
 import json
 import math
 import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +43,9 @@ _ROWS = 64
 _SECONDS = 30.0
 _BYTES_PER_SECOND = 4 * 2**20
 """The least speed of reading that is waited for, beyond the first seconds."""
+_COMPLAINT_BYTES = 2**20
+_NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")
+"""How Python and the system say that a process had no memory to start in."""
 
 
 def is_matlab(path: Path) -> bool:
@@ -70,7 +77,8 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, pro
             with temporary.open("r+b") as raw:
                 raw.seek(stored.id.get_offset())
                 crc = _write_planes(raw, cube.data, dtype, progress)
-            stored.attrs[SEAL] = np.bytes_(record.seal(cube, dtype, crc))
+            bands_in_nm = cube.wavelengths.tolist() if cube.has_wavelengths else []
+            stored.attrs[SEAL] = np.bytes_(record.seal(cube, dtype, crc, _bands(bands_in_nm)))
             if cube.has_wavelengths:
                 _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
             text = np.frombuffer(json.dumps(record.record(cube)).encode("utf-16-le"), "<u2")
@@ -102,13 +110,13 @@ def read_matlab(
     """
     if find_spec("h5py") is None or find_spec("scipy") is None:
         raise mismatch(path.name, "h5py and scipy", "none of them", 'Run: pip install "napari-mst[matlab]"')
-    with _child(path, [variable, band_axis, DECODED_BYTES, LAZY_BYTES]) as output:
-        told = _told(path, output.readline())
-        data = _mapped(path, told) if "offset" in told else _received(path, told, output)
+    with _reader(path, [variable, band_axis, DECODED_BYTES, LAZY_BYTES]) as reader:
+        told = _told(path, reader)
+        data = _mapped(path, told) if "offset" in told else _received(path, told, reader)
     if SEAL not in told:
         description = Description(told.get("wavelengths", ()), told.get("unit", ""))
         return described_cube(data, description, told.get("warnings", ()))
-    description = described(path.name, told[SEAL], [told[OWN]])
+    description = described(path.name, told[SEAL], [told.get(OWN, "")], _bands(told["bands"]))
     record.check(path.name, data, description)
     if verify or (verify is None and not isinstance(data, np.memmap)):
         record.verify(path.name, data, description)
@@ -156,6 +164,11 @@ def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], prog
     return f"{crc:08x}"
 
 
+def _bands(wavelengths: Sequence[float]) -> Description:
+    """What other programs find in `bands`: *wavelengths* in nm, none where the cube has none."""
+    return Description([str(value) for value in wavelengths], "nm" if wavelengths else "")
+
+
 def _add(file: Any, name: str, values: NDArray[Any], matlab_class: bytes) -> Any:
     stored = file.create_dataset(name, data=values)
     stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
@@ -168,31 +181,70 @@ def _header() -> bytes:
     return text.ljust(116) + bytes(8) + b"\0\2IM"
 
 
+@dataclass(frozen=True)
+class _Reader:
+    """A reading process, what it says and complains of, the clock that ends it, and whether it did."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    complaints: IO[bytes]
+    clock: threading.Timer
+    is_late: threading.Event
+
+    def failure(self, name: str) -> Exception:
+        """What to raise about the file *name* when the process ended early."""
+        status = self.process.wait()
+        if self.is_late.is_set():
+            advice = "It is damaged, or the computer is busy; try again."
+            return mismatch(name, "a MAT-file", "one that its reader does not finish", advice)
+        self.complaints.seek(0)
+        is_unstarted = status == 1 and _NO_MEMORY.search(self.complaints.read(_COMPLAINT_BYTES)) is not None
+        if is_unstarted or (os.name != "nt" and status == -signal.SIGKILL):
+            return MemoryError()
+        return mismatch(name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again.")
+
+
 @contextmanager
-def _child(path: Path, options: list[Any]) -> Iterator[IO[bytes]]:
-    """The output of a reading process, which is ended after a time that grows with the file."""
+def _reader(path: Path, options: list[Any]) -> Iterator[_Reader]:
+    """A reading process, which is ended if it finds no cube within a time that grows with the file."""
     command = [sys.executable, "-P", "-m", matlab_reader.__name__, str(path.absolute()), json.dumps(options)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    ) as child:
-        clock = threading.Timer(_SECONDS + path.stat().st_size / _BYTES_PER_SECOND, child.kill)
+    is_late = threading.Event()
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, env=environment
+        ) as child,
+    ):
+
+        def end() -> None:
+            is_late.set()
+            child.kill()
+
+        clock = threading.Timer(_SECONDS + path.stat().st_size / _BYTES_PER_SECOND, end)
         clock.start()
         try:
             if child.stdout is not None:
-                yield child.stdout
+                yield _Reader(child, child.stdout, complaints, clock, is_late)
         finally:
             clock.cancel()
             child.kill()
 
 
-def _told(path: Path, line: bytes) -> Mapping[str, Any]:
-    """What the reading process says. Raises `CubeFileError`: its own, or that it crashed."""
+def _told(path: Path, reader: _Reader) -> Mapping[str, Any]:
+    """What the reading process says. Raises `CubeFileError`, its own or that it crashed, and `MemoryError`.
+
+    The clock stops here: the libraries are through with the file, and only numbers that they have read are sent.
+    """
+    line = reader.output.readline()
     if not line.endswith(b"\n"):
-        raise mismatch(path.name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again.")
+        raise reader.failure(path.name)
+    reader.clock.cancel()
     told: Mapping[str, Any] = json.loads(line)
     if "option" in told:
         raise ChoiceNeeded(told["error"], told["option"], dict(told["choices"]))
+    if told.get("is_out_of_memory"):
+        raise MemoryError(told["error"])
     if "error" in told:
         raise CubeFileError(told["error"])
     return told
@@ -204,13 +256,12 @@ def _mapped(path: Path, told: Mapping[str, Any]) -> NDArray[Any]:
     return np.moveaxis(flat.reshape(told["shape"], order="F"), told["axis"], 0)
 
 
-def _received(path: Path, told: Mapping[str, Any], output: IO[bytes]) -> NDArray[Any]:
+def _received(path: Path, told: Mapping[str, Any], reader: _Reader) -> NDArray[Any]:
     data = np.empty(told["shape"], told["dtype"])
     view, done = data.reshape(-1).view(np.uint8).data, 0
     while done < len(view):
-        count = output.readinto(view[done:])  # type: ignore[attr-defined]
+        count = reader.output.readinto(view[done:])  # type: ignore[attr-defined]
         if not count:
-            advice = "It is damaged; get the file again."
-            raise mismatch(path.name, f"{len(view)} bytes of numbers", f"{done} before the reader ended", advice)
+            raise reader.failure(path.name)
         done += count
     return data

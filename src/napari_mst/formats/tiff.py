@@ -138,18 +138,23 @@ def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None
 def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The keywords of `tifffile.imwrite` that make the flavour."""
     told = record.record(cube)
-    tags = [_text_tag(tiff_metadata.SEAL, record.seal(cube, dtype, checksum(cube.data, dtype)))]
+    crc = checksum(cube.data, dtype)
     if flavour == "imagej":
         labels = tiff_metadata.xml_names(cube)
         metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(told)}
-        return {"imagej": True, "metadata": metadata, "extratags": tags}
+        seal = record.seal(cube, dtype, crc, Description())
+        return {"imagej": True, "metadata": metadata, "extratags": [_text_tag(tiff_metadata.SEAL, seal)]}
     if flavour == "ome":
         channels = tiff_metadata.ome_channels(cube)
         described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(told)}
-        return {"ome": True, "metadata": described, "extratags": tags}
-    tags.append(_text_tag(tiff_metadata.GDAL_METADATA, tiff_metadata.gdal_xml(cube)))
-    if "data ignore value" in cube.metadata:
-        tags.append(_text_tag(tiff_metadata.GDAL_NODATA, str(cube.metadata["data ignore value"]).encode()))
+        seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_ome(channels))
+        return {"ome": True, "metadata": described, "extratags": [_text_tag(tiff_metadata.SEAL, seal)]}
+    xml = tiff_metadata.gdal_xml(cube)
+    nodata = str(cube.metadata.get("data ignore value", ""))
+    seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_gdal(xml, nodata))
+    tags = [_text_tag(tiff_metadata.SEAL, seal), _text_tag(tiff_metadata.GDAL_METADATA, xml)]
+    if nodata:
+        tags.append(_text_tag(tiff_metadata.GDAL_NODATA, nodata.encode()))
     planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}
     return {"metadata": {"axes": "CYX", **told}, "extratags": tags, **planar}
 

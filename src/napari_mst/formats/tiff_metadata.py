@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -59,19 +60,29 @@ def ome_channels(cube: SpectralCube) -> dict[str, list[Any]]:
 def describe(tif: "TiffFile") -> Description:
     """What *tif* says: our sealed record, else the first source that knows about bands. Raises `CubeFileError`."""
     first = tif.pages.first
-    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
-    ome = _xml(tif.ome_metadata or "")
     texts = _texts(tif)
-    if sealed := first.tags.valueof(SEAL):
-        return described(tif.filename, sealed, texts)
-    nodata = number(str(first.tags.valueof(GDAL_NODATA, "")).strip(" \0"))
-    fields = {} if math.isnan(nodata) else {"data ignore value": nodata}
-    labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
+    fields = _ignored(first.tags.valueof(GDAL_NODATA, ""))
     gdal = _from_gdal(_xml(first.tags.valueof(GDAL_METADATA, "")))
-    sources = (gdal, *map(_from_json, texts), _from_ome(ome), labels)
+    ome = _from_ome(_xml(tif.ome_metadata or ""))
+    if sealed := first.tags.valueof(SEAL):
+        return described(tif.filename, sealed, texts, _seen(gdal, ome, fields))
+    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
+    labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
+    sources = (gdal, *map(_from_json, texts), ome, labels)
     best = next((source for source in sources if source.wavelengths), None)
     best = best or next((source for source in sources if source.names), labels)
-    return Description(best.wavelengths, best.unit, best.names, fields)
+    return replace(best, fields=fields)
+
+
+def seen_in_gdal(xml: bytes, nodata: str) -> Description:
+    """What GDAL finds in a file with this text of tag 42112, and *nodata* in tag 42113."""
+    return _seen(_from_gdal(_xml(xml.decode())), Description(), _ignored(nodata))
+
+
+def seen_in_ome(channels: Mapping[str, list[Any]]) -> Description:
+    """What readers of OME-TIFF find in a file with these *channels*, but for the names of the bands."""
+    wavelengths = [str(value) for value in channels.get("EmissionWavelength", ())]
+    return _seen(Description(), Description(wavelengths, "nm"), {})
 
 
 def has_lost_its_seal(tif: "TiffFile") -> bool:
@@ -83,6 +94,19 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
     """Where our record may be."""
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     return str(imagej.get("Info", "")), _ome_text(_xml(tif.ome_metadata or "")), tif.pages.first.description
+
+
+def _seen(gdal: Description, ome: Description, fields: Mapping[str, Any]) -> Description:
+    """The description for other programs that the seal covers: that of GDAL, else the wavelengths of OME."""
+    if gdal.wavelengths or gdal.names:
+        return replace(gdal, fields=fields)
+    return Description(ome.wavelengths, ome.unit if ome.wavelengths else "", fields=fields)
+
+
+def _ignored(nodata: object) -> dict[str, float]:
+    """The metadata of the text of tag 42113: the value that stands for no data, if it is a number."""
+    value = number(str(nodata).strip(" \0"))
+    return {} if math.isnan(value) else {"data ignore value": value}
 
 
 def _from_json(text: str) -> Description:

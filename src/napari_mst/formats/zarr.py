@@ -76,7 +76,7 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
                 progress(fraction)
 
         crc = _write_numbers(array, cube, dtype, written)
-        array.attrs[_SEAL] = record.seal(cube, dtype, crc).decode()
+        array.attrs[_SEAL] = record.seal(cube, dtype, crc, Description(names=band_names(cube))).decode()
         _write_out(files, temporary)
     return path
 
@@ -238,9 +238,11 @@ def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool 
     _check_chunks(path, array)
     array = bounded(path.name, array)
     if _SEAL in array.attrs:
-        description = described(path.name, array.attrs[_SEAL], [attributes[OWN]])
+        labels = Description(names=_labels(ome))
+        description = described(path.name, array.attrs[_SEAL], [attributes.get(OWN, "")], labels)
         return _ours(path, array, description, verify)
-    warnings = absent_chunks(path, array)
+    changed = [record.CHANGED] if OWN in attributes else []
+    warnings = [*changed, *absent_chunks(path, array)]
     return _foreign(path, array, ome, band_axis, warnings)
 
 

@@ -1,0 +1,167 @@
+"""The seal of our files: what was changed since the save is read with a warning or refused, in every format alike."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+import zarr
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import CubeFileError
+from napari_mst.formats import read_cube, record, write_cube
+from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)
+WAVELENGTHS = np.array([400.0, 455.5, 512.25, 600.0, 700.0])
+CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "x"})
+KINDS = ("a.hdr", "a.tif", "imagej.tif", "ome.tif", "a.npz", "a.mat", "a.zarr")
+
+
+def save(folder: Path, name: str, cube: SpectralCube = CUBE) -> Path:
+    """*cube* in the format of the *name*; an ImageJ or OME-TIFF where it says so."""
+    flavour = name.partition(".")[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_cube(folder / name, cube, **({"flavour": flavour} if flavour != "a" else {}))
+
+
+def contents(cube: SpectralCube) -> list[Any]:
+    """Everything that a person reads of a cube, but its warnings."""
+    fields = {key: value for key, value in cube.metadata.items() if key != "warnings"}
+    return [cube.data.tolist(), cube.wavelengths.tolist(), cube.unit, cube.quantity, cube.provenance, fields]
+
+
+def second_digits(path: Path, text: str) -> Iterator[tuple[Path, int]]:
+    """Where the second letter of *text* is in the file or folder, in letters of one, two or four bytes."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    for file in files:
+        for width, encoding in ((1, "ascii"), (2, "utf-16-le"), (4, "utf-32-le")):
+            for found in re.finditer(re.escape(text.encode(encoding)), file.read_bytes()):
+                yield file, found.start() + width
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_digit_that_flipped_in_the_record_is_never_read_without_a_word(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path, name)
+    intact = contents(read_cube(path))
+    places = list(second_digits(path, "455.5"))
+    assert places
+    for file, at in places:
+        whole = file.read_bytes()
+        damaged = bytearray(whole)
+        damaged[at] = ord("3")
+        file.write_bytes(damaged)
+        with suppress(CubeFileError):
+            cube = read_cube(path)
+            is_told = {CHANGED, DESCRIPTION_CHANGED} & {*cube.metadata.get("warnings", ())}
+            assert is_told or contents(cube) == intact
+        file.write_bytes(whole)
+    assert contents(read_cube(path)) == intact
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_any_axis_and_names_come_back_without_a_word_of_changes(tmp_path: Path, name: str) -> None:
+    names = tuple(f"<{band}>\x01" for band in range(5))
+    fields = {"description": "caf\xe9 <&> {x}\n", "band names": names, "data ignore value": 7.5}
+    for wavelengths, unit in ((WAVELENGTHS, "nm"), (WAVELENGTHS - 500, "nm"), (np.arange(5.0), "band")):
+        cube = SpectralCube(DATA, wavelengths, unit, metadata=fields)
+        again = read_cube(save(tmp_path / unit / str(wavelengths[0]), name, cube))
+        assert DESCRIPTION_CHANGED not in again.metadata.get("warnings", ())
+        assert (again.wavelengths.tolist(), again.unit) == (wavelengths.tolist(), unit)
+
+
+@pytest.mark.parametrize("name", KINDS[1:])
+def test_a_cube_whose_seal_is_of_its_numbers_alone_opens_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, _: object = None) -> bytes:
+        """As it was written before the description was sealed too."""
+        size = cube.data.size * dtype.itemsize
+        return json.dumps({"shape": cube.shape, "dtype": dtype.name, "bytes": size, "crc32": crc}).encode()
+
+    monkeypatch.setattr(record, "seal", seal)
+    cube = read_cube(save(tmp_path, name))
+    assert contents(cube) == contents(CUBE)
+    assert "warnings" not in cube.metadata
+
+
+def test_a_seal_that_lost_the_name_of_its_checksum_is_not_an_old_one(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.tif")
+    path.write_bytes(path.read_bytes().replace(b"record crc32", b"record_crc32"))
+    assert read_cube(path).metadata["warnings"] == (DESCRIPTION_CHANGED,)
+
+
+def test_what_gdal_edited_in_place_is_read_as_it_is_now_with_a_warning(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.tif")
+    with rasterio.open(path, "r+") as judge:
+        judge.update_tags(note="of the herbarium")
+    assert "warnings" not in read_cube(path).metadata
+    with rasterio.open(path, "r+") as judge:
+        judge.update_tags(2, wavelength="435.5")
+        judge.nodata = 3
+    cube = read_cube(path)
+    assert cube.wavelengths.tolist() == [400, 435.5, 512.25, 600, 700]
+    assert cube.metadata["data ignore value"] == 3
+    assert cube.metadata["description"] == "x"
+    assert (cube.provenance, cube.quantity) == (CUBE.provenance, CUBE.quantity)
+    assert cube.metadata["warnings"] == (DESCRIPTION_CHANGED,)
+
+
+def test_a_description_that_replaced_our_record_leaves_the_file_readable(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.tif")
+    tifffile.tiffcomment(path, "a leaf")
+    cube = read_cube(path)
+    assert np.array_equal(cube.data, DATA)
+    assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
+    assert cube.provenance == Provenance()
+    assert cube.metadata["warnings"] == (DESCRIPTION_CHANGED,)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(CubeFileError, match="checksum"):
+        read_cube(path)
+
+
+def test_wavelengths_that_h5py_edited_are_read_as_they_are_now_with_a_warning(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.mat")
+    with h5py.File(path, "r+") as judge:
+        judge["bands"][1] = 435.5
+    cube = read_cube(path)
+    assert cube.wavelengths.tolist() == [400, 435.5, 512.25, 600, 700]
+    assert cube.provenance == CUBE.provenance
+    assert cube.metadata["warnings"] == (DESCRIPTION_CHANGED,)
+    with h5py.File(path, "r+") as judge:
+        del judge["napari_mst"]
+    cube = read_cube(path)
+    assert cube.wavelengths.tolist() == [400, 435.5, 512.25, 600, 700]
+    assert cube.metadata["warnings"] == (DESCRIPTION_CHANGED,)
+
+
+def test_attributes_that_zarr_edited_are_told(tmp_path: Path) -> None:
+    path = save(tmp_path, "a.zarr")
+    group = zarr.open_group(str(path), mode="r+")
+    text = json.loads(str(group.attrs["napari_mst"]))
+    text["wavelength"][1] = 435.5
+    group.attrs["napari_mst"] = json.dumps(text)
+    cube = read_cube(path)
+    assert cube.wavelengths.tolist() == [400, 435.5, 512.25, 600, 700]
+    assert cube.metadata["warnings"] == (DESCRIPTION_CHANGED,)
+
+
+def test_a_record_without_its_seal_is_told_in_every_format(tmp_path: Path) -> None:
+    paths = [save(tmp_path, name) for name in ("a.npz", "a.mat", "a.zarr")]
+    with np.load(paths[0]) as saved:
+        np.savez(paths[0], **saved)
+    with h5py.File(paths[1], "r+") as file:
+        del file["cube"].attrs["napari_mst_seal"]
+    del zarr.open_group(str(paths[2]), mode="r+")["0"].attrs["napari_mst_seal"]
+    for path in paths:
+        cube = read_cube(path)
+        assert np.array_equal(cube.data, DATA)
+        assert CHANGED in cube.metadata["warnings"]
