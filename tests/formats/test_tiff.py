@@ -1,5 +1,7 @@
 """TIFF stacks against GDAL (rasterio) and tifffile: what they write we read, what we write they read."""
 
+import struct
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -213,10 +215,62 @@ def refuse_bombs(folder: Path) -> None:
         patch.setattr(tiff, "_SMALL_BYTES", 0)
         patch.setattr(tiff, "_COMPRESSION_RATIO", 100)
         refuse(folder / "a.tif", "got 124000000 declared")
+    plain = {"compression": "zlib", "photometric": "minisblack", "metadata": None}
+    tifffile.imwrite(folder / "c.tif", np.zeros((2, 64, 64), "u1"), **plain)
+    with tifffile.TiffFile(folder / "c.tif", mode="r+") as file:
+        for page in file.pages:
+            page.aspage().tags["ImageLength"].overwrite(2**20)
+    refuse(folder / "c.tif", "at most 67108864 bytes of numbers in c.tif, got 134217728 declared")
     tifffile.imwrite(folder / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None)
     with tifffile.TiffFile(folder / "b.tif", mode="r+") as file:
         file.pages.first.tags["ImageLength"].overwrite(2**31)
     refuse(folder / "b.tif", "b.tif")
+
+
+def refuse_a_chain_of_pages_that_has_no_end(folder: Path) -> None:
+    path = folder / "a.tif"
+    for flavour in ({}, {"bigtiff": True}, {"byteorder": ">"}):
+        tifffile.imwrite(path, DATA[:5], photometric="minisblack", metadata=None, **flavour)
+        whole = path.read_bytes()
+        assert read_cube(path).shape == (5, 50, 40)
+        with tifffile.TiffFile(path) as file:
+            form, offsets = file.tiff, [page.offset for page in file.pages]
+        links = [
+            offset + form.tagnosize + struct.unpack_from(form.tagnoformat, whole, offset)[0] * form.tagsize
+            for offset in offsets
+        ]
+        for link, target, match in (
+            (links[1], offsets[0], "returns to byte"),
+            (links[1], offsets[1], "returns to byte"),
+            (links[4], offsets[2], "returns to byte"),
+            (links[1], len(whole) + 1000, "beyond the end"),
+            (links[1], len(whole) - 1, "beyond the end"),
+        ):
+            damaged = bytearray(whole)
+            struct.pack_into(form.offsetformat, damaged, link, target)
+            path.write_bytes(damaged)
+            refuse(path, match)
+
+
+def read_no_entities(folder: Path) -> None:
+    """An entity can expand without end, or name another file: no text of XML that declares one is believed."""
+    path = folder / "a.tif"
+    declared = '<!DOCTYPE x [<!ENTITY w "455">]>'
+    item = '<Item name="wavelength" sample="{}">{}</Item>'
+    items = "".join(item.format(band, wavelength) for band, wavelength in enumerate(("400", "&w;", "500")))
+    xml = f"<GDALMetadata>{items}</GDALMetadata>"
+    for text, wavelengths in ((xml.replace("&w;", "455"), [400, 455, 500]), (declared + xml, [0, 1, 2])):
+        tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", extratags=[(42112, 2, 0, text, True)])
+        assert read_cube(path).wavelengths.tolist() == wavelengths
+    tifffile.imwrite(
+        path, DATA[:3], ome=True, metadata={"axes": "CYX", "Channel": {"EmissionWavelength": [400, 455, 500]}}
+    )
+    with tifffile.TiffFile(path) as file:
+        ome = file.ome_metadata or ""
+    start, root = ome[: ome.index("<OME")], ome[ome.index("<OME") :]
+    for text, wavelengths in ((ome, [400, 455, 500]), (start + declared + root.replace("455", "&w;"), [0, 1, 2])):
+        tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", description=text)
+        assert read_cube(path).wavelengths.tolist() == wavelengths
 
 
 def refuse_photos(folder: Path) -> None:
@@ -247,13 +301,34 @@ def refuse_other_contents(folder: Path) -> None:
         pytest.param(find_the_band_axis, id="038-axis"),
         pytest.param(accept_few_bands, id="039-bands"),
         pytest.param(name_the_missing_codec, id="040-codec"),
+        pytest.param(refuse_a_chain_of_pages_that_has_no_end, id="037-chain"),
         pytest.param(refuse_bombs, id="041-bomb"),
+        pytest.param(read_no_entities, id="041-entities"),
         pytest.param(refuse_photos, id="042-photo"),
         pytest.param(refuse_other_contents, id="062-other"),
     ],
 )
 def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
     check(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
+def test_a_stack_that_does_not_fit_into_memory_is_not_called_damaged(tmp_path: Path) -> None:
+    pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((31, 1000, 1000), "f4"), compression="zlib", photometric="minisblack")
+    code = f"""
+import resource, psutil, tifffile, imagecodecs, scipy, h5py
+from napari_mst.errors import OutOfMemory
+from napari_mst.formats import read_cube
+resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**26,) * 2)
+try:
+    read_cube({str(path)!r})
+except OutOfMemory as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Expected memory for a.tif, got too little. Close other programs.\n"
 
 
 def test_bits_flipped_anywhere_never_read_as_other_numbers(tmp_path: Path) -> None:

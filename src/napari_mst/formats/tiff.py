@@ -6,6 +6,7 @@ its wavelengths; ImageJ reads only its own flavour. Letters: B bands, H rows, W 
 
 import json
 import logging
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from napari_mst.formats.samples import (
 from napari_mst.formats.text import mismatch, shown
 
 if TYPE_CHECKING:
-    from tifffile import TiffFile, TiffPageSeries
+    from tifffile import FileHandle, TiffFile, TiffFormat, TiffPageSeries
 
 Flavour = Literal["gdal", "imagej", "ome"]
 _STORED = {
@@ -45,7 +46,7 @@ _CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
 _COMPRESSION_RATIO = 1500
 _SMALL_BYTES = 64 * 2**20
-_DAMAGE = ("invalid page offset", "invalid value offset", "corrupted", f"TiffTag {tiff_metadata.SEAL} ")
+_DAMAGE = ("invalid value offset", "corrupted", f"TiffTag {tiff_metadata.SEAL} ")
 
 
 def is_tiff(path: Path) -> bool:
@@ -115,6 +116,7 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
         If the file is damaged, incomplete, not a cube, or needs a codec that is not installed.
     """
     with _opened(path) as tif:
+        _check_chain(tif)
         description = tiff_metadata.describe(tif)
         series = tif.series[0]
         _check_size(path, series)
@@ -202,6 +204,32 @@ class _Listener(logging.Filter):
     def check(self) -> None:
         if self.damage:
             raise ValueError(self.damage)
+
+
+def _check_chain(tif: "TiffFile") -> None:
+    """Follow the chain of pages to its end; tifffile takes the pages before a fault for all of them.
+
+    Raises `ValueError` if the chain returns to a page, or leaves the file.
+    """
+    form, file = tif.tiff, tif.filehandle
+    offset, seen = tif.pages.first.offset, set[int]()
+    while offset:
+        if offset in seen:
+            raise ValueError(f"a chain of pages that returns to byte {offset}")
+        seen.add(offset)
+        offset = _next_page(file, form, offset)
+
+
+def _next_page(file: "FileHandle", form: "TiffFormat", offset: int) -> int:
+    """Where the page after the one at *offset* begins; 0 after the last. Raises `ValueError` outside the file."""
+    try:
+        file.seek(offset)
+        (tags,) = struct.unpack(form.tagnoformat, file.read(form.tagnosize))
+        file.seek(offset + form.tagnosize + tags * form.tagsize)
+        (following,) = struct.unpack(form.offsetformat, file.read(form.offsetsize))
+    except struct.error:
+        raise ValueError(f"a page at byte {offset}, beyond the end of the file") from None
+    return int(following)
 
 
 def _check_size(path: Path, series: "TiffPageSeries") -> None:
