@@ -46,8 +46,8 @@ def gdal(path):
     warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
     with rasterio.open(path) as file:
         tags = [file.tags(band) for band in file.indexes]
-        units = [tag.get("wavelength_units") for tag in tags]
-        return file.read(), [float(tag.get("wavelength", "nan")) for tag in tags], units[0]
+        is_nm = {tag.get("wavelength_units") for tag in tags} == {"Nanometers"}
+        return file.read(), [float(tag.get("wavelength", "nan")) for tag in tags], "nm" if is_nm else ""
 
 
 def hdf5(path):
@@ -87,11 +87,11 @@ def verdict(cube, path):
         return "told" if doubts & {CHANGED, DESCRIPTION_CHANGED} else "silent"
     if doubts - intact_warnings:
         return "told"
-    if (answer := judged(path)) is None:
-        return "silent"
-    shape, numbers, wavelengths, unit = answer
-    is_alike = list(data.shape) == shape and np.array_equal(np.asarray(data, "f8"), numbers, equal_nan=True)
-    is_axis = not wavelengths or cube.unit != "nm" or np.allclose(cube.wavelengths, wavelengths, rtol=1e-12)
+    shape, numbers, wavelengths, unit = judged(path) or (None, None, None, None)
+    is_alike = is_same or (
+        list(data.shape) == shape and np.array_equal(np.asarray(data, "f8"), numbers, equal_nan=True)
+    )
+    is_axis = told == expected[1] or (unit == "nm" and cube.wavelengths.tolist() == wavelengths)
     return "as the judge" if is_alike and is_axis else "silent"
 
 

@@ -273,6 +273,18 @@ def read_no_entities(folder: Path) -> None:
         assert read_cube(path).wavelengths.tolist() == wavelengths
 
 
+def refuse_a_type_of_numbers_that_cannot_be_read(folder: Path) -> None:
+    """tifffile logs a tag of an unknown type and goes on without it: floats would be read as integers."""
+    path = folder / "a.tif"
+    tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", planarconfig="separate")
+    with tifffile.TiffFile(path) as file:
+        tag = file.pages.first.tags["SampleFormat"].offset
+    damaged = bytearray(path.read_bytes())
+    damaged[tag + 2] = 62
+    path.write_bytes(damaged)
+    refuse(path, "TiffTag 339")
+
+
 def refuse_photos(folder: Path) -> None:
     photo = np.zeros((20, 30, 3), "u1")
     for data, options in (
@@ -301,6 +313,7 @@ def refuse_other_contents(folder: Path) -> None:
         pytest.param(find_the_band_axis, id="038-axis"),
         pytest.param(accept_few_bands, id="039-bands"),
         pytest.param(name_the_missing_codec, id="040-codec"),
+        pytest.param(refuse_a_type_of_numbers_that_cannot_be_read, id="037-type"),
         pytest.param(refuse_a_chain_of_pages_that_has_no_end, id="037-chain"),
         pytest.param(refuse_bombs, id="041-bomb"),
         pytest.param(read_no_entities, id="041-entities"),

@@ -6,6 +6,7 @@ its wavelengths; ImageJ reads only its own flavour. Letters: B bands, H rows, W 
 
 import json
 import logging
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -46,7 +47,9 @@ _CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
 _COMPRESSION_RATIO = 1500
 _SMALL_BYTES = 64 * 2**20
-_DAMAGE = ("invalid value offset", "corrupted", f"TiffTag {tiff_metadata.SEAL} ")
+_LAYOUT = "25[6-9]|262|266|273|27[789]|284|317|32[2-5]|339"
+"""The tags without which numbers are read as others: sizes, types, places, compression (TIFF 6.0, section 8)."""
+_DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{tiff_metadata.SEAL}) ")
 
 
 def is_tiff(path: Path) -> bool:
@@ -197,7 +200,7 @@ class _Listener(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        if any(word in text for word in _DAMAGE):
+        if _DAMAGE.search(text):
             self.damage = self.damage or text
         return False
 
