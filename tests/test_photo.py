@@ -10,6 +10,7 @@ from typing import Any
 
 import colour
 import imagecodecs
+import imageio.v3 as iio
 import numpy as np
 import pytest
 import rasterio
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms, ImageOps
 
 from napari_mst.errors import PhotoError
+from napari_mst.image_files import orientation, upright
 from napari_mst.photo import Photo, as_photo
 
 _RNG = np.random.default_rng(0)
@@ -223,6 +225,33 @@ def test_bad_input(make: Make, expected: Array | Make | None, text: str, tmp_pat
     np.testing.assert_array_equal(photo.pixels, expected(tmp_path) if callable(expected) else expected)
     assert text in " ".join(photo.assumptions)
     assert text or not photo.assumptions
+
+
+PHOTO_NAMES = ("a.png", "a.jpg", "a.webp", "a.tif")
+
+
+@pytest.mark.parametrize("name", PHOTO_NAMES)
+@pytest.mark.parametrize("asked", range(1, 9))
+def test_a_program_that_ignores_the_orientation_can_undo_it(asked: int, name: str, tmp_path: Path) -> None:
+    path = turned(asked, name)(tmp_path)
+    as_stored = iio.imread(path)
+    assert orientation(path) == asked
+    np.testing.assert_array_equal(planar(upright(as_stored, asked)), Photo.read(path).pixels)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(pillow(RGB8, "a.png"), id="no-exif"),
+        pytest.param(turned(9, "a.jpg"), id="unknown-value"),
+        pytest.param(pillow(RGB8, "a.png", exif=b"Exif\0\0no TIFF"), id="damaged-exif"),
+        pytest.param(raw("text.png", b"no pixels here"), id="no-image"),
+        pytest.param(raw("a.tif", b"II*\0"), id="damaged-tiff"),
+        pytest.param(lambda folder: folder / "nowhere.png", id="missing"),
+    ],
+)
+def test_a_file_that_does_not_say_is_upright(make: Make, tmp_path: Path) -> None:
+    assert orientation(make(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("make", [png16(RGB16), tiff(RGB16, photometric="rgb", tile=(16, 16))], ids=["png", "tiff"])

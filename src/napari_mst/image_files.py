@@ -7,6 +7,7 @@ Letters: H rows, W columns, C channels.
 import hashlib
 import io
 import warnings
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +26,8 @@ _STRIP = 64
 
 _MAX_PIXELS = 178_956_970
 """Largest photo that is read; Pillow's own limit against decompression bombs."""
+
+_ORIENTATIONS = range(1, 9)
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
@@ -62,6 +65,35 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
         raise PhotoError(f"Expected an intact image file, got a damaged one ({reason}). Copy it again.") from error
 
 
+def orientation(path: str | PathLike[str]) -> int:
+    """The orientation that a photo file asks for, 1 to 8 (EXIF and TIFF 6.0, tag 274); 1 where it does not say.
+
+    `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be read, or is no
+    image, asks for none: it is refused where it is read.
+    """
+    try:
+        with warnings.catch_warnings(), Path(path).open("rb") as file:
+            warnings.simplefilter("ignore")
+            is_tiff = file.read(4) in _TIFF_MAGIC
+            file.seek(0)
+            if is_tiff:
+                with tifffile.TiffFile(file) as tiff:
+                    return _orientation_of_page(tiff.pages.first)
+            with Image.open(file) as image:
+                return _orientation(image, [])
+    except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
+        return 1
+
+
+def upright(pixels: Pixels, orientation: int) -> Pixels:
+    """A view of (H, W) or (H, W, C) *pixels* as stored, with their *orientation* undone; 1 changes nothing."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    row_step = -1 if orientation in (3, 4, 7, 8) else 1
+    column_step = -1 if orientation in (2, 3, 6, 7) else 1
+    return pixels[::row_step, ::column_step]
+
+
 def camera_named_in(path: Path) -> tuple[str, str]:
     """Make and model of the camera that a file names (EXIF, TIFF); empty where it does not say, or is no image."""
     try:
@@ -82,11 +114,11 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
     if pages > 1 and image.format != "MPO":  # a JPEG of a phone, whose other pages are previews
         raise _several(f"{pages} pages")
     notes += _profile_notes(image.info.get("icc_profile"))
-    orientation = _orientation(image, notes)
+    asked = _orientation(image, notes)
     if image.format == "PNG" and _png_depth(file) == 16:  # Pillow keeps only the upper 8 bits of 16-bit colour
         file.seek(0)
-        return _upright(imagecodecs.png_decode(file.read()), orientation)
-    return _upright(_pixels_of(_in_plain_mode(image, notes)), orientation)
+        return upright(imagecodecs.png_decode(file.read()), asked)
+    return upright(_pixels_of(_in_plain_mode(image, notes)), asked)
 
 
 def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
@@ -108,7 +140,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             pixels = np.invert(pixels)
         notes += _profile_notes(page.tags.valueof("InterColorProfile"))
-        return _upright(pixels, page.tags.valueof("Orientation", 1))
+        return upright(pixels, _orientation_of_page(page))
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
@@ -133,11 +165,17 @@ def _refuse_large(columns: int, rows: int) -> None:
         raise _too_large()
 
 
+def _orientation_of_page(page: tifffile.TiffPage) -> int:
+    value = page.tags.valueof("Orientation", 1)
+    return int(value) if value in _ORIENTATIONS else 1
+
+
 def _orientation(image: Image.Image, notes: list[str]) -> int:
     if image.format == "TIFF":  # Pillow turns it upright by itself
         return 1
     try:
-        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+        value = int(image.getexif().get(ExifTags.Base.Orientation, 1))
+        return value if value in _ORIENTATIONS else 1
     except (SyntaxError, ValueError, TypeError):
         notes.append("The file's EXIF data is damaged: no orientation was applied.")
         return 1
@@ -180,10 +218,3 @@ def _pixels_of(image: Image.Image) -> Pixels:
         bottom = min(top + _STRIP, rows)
         pixels[top:bottom] = np.asarray(image.crop((0, top, columns, bottom)))
     return pixels
-
-
-def _upright(pixels: Pixels, orientation: int) -> Pixels:
-    """A view with the EXIF (TIFF 6.0, tag 274) *orientation* undone; unknown values change nothing."""
-    if orientation in (5, 6, 7, 8):
-        pixels = pixels.swapaxes(0, 1)
-    return pixels[:: -1 if orientation in (3, 4, 7, 8) else 1, :: -1 if orientation in (2, 3, 6, 7) else 1]
