@@ -239,6 +239,47 @@ def test_a_program_that_ignores_the_orientation_can_undo_it(asked: int, name: st
     np.testing.assert_array_equal(planar(upright(as_stored, asked)), Photo.read(path).pixels)
 
 
+STORED_AS: dict[str, tuple[Array, dict[str, Any]]] = {
+    "16-bit": (RGB16, {"photometric": "rgb"}),
+    "tiled": (RGB16, {"photometric": "rgb", "tile": (16, 16)}),
+    "planar": (np.moveaxis(RGB8, -1, 0), {"photometric": "rgb", "planarconfig": "separate"}),
+    "float": (RGBF, {"photometric": "rgb"}),
+    "grey": (GREY8, {"photometric": "minisblack"}),
+    "white-is-zero": (GREY8, {"photometric": "miniswhite"}),
+    "palette": (GREY8, {"photometric": "palette", "colormap": np.arange(768, dtype=np.uint16).reshape(3, 256) * 85}),
+    "cmyk": (np.dstack([RGB8, GREY8]), {"photometric": "separated"}),
+}
+
+
+@pytest.mark.parametrize("asked", [3, 6, 7])
+@pytest.mark.parametrize("stored", STORED_AS.values(), ids=STORED_AS)
+def test_every_kind_of_tiff_is_turned_upright(stored: tuple[Array, dict[str, Any]], asked: int, tmp_path: Path) -> None:
+    image, options = stored
+    as_stored = Photo.read(tiff(image, **options)(tmp_path))
+    turned_tiff = tiff(image, extratags=[(274, "H", 1, asked, True)], **options)(tmp_path)
+    expected = np.moveaxis(upright(np.moveaxis(as_stored.pixels, 0, -1), asked), -1, 0)
+    np.testing.assert_array_equal(Photo.read(turned_tiff).pixels, expected)
+    assert orientation(turned_tiff) == asked
+
+
+def test_a_16_bit_png_is_turned_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    chunk = b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    encoded = png16(RGB16)(tmp_path).read_bytes()
+    after_header = 33
+    path = tmp_path / "turned.png"
+    path.write_bytes(
+        encoded[:after_header]
+        + struct.pack(">I", len(chunk) - 4)
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+        + encoded[after_header:]
+    )
+    np.testing.assert_array_equal(Photo.read(path).pixels, planar(np.rot90(RGB16, -1)))
+    assert orientation(path) == 6
+
+
 @pytest.mark.parametrize(
     "make",
     [
