@@ -23,6 +23,23 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+@pytest.fixture
+def ends_soon() -> Iterator[None]:
+    """Fails a test that waits for ever, as one does that reads from a pipe without a writer."""
+    import signal
+
+    def fail(*_: object) -> None:
+        pytest.fail("It waited for ever.")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of reference data that lies beside a developer's checkout; it is too large, or not ours, to ship."""

@@ -1,5 +1,6 @@
 """Photos in every layout that the world has, judged by Pillow, rasterio (GDAL) and colour-science."""
 
+import os
 import struct
 import tracemalloc
 import warnings
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms, ImageOps
 
 from napari_mst.errors import PhotoError
-from napari_mst.image_files import orientation, upright
+from napari_mst.image_files import camera_named_in, orientation, upright
 from napari_mst.photo import Photo, as_photo
 
 _RNG = np.random.default_rng(0)
@@ -416,6 +417,27 @@ def test_foreign_colour_profile_is_mentioned(tmp_path: Path) -> None:
         tifffile.imwrite(tmp_path / "a.tif", RGB8, photometric="rgb", iccprofile=profile)
         for name in ("a.png", "a.tif"):
             assert " ".join(Photo.read(tmp_path / name).assumptions).count("colour profile") == mentions
+
+
+def pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.png")
+    return folder / "pipe.png"
+
+
+def endless_device(folder: Path) -> Path:
+    (folder / "zero.png").symlink_to("/dev/zero")
+    return folder / "zero.png"
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
+@pytest.mark.usefixtures("ends_soon")
+@pytest.mark.parametrize("make", [pipe, endless_device])
+def test_a_photo_that_may_never_end_is_refused_unread(make: Make, tmp_path: Path) -> None:
+    path = make(tmp_path)
+    with pytest.raises(PhotoError, match=f"{path.name}: .*got a pipe or a device"):
+        Photo.read(path)
+    assert orientation(path) == 1
+    assert camera_named_in(path) == ("", "")
 
 
 def test_file_is_named_and_hashed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Letters: H rows, W columns, C channels.
 
 import hashlib
 import io
+import stat
 import warnings
 from os import PathLike
 from pathlib import Path
@@ -43,7 +44,7 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
         If its pixels do not fit into memory.
     """
     try:
-        with path.open("rb") as file, warnings.catch_warnings():
+        with _opened(path) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)
@@ -72,7 +73,7 @@ def orientation(path: str | PathLike[str]) -> int:
     image, asks for none: it is refused where it is read.
     """
     try:
-        with warnings.catch_warnings(), Path(path).open("rb") as file:
+        with warnings.catch_warnings(), _opened(Path(path)) as file:
             warnings.simplefilter("ignore")
             is_tiff = file.read(4) in _TIFF_MAGIC
             file.seek(0)
@@ -97,13 +98,21 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
 def camera_named_in(path: Path) -> tuple[str, str]:
     """Make and model of the camera that a file names (EXIF, TIFF); empty where it does not say, or is no image."""
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings(), _opened(path) as file, Image.open(file) as image:
             warnings.simplefilter("ignore")
             tags = image.getexif()
             make, model = (str(tags.get(tag, "")).strip("\0 ") for tag in (ExifTags.Base.Make, ExifTags.Base.Model))
             return make, model
     except Exception:  # noqa: BLE001 (a hint: a file that cannot be read is refused where it is read)
         return "", ""
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """The file, open for reading. A pipe would wait for a writer and a device may never end: they are refused first."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise PhotoError("Expected an image file, got a pipe or a device. Copy its contents into a file first.")
+    return path.open("rb")
 
 
 def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:

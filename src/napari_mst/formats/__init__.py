@@ -127,8 +127,10 @@ def find_format(path: str | PathLike[str]) -> Format | None:
     """The format of the file at *path* by its contents, or None if it is none of ours or cannot be read."""
     path = Path(path)
     try:
+        if not _can_be_opened(path):
+            return None
         is_folder = path.is_dir()
-        return next((f for f in FORMATS if f.is_folder == is_folder and path.exists() and f.is_mine(path)), None)
+        return next((f for f in FORMATS if f.is_folder == is_folder and f.is_mine(path)), None)
     except OSError:
         return None
 
@@ -144,6 +146,8 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         If it does not fit into memory.
     """
     path = Path(path)
+    if path.exists() and not _can_be_opened(path):
+        raise CubeFileError(f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file.")
     form = find_format(path) or _by_suffix(path, reading=True)
     if form is None:
         kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
@@ -198,6 +202,11 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
     targets = form.targets(path)
     commit.check_targets(targets, overwrite=overwrite, is_folder=form.is_folder)
     return targets[-1]
+
+
+def _can_be_opened(path: Path) -> bool:
+    """Whether *path* is a file or a folder. Reading from a pipe or a device may never end."""
+    return path.is_file() or path.is_dir()
 
 
 def _by_suffix(path: Path, *, reading: bool) -> Format | None:

@@ -225,7 +225,7 @@ def _header_of(path: Path) -> Path | None:
     names = [f"{path.name}.hdr".casefold()]
     if path.suffix.lower() in DATA_SUFFIXES:
         names.append(f"{path.stem}.hdr".casefold())
-    headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names]
+    headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names and entry.is_file()]
     return min(headers, key=lambda entry: names.index(entry.name.casefold()), default=None)
 
 

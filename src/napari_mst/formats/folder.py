@@ -74,7 +74,7 @@ def _bands(folder: Path) -> list[_Band]:
     """The largest set of images whose names differ in one number, by that number; none if two sets are as large."""
     families = defaultdict(list)
     for file in sorted(folder.iterdir()):
-        if file.suffix.lower() in _SUFFIXES and not file.name.startswith("."):
+        if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".") and file.is_file():
             families[_NUMBER.sub("\0", file.stem), file.suffix].append(file)
     found = sorted((family for family in map(_ordered, families.values()) if family), key=len)
     is_clear = len(found) == 1 or (len(found) > 1 and len(found[-1]) > len(found[-2]))
