@@ -167,10 +167,31 @@ def convert_units(folder: Path) -> None:
 
 
 def keep_unknown_units(folder: Path) -> None:
-    for unit, label in (("Unknown", "Unknown"), ("Index", "Index"), (None, "Unknown"), ("Wavenumber", "Wavenumber")):
+    for unit in ("Unknown", "Index", "Wavenumber"):
         cube = read_cube(write_pair(folder, {"wavelength units": unit}))
-        assert (cube.unit, cube.wavelengths.tolist(), cube.has_wavelengths) == (label, [500, 600], False)
+        assert (cube.unit, cube.wavelengths.tolist(), cube.has_wavelengths) == (unit, [500, 600], False)
         assert len(cube.metadata["warnings"]) == 1
+
+
+def assume_nanometres(folder: Path) -> None:
+    told = ("The unit of the wavelengths is not given; nm was assumed.",)
+    for texts, wavelengths in (("{500, 600}", [500, 600]), ("{100, 1e5}", [100, 100_000])):
+        cube = read_cube(write_pair(folder, {"wavelength units": None, "wavelength": texts, "fwhm": "{5, 6}"}))
+        assert (cube.unit, cube.wavelengths.tolist(), cube.metadata["warnings"]) == ("nm", wavelengths, told)
+        assert cube.metadata["fwhm"] == (5, 6)
+    for texts in ("{0.5, 0.6}", "{99.9, 600}", "{500, 100001}"):
+        cube = read_cube(write_pair(folder, {"wavelength units": None, "wavelength": texts}))
+        assert cube.unit == "Unknown"
+        assert "not given; they are kept as they are" in cube.metadata["warnings"][0]
+
+
+def assume_little_endian(folder: Path) -> None:
+    path = write_pair(folder, {"byte order": None})
+    cube = read_cube(path)
+    assert np.array_equal(cube.data, DATA)
+    assert cube.metadata["warnings"] == ("The header does not give the byte order; little-endian was assumed.",)
+    single_bytes = write_pair(folder, {"byte order": None, "data type": "1"}, DATA.astype("u1").tobytes())
+    assert "warnings" not in read_cube(single_bytes).metadata
 
 
 def warn_of_bad_lists(folder: Path) -> None:
@@ -324,7 +345,7 @@ CASES: list[tuple[str, Check]] = [
     ("008-text", partial(refused, "whole number for 'data type'", data_type="float32")),
     ("009-order", partial(refused, "'byte order' 0 or 1 in cube.hdr, got 2", byte_order="2")),
     ("009-text", partial(refused, "whole number for 'byte order'", byte_order="Host (Intel)")),
-    ("009-missing", partial(refused, "none for byte order", byte_order=None)),
+    ("009-missing", assume_little_endian),
     *[("010-size", partial(refused, "'bands' of 1 or more", bands=size)) for size in ("0", "-3")],
     *[("010-text", partial(refused, "whole number for 'lines'", lines=size)) for size in ("many", "", "4.5", "1e3")],
     ("011-short", refuse_short_data),
@@ -344,6 +365,7 @@ CASES: list[tuple[str, Check]] = [
     ("020-scalar", accept_a_scalar_wavelength),
     ("021-units", convert_units),
     ("022-units", keep_unknown_units),
+    ("022-missing", assume_nanometres),
     ("023-lists", warn_of_bad_lists),
     ("024-commas", partial(warned, "'band names'", {}, band_names="{red, dark, blue}")),
     ("025-scale", apply_the_scale_factor),

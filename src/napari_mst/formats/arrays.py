@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from napari_mst.errors import ChoiceNeeded
 from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.wavelengths import may_be_nanometres
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """What arrays of wavelengths are called; `bands` in the ICVL, NTIRE and ARAD cubes."""
@@ -59,7 +60,7 @@ def wavelengths_of(key: str, values: NDArray[Any]) -> tuple[list[str], str, list
     flat = np.ravel(values)
     if flat.dtype.kind not in "iuf" or any(np.array_equal(flat, first + np.arange(flat.size)) for first in (0, 1)):
         return [], "", []
-    is_nm = bool(((flat >= 100) & (flat <= 100_000)).all())
+    is_nm = may_be_nanometres(flat)
     told = [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."] * is_nm
     return [str(value) for value in flat.tolist()], "nm" * is_nm, told
 

@@ -153,7 +153,8 @@ def load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tup
         extra = _excess(path, layout)
         flat = _numbers(path, layout)
     is_mapped = isinstance(flat, np.memmap)
-    warnings = [f"The data file is {extra} bytes longer than its header says; they are ignored."] * (extra > 0)
+    warnings = header.doubts(layout)
+    warnings += [f"The data file is {extra} bytes longer than its header says; they are ignored."] * (extra > 0)
     if not header.is_sealed:
         warnings += _doubts(header, path, layout, extra)
     elif verify or (verify is None and not is_mapped):

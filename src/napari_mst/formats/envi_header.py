@@ -144,6 +144,12 @@ class Header:
         is_compressed = self._flag("file compression")
         return Layout(bands, rows, columns, self._dtype(), interleave, offset, is_compressed)
 
+    def doubts(self, layout: Layout) -> list[str]:
+        """What to say of fields that had to be assumed for this *layout*."""
+        if layout.dtype.itemsize == 1 or "byte order" in self.fields:
+            return []
+        return ["The header does not give the byte order; little-endian was assumed."]
+
     def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
         if kind.lower() not in [known.lower() for known in kinds]:
@@ -167,10 +173,7 @@ class Header:
         code = self.integer("data type")
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))
-        dtype = np.dtype(TYPES[code])
-        if dtype.itemsize > 1 and "byte order" not in self.fields:
-            raise self.error("all required fields", "none for byte order", "Add 'byte order = 0' (Intel) or 1.")
-        return dtype.newbyteorder(">" if self._flag("byte order") else "<")
+        return np.dtype(TYPES[code]).newbyteorder(">" if self._flag("byte order") else "<")
 
     def _decoded(self, text: str) -> str:
         return percent_decode(text) if f"{OWN}encoding" in self.fields else text

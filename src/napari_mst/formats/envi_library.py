@@ -51,7 +51,7 @@ def read_library(path: Path) -> Library:
     values = load(header, data, layout, None)[0][0]
     if values.dtype.kind == "c":
         raise header.error("real numbers", "complex ones", "Save the library as floats.")
-    word = header.text("wavelength units") or header.text("wavelength unit")
+    word = header.text("wavelength units") or header.text("wavelength unit") or "Unknown"
     wavelengths, unit, _ = spectral_axis(header.numbers("wavelength"), word, (), layout.columns)
     names = header.items("spectra names")
     if len(names) != layout.rows:

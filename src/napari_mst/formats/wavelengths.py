@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,11 @@ def scaled(text: str, power: int) -> float:
     return float(Decimal(text.strip()).scaleb(power)) if value and math.isfinite(value) and power else value
 
 
+def may_be_nanometres(values: NDArray[Any]) -> bool:
+    """Whether *values* without a unit are taken as nm: 100 to 100,000, which neither um nor band numbers are."""
+    return bool(((values >= 100) & (values <= 100_000)).all())
+
+
 def spectral_axis(
     texts: Sequence[str], unit: str, names: Sequence[str], bands: int
 ) -> tuple[NDArray[np.float64], str, list[str]]:
@@ -58,8 +64,8 @@ def spectral_axis(
 
     Returns
     -------
-    In nm where the unit is a length; as they are, labelled with the file's own word, where it is another
-    ("Wavenumber", "Unknown"); the band index where there are none that make sense.
+    In nm where the unit is a length, or is not given and the values are 100 to 100,000; as they are, labelled with the
+    file's own word, where it is another ("Wavenumber", "Unknown"); the band index where there are none that make sense.
     """
     if not texts:
         return _from_names(names, bands)
@@ -73,9 +79,13 @@ def spectral_axis(
     steps = np.diff(values)
     if not ((steps > 0).all() or (steps < 0).all()):
         warnings.append("The wavelengths neither rise nor fall from band to band.")
-    if power is None:
+    is_assumed = not unit.strip() and may_be_nanometres(values)
+    if is_assumed:
+        warnings.append("The unit of the wavelengths is not given; nm was assumed.")
+    elif power is None:
         warnings.append(f"The unit of the wavelengths is {unit or 'not given'}; they are kept as they are.")
-    return values, NANOMETRES if power is not None else unit.strip() or "Unknown", warnings
+    is_in_nm = is_assumed or power is not None
+    return values, NANOMETRES if is_in_nm else unit.strip() or "Unknown", warnings
 
 
 def typed_wavelengths(texts: Sequence[str], unit: str, bands: int) -> NDArray[np.float64]:

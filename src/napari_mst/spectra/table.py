@@ -97,7 +97,7 @@ def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
     records, heading, body = _split(text, name)
     if not body or len(body[0][1]) < 2:
         raise mismatch(name, "a table of wavelengths and values", "none", "Put wavelengths into the first column.")
-    word = _unit_word(heading[0]) or unit
+    word = _unit_word(heading[0]) or unit or "Unknown"
     numbers = np.array([_numbers(cells, line, name) for line, cells in body]).T
     texts = [_plain(cells[0]) for _, cells in body]
     if not np.isfinite(numbers[0]).all():
