@@ -96,7 +96,8 @@ class SpectralCube:
     quantity
         What the numbers are: "reflectance", "radiance", or "" if unknown.
     metadata
-        Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...).
+        Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...);
+        `georeference` is where the pixels of a GeoTIFF lie on earth (text of `georeference.Georeference`).
     quality
         (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit codes (see
         `consistency`); NaN where unknown. None for cubes that are not fresh from a reconstruction; not kept in files.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
 from napari_mst.errors import OutOfMemory, PhotoError
+from napari_mst.georeference import TAGS, Georeference
 
 Pixels = NDArray[Any]
 
@@ -93,6 +94,22 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
     row_step = -1 if orientation in (3, 4, 7, 8) else 1
     column_step = -1 if orientation in (2, 3, 6, 7) else 1
     return pixels[::row_step, ::column_step]
+
+
+def georeference_in(path: Path) -> Georeference | None:
+    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it; None where the file does not say."""
+    try:
+        with _opened(path) as file, tifffile.TiffFile(file) as tiff:
+            page = tiff.pages.first
+            found = Georeference.from_tags({tag.code: tag.value for tag in page.tags if tag.code in TAGS})
+            if found is None:
+                return None
+            asked = _orientation_of_page(page)
+            sides = (page.imagelength, page.imagewidth)
+            rows, columns = sides[::-1] if asked in (5, 6, 7, 8) else sides
+            return found.turned(asked, rows, columns)
+    except Exception:  # noqa: BLE001 (a file that is no TIFF says nothing; a damaged one is refused where it is read)
+        return None
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:

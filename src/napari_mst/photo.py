@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.errors import PhotoError, raise_if_cancelled
-from napari_mst.image_files import decode_file
+from napari_mst.georeference import Georeference
+from napari_mst.image_files import decode_file, georeference_in
 
 Encoding = Literal["srgb", "linear"]
 Pixels = NDArray[Any]
@@ -62,6 +63,8 @@ class Photo:
         (H, W), False where a pixel was NaN or infinite (it is 0 in `pixels`); None where all are finite.
     assumptions
         One sentence for a person for everything that was converted, dropped or guessed.
+    georeference
+        Where the pixels lie on earth; None where nothing says so.
     """
 
     pixels: Pixels
@@ -71,6 +74,7 @@ class Photo:
     sha256: str = ""
     valid: NDArray[np.bool_] | None = None
     assumptions: tuple[str, ...] = ()
+    georeference: Georeference | None = None
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
@@ -84,7 +88,8 @@ class Photo:
         file, notes = Path(path), list[str]()
         try:
             pixels, sha256 = decode_file(file, notes)
-            return cls(name=file.name, sha256=sha256, **_interpret(pixels, encoding, None, notes))
+            interpreted = _interpret(pixels, encoding, None, notes)
+            return cls(name=file.name, sha256=sha256, georeference=georeference_in(file), **interpreted)
         except PhotoError as error:
             raise PhotoError(f"{file.name[-60:]}: {error}") from error.__cause__
 
@@ -159,7 +164,8 @@ class Photo:
                 f"columns {left} to {right}. Choose one that lies on the photo."
             )
         valid = None if self.valid is None else self.valid[top:bottom, left:right]
-        return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid)
+        georeference = self.georeference.cropped(top, left) if self.georeference else None
+        return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid, georeference=georeference)
 
     def reduced(self, pixels: int, is_cancelled: Callable[[], bool] | None = None) -> Self:
         """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers.
@@ -180,7 +186,9 @@ class Photo:
         means = sums[:-1] / np.where(weights > 0, weights, 1)
         encoded = linear_to_srgb(means) if self.encoding == "srgb" else means
         valid = None if self.valid is None else weights > 0
-        return replace(self, pixels=encoded.astype(np.float32), full_scale=1.0, valid=valid)
+        steps = rows / (len(row_edges) - 1), columns / (len(column_edges) - 1)
+        georeference = self.georeference.scaled(*steps) if self.georeference else None
+        return replace(self, pixels=encoded.astype(np.float32), full_scale=1.0, valid=valid, georeference=georeference)
 
     def sampled(self, number: int, side: int) -> Self:
         """A mosaic of *number* x *number* squares of *side* pixels from all over the photo; all of it, if no larger."""
@@ -190,7 +198,7 @@ class Photo:
             if length > number * side:
                 first = np.linspace(0, length - side, number).astype(int)
                 mosaic = mosaic.take((first[:, None] + np.arange(side)).ravel(), axis)
-        return replace(self, pixels=mosaic, valid=None)
+        return replace(self, pixels=mosaic, valid=None, georeference=None)
 
     def _weighted_sums(self, top: float, bottom: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of the channels, and of the valid area, over rows *top* to *bottom* between *edges*: (C + 1, n)."""

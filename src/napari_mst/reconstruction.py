@@ -19,6 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from napari_mst import georeference
 from napari_mst.cameras import CAMERA_RGB, Capture, named
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.consistency import HALF_CODE, Correction, bytes_to_correct, correct_colours
@@ -430,6 +431,7 @@ class Reconstructor:
             unit=NANOMETRES if card.wavelengths else BAND_INDEX,
             quantity=card.quantity,
             provenance=replace(provenance, correction=correction.text if correction else ""),
+            metadata={georeference.FIELD: photo.georeference.to_json()} if photo.georeference else {},
             quality=correction.quality if correction else None,
         )
 

@@ -146,12 +146,7 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         If it does not fit into memory.
     """
     path = Path(path)
-    if path.exists() and not _can_be_opened(path):
-        raise CubeFileError(f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file.")
-    form = find_format(path) or _by_suffix(path, reading=True)
-    if form is None:
-        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
-        raise CubeFileError(f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file.")
+    form = _reader(path)
     if unknown := ", ".join(options.keys() - signature(form.read).parameters.keys()):
         raise CubeFileError(f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out.")
     try:
@@ -213,6 +208,16 @@ def _by_suffix(path: Path, *, reading: bool) -> Format | None:
     suffix = path.suffix.lower()
     forms = [form for form in FORMATS if form.is_folder] if reading and path.is_dir() else FORMATS
     return next((f for f in forms if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None)
+
+
+def _reader(path: Path) -> Format:
+    if path.exists() and not _can_be_opened(path):
+        raise CubeFileError(f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file.")
+    form = find_format(path) or _by_suffix(path, reading=True)
+    if form is None:
+        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
+        raise CubeFileError(f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file.")
+    return form
 
 
 def _writer(path: Path) -> Format:

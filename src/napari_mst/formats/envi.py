@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import commit
+from napari_mst.formats.envi_georeference import in_envi, read_from_envi
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
 from napari_mst.formats.record import CHANGED
@@ -95,6 +96,7 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
         If the numbers cannot be stored without loss, or as `commit.saving`.
     """
     data_path, header_path = targets(path)
+    cube = in_envi(cube)
     dtype = stored_type(cube.data, _STORED, "an ENVI file")
     needed = cube.data.size * dtype.itemsize + 2**16
     with commit.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (data, header):
@@ -139,6 +141,7 @@ def _read_pair(raw: bytes, header_path: Path, data_path: Path | None, scale: boo
     if scale:
         stored, fields, more = physical(stored, header, fields)
         warnings += more
+    fields = read_from_envi(fields, is_sealed=header.is_sealed)
     quantity = header.text(f"{OWN}quantity") or "reflectance" * ("reflectance" in fields.get(APPLIED, ""))
     if warnings:
         fields["warnings"] = tuple(warnings)

@@ -21,6 +21,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, SaveError
 from napari_mst.formats import commit, record, tiff_metadata
 from napari_mst.formats.arrays import band_axis_of
+from napari_mst.formats.envi_georeference import in_tiff
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.samples import (
     LAZY_BYTES,
@@ -142,22 +143,24 @@ def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None
 
 def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The keywords of `tifffile.imwrite` that make the flavour."""
+    cube, places = in_tiff(cube)
     told = record.record(cube)
     crc = checksum(cube.data, dtype)
+    place = tiff_metadata.place({code: value for code, _, _, value, *_ in places})
     if flavour == "imagej":
         labels = tiff_metadata.xml_names(cube)
         metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(told)}
-        seal = record.seal(cube, dtype, crc, Description())
-        return {"imagej": True, "metadata": metadata, "extratags": [_text_tag(tiff_metadata.SEAL, seal)]}
+        seal = record.seal(cube, dtype, crc, Description(fields=place))
+        return {"imagej": True, "metadata": metadata, "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)]}
     if flavour == "ome":
         channels = tiff_metadata.ome_channels(cube)
         described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(told)}
-        seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_ome(channels))
-        return {"ome": True, "metadata": described, "extratags": [_text_tag(tiff_metadata.SEAL, seal)]}
+        seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_ome(channels, place))
+        return {"ome": True, "metadata": described, "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)]}
     xml = tiff_metadata.gdal_xml(cube)
     nodata = str(cube.metadata.get("data ignore value", ""))
-    seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_gdal(xml, nodata))
-    tags = [_text_tag(tiff_metadata.SEAL, seal), _text_tag(tiff_metadata.GDAL_METADATA, xml)]
+    seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_gdal(xml, nodata, place))
+    tags = [*places, _text_tag(tiff_metadata.SEAL, seal), _text_tag(tiff_metadata.GDAL_METADATA, xml)]
     if nodata:
         tags.append(_text_tag(tiff_metadata.GDAL_NODATA, nodata.encode()))
     planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}

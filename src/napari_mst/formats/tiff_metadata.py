@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 from napari_mst.cube import SpectralCube
 from napari_mst.formats.record import OWN, Description, described
 from napari_mst.formats.wavelengths import band_names, number
+from napari_mst.georeference import FIELD, TAGS, Georeference
 
 if TYPE_CHECKING:
     from tifffile import TiffFile
@@ -61,7 +62,8 @@ def describe(tif: "TiffFile") -> Description:
     """What *tif* says: our sealed record, else the first source that knows about bands. Raises `CubeFileError`."""
     first = tif.pages.first
     texts = _texts(tif)
-    fields = _ignored(first.tags.valueof(GDAL_NODATA, ""))
+    located = place({tag.code: tag.value for tag in first.tags if tag.code in TAGS})
+    fields = {**_ignored(first.tags.valueof(GDAL_NODATA, "")), **located}
     gdal = _from_gdal(_xml(first.tags.valueof(GDAL_METADATA, "")))
     ome = _from_ome(_xml(tif.ome_metadata or ""))
     if sealed := first.tags.valueof(SEAL):
@@ -74,15 +76,21 @@ def describe(tif: "TiffFile") -> Description:
     return replace(best, fields=fields)
 
 
-def seen_in_gdal(xml: bytes, nodata: str) -> Description:
-    """What GDAL finds in a file with this text of tag 42112, and *nodata* in tag 42113."""
-    return _seen(_from_gdal(_xml(xml.decode())), Description(), _ignored(nodata))
+def place(tags: Mapping[int, Any]) -> dict[str, str]:
+    """The metadata of the tags of a GeoTIFF: where on earth it lies, if they say so."""
+    georeference = Georeference.from_tags(tags)
+    return {} if georeference is None else {FIELD: georeference.to_json()}
 
 
-def seen_in_ome(channels: Mapping[str, list[Any]]) -> Description:
-    """What readers of OME-TIFF find in a file with these *channels*, but for the names of the bands."""
+def seen_in_gdal(xml: bytes, nodata: str, located: Mapping[str, str]) -> Description:
+    """What GDAL finds in a file with this text of tag 42112, *nodata* in tag 42113, and its `place`."""
+    return _seen(_from_gdal(_xml(xml.decode())), Description(), {**_ignored(nodata), **located})
+
+
+def seen_in_ome(channels: Mapping[str, list[Any]], located: Mapping[str, str]) -> Description:
+    """What readers of OME-TIFF find in a file with these *channels* and `place`, but for the names of bands."""
     wavelengths = [str(value) for value in channels.get("EmissionWavelength", ())]
-    return _seen(Description(), Description(wavelengths, "nm"), {})
+    return _seen(Description(), Description(wavelengths, "nm"), located)
 
 
 def has_lost_its_seal(tif: "TiffFile") -> bool:

@@ -1,0 +1,252 @@
+"""Georeferences from GeoTIFF photos to cubes, and between ENVI and TIFF, judged by GDAL (rasterio)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import spectral.io.envi as oracle
+import tifffile
+from rasterio.control import GroundControlPoint
+from rasterio.transform import Affine
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.georeference import FIELD, KEY_DIRECTORY, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, Georeference
+from napari_mst.image_files import upright
+from napari_mst.photo import Photo
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),
+    pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning"),  # rasterio itself does not yet
+]
+RGB = np.random.default_rng(0).integers(0, 256, (3, 6, 8), dtype=np.uint8)
+WAVELENGTHS = np.array([460.0, 550.0, 640.0])
+
+
+def from_origin(x: float, y: float, width: float, height: float) -> Affine:
+    return Affine(width, 0, x, 0, -height, y)
+
+
+NORTH_UP = from_origin(500000.25, 5400000.5, 0.05, 0.1)
+TURNED = Affine.translation(500000, 5400000) @ Affine.rotation(30) @ Affine.scale(0.05, -0.05)
+SOUTH_UP = Affine(0.05, 0, 500000, 0, 0.05, 5400000)
+SHEARED = Affine(1, 0.2, 5, 0.1, -1, 7)
+ZONE = "EPSG:32633"
+BOTH_DEFINE = {
+    "EPSG:32633": NORTH_UP,
+    "EPSG:32733": NORTH_UP,
+    "EPSG:3857": NORTH_UP,
+    "EPSG:25833": NORTH_UP,
+    "EPSG:26910": NORTH_UP,
+    "EPSG:26710": NORTH_UP,
+    "EPSG:4326": from_origin(15, 48, 1e-6, 2e-6),
+    "EPSG:4269": from_origin(-100, 48, 1e-6, 2e-6),
+    "EPSG:4258": from_origin(15, 48, 1e-6, 2e-6),
+}
+
+
+def geotiff(path: Path, crs: str | None, transform: Affine | None, **more: object) -> Path:
+    profile = {"driver": "GTiff", "count": 3, "height": 6, "width": 8, "dtype": "uint8", "photometric": "RGB"}
+    with rasterio.open(path, "w", **profile, crs=crs, transform=transform, **more) as judge:
+        judge.write(RGB)
+    return path
+
+
+def cube_of(photo: Photo) -> SpectralCube:
+    assert photo.georeference is not None
+    return SpectralCube(photo.pixels, WAVELENGTHS, metadata={FIELD: photo.georeference.to_json()})
+
+
+def on_earth(path: Path) -> tuple[str | None, Affine]:
+    """The coordinate system and transform that GDAL sees in a file of ours."""
+    with rasterio.open(path.with_suffix(".img") if path.suffix == ".hdr" else path) as judge:
+        crs = judge.crs.to_string() if judge.crs else None
+        is_unknown = crs is not None and crs.startswith('LOCAL_CS["Arbitrary"')  # as GDAL says it of its own headers
+        return None if is_unknown else crs, judge.transform
+
+
+def assert_on_earth(path: Path, crs: str | None, transform: Affine) -> None:
+    found_crs, found = on_earth(path)
+    assert found_crs == crs
+    assert found.almost_equals(transform, precision=1e-9)
+
+
+@pytest.mark.parametrize(("crs", "transform"), BOTH_DEFINE.items())
+def test_a_photo_keeps_its_place_through_both_formats(tmp_path: Path, crs: str, transform: Affine) -> None:
+    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", crs, transform)))
+    for first, second in ((".hdr", ".tif"), (".tif", ".hdr")):
+        once = write_cube(tmp_path / f"once{first}", cube)
+        twice = write_cube(tmp_path / f"twice{second}", read_cube(once))
+        for path in (once, twice):
+            assert_on_earth(path, crs, transform)
+            assert read_cube(path).metadata[FIELD] == cube.metadata[FIELD]
+            assert "map info" not in read_cube(path).metadata
+
+
+@pytest.mark.parametrize("crs", [*BOTH_DEFINE, "EPSG:2154", "EPSG:27700", "EPSG:3035", None])
+def test_a_header_of_gdal_keeps_its_place_in_a_tiff(tmp_path: Path, crs: str | None) -> None:
+    transform = BOTH_DEFINE.get(crs or "", NORTH_UP)
+    profile = {"driver": "ENVI", "count": 3, "height": 6, "width": 8, "dtype": "uint8"}
+    with rasterio.open(tmp_path / "a.img", "w", **profile, crs=crs, transform=transform) as judge:
+        judge.write(RGB)
+    cube = read_cube(tmp_path / "a.hdr")
+    for name in ("b.tif", "b.hdr"):
+        assert_on_earth(write_cube(tmp_path / name, cube), crs, transform)
+    assert read_cube(tmp_path / "b.tif").metadata["map info"] == cube.metadata["map info"]
+
+
+def test_map_info_alone_tells_the_zone(tmp_path: Path) -> None:
+    for text, crs in (
+        ("{UTM, 1.5, 2.5, 500000, 5400000, 2, 3, 33, South, WGS-84, units=Meters}", "EPSG:32733"),
+        ("{Geographic Lat/Lon, 1, 1, 15, 48, 2, 3, North America 1983, units=Degrees}", "EPSG:4269"),
+    ):
+        cube = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": text})
+        _, expected = on_earth(write_cube(tmp_path / "a.hdr", cube, overwrite=True))
+        assert_on_earth(write_cube(tmp_path / "a.tif", cube, overwrite=True), crs, expected)
+
+
+def test_a_system_that_only_gdal_knows_is_said_to_be_lost_in_envi_but_kept_for_tiff(tmp_path: Path) -> None:
+    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", "EPSG:2154", NORTH_UP)))
+    with pytest.warns(UserWarning, match="EPSG:2154 has no definition here"):
+        header = write_cube(tmp_path / "a.hdr", cube)
+    assert_on_earth(header, None, NORTH_UP)
+    again = read_cube(header)
+    assert "EPSG:2154" in again.provenance.assumptions[0]
+    assert_on_earth(write_cube(tmp_path / "a.tif", again), "EPSG:2154", NORTH_UP)
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_kept_by_envi"),
+    [(NORTH_UP, True), (TURNED, True), (SOUTH_UP, True), (SHEARED, False), (Affine(-1, 0, 5, 0, 1, 7), False)],
+)
+def test_any_affine_transform_is_kept_or_said_to_be_lost(
+    tmp_path: Path, transform: Affine, is_kept_by_envi: bool
+) -> None:
+    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", ZONE, transform)))
+    assert_on_earth(write_cube(tmp_path / "a.tif", cube), ZONE, transform)
+    if not is_kept_by_envi:
+        with pytest.warns(UserWarning, match="no place in ENVI's map info"):
+            write_cube(tmp_path / "a.hdr", cube)
+        return
+    header = write_cube(tmp_path / "a.hdr", cube)
+    assert_on_earth(header, ZONE, transform)
+    plain = {key: value for key, value in cube.metadata.items() if key != FIELD}
+    info = next(line for line in header.read_text().splitlines() if line.startswith("map info"))
+    plain["map info"] = info.partition("= ")[2]
+    assert_on_earth(write_cube(tmp_path / "b.tif", replace(cube, metadata=plain)), ZONE, transform)
+
+
+def test_numbers_that_stand_for_points_do_so_in_a_tiff(tmp_path: Path) -> None:
+    path = geotiff(tmp_path / "photo.tif", ZONE, NORTH_UP)
+    with rasterio.open(path, "r+") as judge:
+        judge.update_tags(AREA_OR_POINT="Point")
+    photo = Photo.read(path)
+    assert photo.georeference is not None
+    assert photo.georeference.is_point
+    assert photo.georeference.transform == pytest.approx(NORTH_UP[:6], rel=1e-12)
+    again = write_cube(tmp_path / "a.tif", cube_of(photo))
+    assert_on_earth(again, ZONE, NORTH_UP)
+    with rasterio.open(again) as judge:
+        assert judge.tags()["AREA_OR_POINT"] == "Point"
+    with pytest.warns(UserWarning, match="points, not areas"):
+        assert_on_earth(write_cube(tmp_path / "a.hdr", cube_of(photo)), ZONE, NORTH_UP)
+
+
+def test_a_region_and_a_smaller_copy_lie_where_they_are(tmp_path: Path) -> None:
+    photo = Photo.read(geotiff(tmp_path / "photo.tif", ZONE, TURNED))
+    part = photo.cropped((2, 6, 3, 8))
+    assert_on_earth(write_cube(tmp_path / "part.tif", cube_of(part)), ZONE, TURNED @ Affine.translation(3, 2))
+    small = part.reduced(5)
+    rows, columns = small.shape
+    scaled = TURNED @ Affine.translation(3, 2) @ Affine.scale(5 / columns, 4 / rows)
+    assert_on_earth(write_cube(tmp_path / "small.tif", cube_of(small)), ZONE, scaled)
+    assert photo.sampled(2, 2).georeference is None
+
+
+@pytest.mark.parametrize("asked", range(1, 9))
+def test_a_photo_that_is_turned_upright_takes_its_place_along(asked: int, tmp_path: Path) -> None:
+    plain = geotiff(tmp_path / "plain.tif", ZONE, SHEARED)
+    with tifffile.TiffFile(plain) as file:
+        codes = (TRANSFORMATION, KEY_DIRECTORY)
+        found = {code: file.pages.first.tags[code] for code in codes}
+        tags = [(code, tag.dtype, tag.count, tag.value, True) for code, tag in found.items()]
+    tags.append((274, "H", 1, asked, True))
+    path = tmp_path / "turned.tif"
+    tifffile.imwrite(path, np.moveaxis(RGB, 0, -1), photometric="rgb", metadata=None, extratags=tags)
+    georeference = Photo.read(path).georeference
+    assert georeference is not None
+    assert georeference.transform is not None
+    to_earth = Affine(*georeference.transform)
+    stored_rows, stored_columns = (upright(plane, asked) for plane in np.indices((6, 8)))
+    for (row, column), stored_row in np.ndenumerate(stored_rows):
+        expected = SHEARED @ (stored_columns[row, column] + 0.5, stored_row + 0.5)
+        assert to_earth @ (column + 0.5, row + 0.5) == pytest.approx(expected)
+
+
+def test_tie_points_are_kept_and_move_with_a_region(tmp_path: Path) -> None:
+    points = [GroundControlPoint(row, col, x=5 + col, y=7 - row) for row, col in ((0, 0), (0, 8), (6, 0), (6, 7))]
+    photo = Photo.read(geotiff(tmp_path / "photo.tif", ZONE, None, gcps=points))
+    part = cube_of(photo.cropped((1, 6, 2, 8)))
+    with rasterio.open(write_cube(tmp_path / "a.tif", part)) as judge:
+        found, crs = judge.gcps
+    assert crs.to_string() == ZONE
+    assert [(p.row, p.col, p.x, p.y) for p in found] == [(p.row - 1, p.col - 2, p.x, p.y) for p in points]
+    with pytest.warns(UserWarning, match="Tie points"):
+        write_cube(tmp_path / "a.hdr", part)
+
+
+def test_a_header_that_another_program_wrote_from_ours_counts_as_it_is_now(tmp_path: Path) -> None:
+    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", ZONE, NORTH_UP)))
+    image = oracle.open(write_cube(tmp_path / "a.hdr", cube))
+    moved = image.metadata | {"map info": ["UTM", "1", "1", "400000", "5300000", "2", "2", "33", "North", "WGS-84"]}
+    oracle.save_image(tmp_path / "b.hdr", image[:, :], metadata=moved, interleave="bsq", byteorder=0)
+    again = read_cube(tmp_path / "b.hdr")
+    assert FIELD not in again.metadata
+    assert_on_earth(write_cube(tmp_path / "b.tif", again), ZONE, from_origin(400000, 5300000, 2, 2))
+
+
+def test_a_tiff_of_others_keeps_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "count": 5, "height": 6, "width": 8, "dtype": "float32"}
+    with rasterio.open(path, "w", **profile, crs="EPSG:2154", transform=TURNED) as judge:
+        judge.write(np.zeros((5, 6, 8), np.float32))
+    for suffix in (".tif", ".npz", ".mat", ".zarr"):
+        again = read_cube(write_cube(tmp_path / f"b{suffix}", read_cube(path)))
+        assert_on_earth(write_cube(tmp_path / f"c{suffix}.tif", again), "EPSG:2154", TURNED)
+
+
+def test_map_info_that_makes_no_sense_stays_text(tmp_path: Path) -> None:
+    cube = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"})
+    with pytest.warns(UserWarning, match="makes no sense"):
+        again = read_cube(write_cube(tmp_path / "a.tif", cube))
+    assert again.metadata == cube.metadata
+    unknown = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"})
+    with pytest.warns(UserWarning, match="coordinate system of 'State Plane"):
+        again = read_cube(write_cube(tmp_path / "b.tif", unknown))
+    assert again.provenance != Provenance()
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {},
+        {PIXEL_SCALE: (1.0, 1.0, 0.0)},
+        {PIXEL_SCALE: (0.0, 0.0, 0.0), TIE_POINTS: (0.0,) * 6},
+        {PIXEL_SCALE: 1.0, TIE_POINTS: (0.0,) * 6},
+        {TRANSFORMATION: (1.0, 0.0)},
+        {TRANSFORMATION: (np.nan,) * 16},
+        {KEY_DIRECTORY: "text"},
+    ],
+)
+def test_tags_that_make_no_sense_say_nothing(tags: dict[int, object]) -> None:
+    assert Georeference.from_tags(tags) is None
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"transform": [1, 2]}', '{"directory": ["a"]}'])
+def test_text_that_makes_no_sense_says_nothing(text: str, tmp_path: Path) -> None:
+    assert Georeference.from_json(text) is None
+    cube = SpectralCube(RGB, WAVELENGTHS, metadata={FIELD: text})
+    for name in ("a.tif", "a.hdr"):
+        assert_on_earth(write_cube(tmp_path / name, cube), None, Affine.identity())
