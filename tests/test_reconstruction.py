@@ -23,6 +23,7 @@ from napari_mst.engine import run as streaming
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.explorer import AttentionExplorer
+from napari_mst.georeference import FIELD, Georeference
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -303,6 +304,16 @@ def test_a_region_is_the_network_on_those_pixels_in_the_range_of_the_whole_photo
     assert "rows 3 to 14, columns 2 to 12" in cube.provenance.assumptions[-1]
     assert cube.provenance.region == "3:15,2:13"
     assert "its numbers differ from those of the whole photo" in cube.provenance.assumptions[-1]
+
+
+def test_a_cube_lies_where_its_photo_lies_and_so_do_its_regions():
+    photo = replace(Photo.from_array(PHOTO), georeference=Georeference((2.0, 0.0, 500.0, 0.0, -3.0, 700.0)))
+    reconstructor = Reconstructor(model(), "cpu")
+    for region, transform in ((None, (2, 0, 500, 0, -3, 700)), ((3, 15, 2, 13), (2, 0, 504, 0, -3, 691))):
+        found = Georeference.from_json(reconstructor.reconstruct(photo, region=region).metadata[FIELD])
+        assert found.transform == transform
+        assert Georeference.from_json(reconstructor.preview(photo, region=region).metadata[FIELD]) == found
+    assert FIELD not in reconstructor.reconstruct(PHOTO).metadata
 
 
 def test_a_region_beside_the_photo_is_refused():

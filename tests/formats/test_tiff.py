@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -368,3 +369,81 @@ def test_what_gdal_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> N
     cube = read_cube(tmp_path / "b.tif")
     np.testing.assert_array_equal(cube.wavelengths, CUBE.wavelengths)
     assert (cube.provenance, CHANGED in cube.metadata["warnings"]) == (Provenance(), True)
+
+
+def foreign_tiff(path: Path, **options: Any) -> NDArray[np.uint16]:
+    data = np.arange(4 * 6 * 7, dtype=np.uint16).reshape(4, 6, 7)
+    tifffile.imwrite(path, data, photometric="minisblack", planarconfig="separate", metadata=None, **options)
+    return data
+
+
+HEADER = """ENVI
+samples = 7
+lines = 6
+bands = 4
+data type = 12
+interleave = bsq
+wavelength units = Micrometers
+wavelength = {0.4, 0.5, 0.6, 0.7}
+fwhm = {0.01, 0.01, 0.02, 0.02}
+"""
+SCALING = "reflectance scale factor = 10000\ndata ignore value = 5\n"
+SCALED = HEADER + SCALING
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("a.hdr", SCALED),
+        ("a.HDR", SCALED + "file type = TIFF\n"),
+        ("a.tif.hdr", SCALED),
+        ("a.hdr", f"ENVI\n{SCALING}"),
+    ],
+)
+def test_a_header_beside_a_tiff_is_used(tmp_path: Path, name: str, header: str) -> None:
+    data = foreign_tiff(tmp_path / "a.tif")
+    (tmp_path / name).write_text(header)
+    cube = read_cube(tmp_path / "a.tif")
+    expected = np.where(data == 5, np.nan, data / np.float64(10000)).astype(np.float32)
+    np.testing.assert_array_equal(cube.data, expected)
+    assert cube.quantity == "reflectance"
+    assert cube.metadata["applied scaling"] == "reflectance scale factor 10000"
+    if "wavelength" in header:
+        assert (cube.wavelengths.tolist(), cube.unit) == ([400, 500, 600, 700], "nm")
+        assert cube.metadata["fwhm"] == (10, 10, 20, 20)
+        assert "warnings" not in cube.metadata
+    as_stored = read_cube(tmp_path / "a.tif", scale=False)
+    np.testing.assert_array_equal(as_stored.data, data)
+    assert as_stored.metadata["data ignore value"] == 5
+
+
+def test_a_header_of_another_image_is_not_used_for_a_tiff(tmp_path: Path) -> None:
+    data = foreign_tiff(tmp_path / "a.tif")
+    (tmp_path / "a.hdr").write_text(SCALED)
+    (tmp_path / "a.img").write_bytes(data.tobytes())
+    np.testing.assert_array_equal(read_cube(tmp_path / "a.tif").data, data)
+    (tmp_path / "a.img").unlink()
+    for text, told in ((SCALED.replace("= 6", "= 60"), "another size"), (SCALED + "bbl = {", "damaged")):
+        (tmp_path / "a.hdr").write_text(text)
+        cube = read_cube(tmp_path / "a.tif")
+        np.testing.assert_array_equal(cube.data, data)
+        assert any(told in warning for warning in cube.metadata["warnings"])
+    (tmp_path / "a.hdr").write_text("#?RADIANCE")
+    assert not any("header" in warning for warning in read_cube(tmp_path / "a.tif").metadata["warnings"])
+
+
+def test_our_own_tiff_needs_no_header_beside_it(tmp_path: Path) -> None:
+    cube = SpectralCube(foreign_tiff(tmp_path / "b.tif"), np.array([1.0, 2.0, 3.0, 4.0]))
+    path = write_cube(tmp_path / "a.tif", cube)
+    (tmp_path / "a.hdr").write_text(SCALED)
+    again = read_cube(path)
+    np.testing.assert_array_equal(again.data, cube.data)
+    assert again.wavelengths.tolist() == [1, 2, 3, 4]
+
+
+def test_wavelengths_of_a_tiff_that_differ_from_its_header_are_said(tmp_path: Path) -> None:
+    foreign_tiff(tmp_path / "a.tif", description='{"wavelengths": [1, 2, 3, 4], "wavelength_units": "nm"}')
+    (tmp_path / "a.hdr").write_text(HEADER)
+    cube = read_cube(tmp_path / "a.tif")
+    assert cube.wavelengths.tolist() == [400, 500, 600, 700]
+    assert cube.metadata["warnings"] == ("The wavelengths are those of the header beside the file; its own differ.",)

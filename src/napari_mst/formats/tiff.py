@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, SaveError
-from napari_mst.formats import commit, record, tiff_metadata
+from napari_mst.formats import commit, record, tiff_header, tiff_metadata
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi_georeference import in_tiff
 from napari_mst.formats.record import Description, described_cube
@@ -100,13 +100,20 @@ def write_tiff(
     return path
 
 
-def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None = None) -> SpectralCube:
+def read_tiff(
+    path: Path, *, band_axis: int | None = None, scale: bool = True, verify: bool | None = None
+) -> SpectralCube:
     """The cube in the first image of the TIFF at *path*: planar or interleaved bands, or pages.
+
+    Of a file that is not ours the ENVI header beside it (`name.tif.hdr`, `name.hdr`) is used: wavelengths, scaling.
 
     Parameters
     ----------
     band_axis
         0 or -1: which axis holds the bands, where neither metadata nor sizes tell.
+    scale
+        Apply gains, offsets and the reflectance scale factor of a header beside the file, once: floats, with NaN for
+        ignored values. False keeps the numbers as stored.
     verify
         Compare the numbers with the checksum that we saved; by default unless the file is memory-mapped.
 
@@ -123,6 +130,9 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
         _check_chain(tif)
         description = tiff_metadata.describe(tif)
         series = tif.series[0]
+        header, doubts = (None, []) if description.shape else tiff_header.header_beside(path, series)
+        if header is not None:
+            description, doubts = tiff_header.described(header, description)
         _check_size(path, series)
         _check_planes(tif, series, description)
         is_mapped = series.dataoffset is not None and series.nbytes > LAZY_BYTES
@@ -133,7 +143,10 @@ def read_tiff(path: Path, *, band_axis: int | None = None, verify: bool | None =
     record.check(path.name, data, description)
     if verify or (verify is None and not is_mapped):
         record.verify(path.name, data, description)
-    return described_cube(data, description, warnings)
+    if header is not None:
+        data, description, more = tiff_header.applied(header, data, description, scale=scale)
+        doubts += more
+    return described_cube(data, description, [*warnings, *doubts])
 
 
 def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None, compress: bool) -> Iterator[Any]:
