@@ -21,7 +21,7 @@ from torch import Tensor
 
 from napari_mst.errors import CheckpointError, ModelError
 from napari_mst.models import MODELS, ModelCard, checkpoint, load_model
-from napari_mst.models.cards import PUBLISHED, WEIGHTS, card_from_metadata, card_to_metadata
+from napari_mst.models.cards import PUBLISHED, WEIGHTS, card_from_metadata, card_of_file, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 
 torch.manual_seed(0)
@@ -222,6 +222,12 @@ def test_card_in_the_file_is_the_models(tmp_path: Path) -> None:
         ({"is_linear": "no"}, "is_linear"),
         ({"normalisation": "mean"}, "normalisation"),
         ({"domain": 3}, "domain"),
+        ({"name": 3}, "name"),
+        ({"name": None}, "name"),
+        ({"url": 3}, "url"),
+        ({"accuracy": {"x": 0.1}}, "accuracy"),
+        ({"accuracy": {"x": {"MRAE": "low"}}}, "accuracy"),
+        ({"error_factor": None}, "damaged"),
     ],
     ids=str,
 )
@@ -232,6 +238,15 @@ def test_unusable_card_is_refused(changes: dict[str, Any], fault: str, tmp_path:
     save_file(STATE, tmp_path / "tiny.safetensors", metadata=metadata)
     with pytest.raises(CheckpointError, match=fault):
         load_model(tmp_path / "tiny.safetensors")
+
+
+@pytest.mark.parametrize("card", ["null", "[]", '"x"', "3", "{}", "{", "[" * 100_000])
+def test_card_that_is_none_is_refused(card: str, tmp_path: Path) -> None:
+    (key,) = card_to_metadata(CARD)
+    save_file(STATE, tmp_path / "tiny.safetensors", metadata={key: card})
+    with pytest.raises(CheckpointError, match="Expected a model card as JSON, got one that is damaged"):
+        load_model(tmp_path / "tiny.safetensors")
+    assert card_of_file(tmp_path / "tiny.safetensors") is None
 
 
 def test_card_of_a_later_version_is_understood() -> None:

@@ -21,7 +21,8 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
-_HEADER_LIMIT = 100_000_000
+_HEADER_LIMIT = 2**22
+"""Most bytes of a header that are parsed, as objects 20 times as large; that of MST++ has 25,000."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ PUBLISHED = ModelCard(
 """The authors' network. Its weights are theirs to give: download them and load the file."""
 
 
-def card_to_metadata(card: ModelCard) -> dict[str, str]:
-    """What to pass to `safetensors.torch.save_file` as metadata."""
-    stored = {name: value for name, value in asdict(card).items() if name != "file"}
+def card_to_metadata(card: ModelCard, **others: str) -> dict[str, str]:
+    """What to pass to `safetensors.torch.save_file` as metadata; *others* stand beside the card's own fields."""
+    stored = {name: value for name, value in asdict(card).items() if name != "file"} | others
     return {_CARD_KEY: json.dumps(stored, sort_keys=True)}
 
 
@@ -111,12 +112,12 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
     if _CARD_KEY not in metadata:
         return None
     try:
-        stored = json.loads(metadata[_CARD_KEY])
+        stored = dict[str, Any](json.loads(metadata[_CARD_KEY]))
         stored["error_factor"] = float(stored.get("error_factor", 0))
-        stored.setdefault("rendering", SRGB_D65 if stored["name"].endswith(_SRGB) else "")
+        stored.setdefault("rendering", SRGB_D65 if str(stored["name"]).endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"Expected a model card as JSON, got one that is damaged ({error!r:.80}).") from error
     if faults := _faults(stored):
         raise CheckpointError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
@@ -142,6 +143,8 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
 def card_of_file(path: Path) -> ModelCard | None:
     """The card in a weights file, without its weights; None if there is none, or it cannot be read."""
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
         with path.open("rb") as file:
             return card_from_metadata(read_metadata(file))
     except (OSError, CheckpointError):
@@ -151,6 +154,9 @@ def card_of_file(path: Path) -> ModelCard | None:
 def _faults(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
     faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
+    faults += [name for name in ("url", "git_blob") if not isinstance(stored.get(name), str | None)]
+    if not _is_accuracy(stored.get("accuracy", {})):
+        faults.append("accuracy")
     if not all(map(math.isfinite, stored["wavelengths"])):
         faults.append("wavelengths")
     if not 0 <= stored["error_factor"] < math.inf:
@@ -160,6 +166,13 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
     if stored["normalisation"] not in ("none", "min-max"):
         faults.append("normalisation")
     return faults
+
+
+def _is_accuracy(stored: object) -> bool:
+    """Whether *stored* gives a number for every metric of every data set."""
+    if not isinstance(stored, dict) or not all(isinstance(measures, dict) for measures in stored.values()):
+        return False
+    return all(isinstance(value, int | float) for measures in stored.values() for value in measures.values())
 
 
 def _bundled() -> Iterator[ModelCard]:
