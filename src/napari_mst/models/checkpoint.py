@@ -22,6 +22,7 @@ from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise, is_pixelwise
 from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining, is_refining
+from napari_mst.models.seal import check_bundled, check_seal
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -105,7 +106,11 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
 
 def _load(path: Path) -> Model:
     data = _read(path)
-    state, card = _parsed(data, path.name if path.parent == WEIGHTS else None)
+    sha256 = hashlib.sha256(data).hexdigest()
+    is_bundled = path.parent == WEIGHTS
+    if is_bundled:
+        check_bundled(path.name, sha256)
+    state, card = _parsed(data, path.name if is_bundled else None)
     network = _build(_checked(state))
     if not all(torch.isfinite(value).all() for value in network.state_dict().values()):
         raise CheckpointError("Expected finite weights, got NaN or infinity. Ask for another copy.")
@@ -113,7 +118,7 @@ def _load(path: Path) -> Model:
     bands = network.hyperparameters.out_bands
     if card.wavelengths and len(card.wavelengths) != bands:
         raise CheckpointError(f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}.")
-    return Model(card, network, hashlib.sha256(data).hexdigest(), assumptions)
+    return Model(card, network, sha256, assumptions)
 
 
 def _build(state: Mapping[str, Tensor]) -> MSTPlusPlus | PixelwiseNetwork:
@@ -161,6 +166,7 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
     if data.startswith(b"PK\3\4"):
         return _read_zip(data), None
     if data[8:9] == b"{":
+        check_seal(data)
         card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
         try:
             return _unprefixed(safetensors.torch.load(data)), card

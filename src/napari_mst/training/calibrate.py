@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from napari_mst.cameras import Capture, load_illuminants
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CheckpointError
 from napari_mst.metrics import core_bands, core_pixels
 from napari_mst.models import Model, load_model
-from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.models.cards import ModelCard
+from napari_mst.models.seal import write_weights
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.training.baselines import GRID
@@ -49,7 +50,7 @@ def calibrate(path: Path) -> ModelCard:
     needed = _needed_by_camera(model) if model.card.needs_camera else _needed(Reconstructor(model, "cpu"))
     factor = _factor(needed)
     card = replace(model.card, error_factor=round(factor, 3))
-    save_file(load_file(path), path, metadata=card_to_metadata(card))
+    write_weights(path, load_file(path), card)
     return card
 
 

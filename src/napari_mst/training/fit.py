@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.models.camera import CameraNetwork
-from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.models.cards import ModelCard
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
+from napari_mst.models.seal import write_weights
 from napari_mst.training.evaluate import evaluate, model_method
 from napari_mst.training.simulate import Lesson
 from napari_mst.training.sources import Simulated, Source
@@ -305,7 +305,7 @@ def save(network: nn.Module, path: Path, card: ModelCard) -> None:
     """Write the weights as float16 and the card to one safetensors file."""
     halves = {key: value.cpu().half().contiguous() for key, value in network.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(halves, path, metadata=card_to_metadata(card))
+    write_weights(path, halves, card)
 
 
 def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path | None) -> None:

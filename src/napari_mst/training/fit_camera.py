@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from napari_mst.cameras import CAMERA_RGB, Capture, load_cameras, load_illuminants
 from napari_mst.models import load_model
 from napari_mst.models.camera import CameraNetwork, build_camera
-from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.models.cards import ModelCard
+from napari_mst.models.seal import write_weights
 from napari_mst.training.camera_inputs import camera_inputs
 from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
 from napari_mst.training.evaluate import evaluate, model_method
@@ -188,5 +189,5 @@ def measure(path: Path, folder: Path) -> ModelCard:
             label: round(sum(each[label] for each in found) / len(found), 4) for label in found[0]
         }
     card = replace(load_model(path).card, accuracy=accuracy)
-    save_file(load_file(path), path, metadata=card_to_metadata(card))
+    write_weights(path, load_file(path), card)
     return card

@@ -1,0 +1,83 @@
+"""Weights files that tell whether a bit of them has changed: safetensors itself has no checksum.
+
+Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the place of the seal.
+Bundled files are compared with a list in this module, which is part of the program and not of the file.
+Format: https://github.com/huggingface/safetensors.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+from torch import Tensor
+
+from napari_mst.errors import CheckpointError
+from napari_mst.formats.commit import saving
+from napari_mst.models.cards import ModelCard, card_to_metadata
+
+BUNDLED = {
+    "mstpp-camera.safetensors": "f170958362342cad0752d1c8f0565141d9f0f94f42da10370a3bf5a767cad5d4",
+    "mstpp-srgb.safetensors": "a64d6a1254c92aff790f3b090edf58ccd1d493a10334ec94369815b0718ef994",
+    "pixelwise-srgb.safetensors": "99e55aed0edbd20a79efc25a50958640e2258cad3ca1e4d541aa21746ea18ad2",
+}
+"""SHA-256 of each bundled weights file. After new weights: `sha256sum src/napari_mst/models/weights/*`."""
+
+_EMPTY = b"0" * 64
+_BEFORE_SEAL = rb"\"seal\": \""
+"""The bytes before the seal: the card is JSON within the JSON of the header, so its quotes are escaped."""
+
+
+def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) -> None:
+    """Save *tensors* and their *card* as a sealed safetensors file; what was there before is replaced.
+
+    Raises
+    ------
+    SaveError
+        As `commit.saving`. What was there before is then intact.
+    """
+    unsealed = safetensors.torch.save(dict(tensors), card_to_metadata(card, seal=_EMPTY.decode()))
+    place = _place_of_seal(unsealed)
+    data = unsealed[:place] + _seal_of(unsealed, place) + unsealed[place + len(_EMPTY) :]
+    with saving(path, needed=len(data), overwrite=True) as (temporary,):
+        temporary.write_bytes(data)
+
+
+def check_seal(data: bytes) -> None:
+    """Refuse the contents of a safetensors file that is not what was sealed; files without a seal pass.
+
+    Raises
+    ------
+    CheckpointError
+        If the seal is that of other contents.
+    """
+    place = _place_of_seal(data)
+    if place >= 0 and data[place : place + len(_EMPTY)] != _seal_of(data, place):
+        raise CheckpointError("Expected the weights that were sealed, got changed ones. Get another copy of the file.")
+
+
+def check_bundled(name: str, sha256: str) -> None:
+    """Refuse the bundled file *name* if it is not the one that came with this version.
+
+    Raises
+    ------
+    CheckpointError
+        If *sha256* is that of another file.
+    """
+    if BUNDLED.get(name) != sha256:
+        raise CheckpointError("Expected the weights that came with napari-mst, got changed ones. Install it again.")
+
+
+def _place_of_seal(data: bytes) -> int:
+    """Where the seal begins; -1 if there is none."""
+    size_of_header = int.from_bytes(data[:8], "little")
+    found = data.find(_BEFORE_SEAL, 0, 8 + size_of_header)
+    return found if found < 0 else found + len(_BEFORE_SEAL)
+
+
+def _seal_of(data: bytes, place: int) -> bytes:
+    """SHA-256 of *data* with zeros in the *place* of the seal, as text."""
+    digest = hashlib.sha256(data[:place])
+    digest.update(_EMPTY)
+    digest.update(memoryview(data)[place + len(_EMPTY) :])
+    return digest.hexdigest().encode()
