@@ -24,11 +24,12 @@ from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.explorer import AttentionExplorer
 from napari_mst.georeference import FIELD, Georeference
+from napari_mst.memory import is_out_of_memory
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
-from napari_mst.reconstruction import Reconstructor, _is_out_of_memory
+from napari_mst.reconstruction import Reconstructor
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
@@ -482,15 +483,15 @@ def test_budgets_are_kept_and_those_of_a_gpu_are_its_own():
     ],
 )
 def test_lack_of_memory_is_known_by_the_words_of_every_device(text):
-    assert _is_out_of_memory(RuntimeError(text))
-    assert not _is_out_of_memory(RuntimeError("device-side assert"))
+    assert is_out_of_memory(RuntimeError(text))
+    assert not is_out_of_memory(RuntimeError("device-side assert"))
 
 
 @pytest.mark.parametrize("allocate", [lambda size: streaming.Slab(size, torch.device("cpu")), torch.empty])
 def test_lack_of_memory_is_known_on_this_system(allocate):
     with pytest.raises((RuntimeError, MemoryError)) as caught:
         allocate(2**50)
-    assert _is_out_of_memory(caught.value)
+    assert is_out_of_memory(caught.value)
 
 
 def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeypatch):

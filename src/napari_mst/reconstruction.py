@@ -29,6 +29,7 @@ from napari_mst.engine.device import choose_device
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.run import RowSource, run, run_cost
 from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError, raise_if_cancelled
+from napari_mst.memory import is_out_of_memory
 from napari_mst.models import Model, ModelCard
 from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
@@ -457,7 +458,7 @@ class Reconstructor:
                     is_cancelled,
                 )
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             total = None
         if total is None:
@@ -624,10 +625,3 @@ def _added(
 def _span(progress: Progress | None, start: float, stop: float) -> Progress | None:
     """What tells *progress* of the part of the work from *start* to *stop*, shares of the whole."""
     return None if progress is None else lambda share: progress(start + share * (stop - start))
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether *error* is a lack of memory: but for CUDA's own, torch says so only in the text of a RuntimeError."""
-    signs = "not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "Invalid buffer size"
-    is_told = any(sign in str(error) for sign in signs)
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or is_told

@@ -8,8 +8,9 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import torch
 from safetensors.torch import save, save_file
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.models import MODELS, ModelCard, checkpoint, load_model
 from napari_mst.models.cards import PUBLISHED, WEIGHTS, card_from_metadata, card_of_file, card_to_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.models.pixelwise import PixelwiseNetwork
 
 torch.manual_seed(0)
 NETWORK = MSTPlusPlus(out_bands=5, stages=2, width=4)
@@ -65,6 +67,37 @@ def flipped(content: bytes) -> bytes:
     """One bit of one weight is another."""
     start = content.index(STATE[SOME_KEY].numpy().tobytes())
     return content[:start] + bytes([content[start] ^ 1]) + content[start + 1 :]
+
+
+class Call:
+    """Unpickled, it is what *function* makes of *arguments*."""
+
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.call
+
+
+REPEATED = torch.zeros(1).expand(1 << 20, 1 << 16)
+CONVERTED = Call(torch._utils._rebuild_device_tensor_from_cpu_tensor, REPEATED, torch.float64, "cpu", False)
+
+TWO = PixelwiseNetwork(out_bands=1, width=1)
+FLAT = torch.zeros(8000)
+WIDE_PIXELWISE = {**TWO.state_dict(), "estimate.weight": torch.zeros(1, 8000)}
+MANY_BANDS = {**TWO.state_dict(), "estimate.weight": torch.zeros(400, 1), "estimate.bias": torch.zeros(400)}
+MANY_BANDS |= {"margins.weight": torch.zeros(800, 1), "margins.bias": torch.zeros(800)}
+WIDE_CAMERA = {
+    "factors": torch.zeros(4, 2),
+    "of_camera.weight": torch.zeros(1),
+    "of_colour.weight": torch.zeros(8000, 1),
+}
+STAGES = {f"stages.{number}.x": torch.zeros(1) for number in range(3000)}
+
+
+def within(inner: Mapping[str, Tensor], outer: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a refining network around *inner*."""
+    return {**{f"pixelwise.{key}": value for key, value in inner.items()}, **outer}
 
 
 class Code:
@@ -131,6 +164,17 @@ REFUSED = {
     "066-flipped-bit": (flipped(pth(STATE)), "damaged"),
     "067-compressed": (deflated(pth(STATE)), "uncompressed"),
     "067-stride-0": (pth(changed(some=torch.zeros(1).expand(1 << 20, 1 << 16))), "repeated numbers"),
+    "067-bytearray": (pth({"x": Call(bytearray, 2**31)}), "got __builtin__.bytearray"),
+    "067-empty-tensor": (pth({"x": Call(torch.Tensor, 50_000, 10_000)}), "got torch.Tensor"),
+    "067-converted": (pth({"x": CONVERTED}), "got torch._utils._rebuild_device_tensor"),
+    "067-wide-pixelwise": (save(WIDE_PIXELWISE), "whole pixelwise network"),
+    "067-wide-camera": (save(within(WIDE_CAMERA, STATE)), "whole camera network"),
+    "067-many-bands": (save(within(MANY_BANDS, STATE)), "Expected Hyperparameters.*400.*got"),
+    "067-many-stages": (save({**STATE, **STAGES}), "at most 64 stages, got 3,000"),
+    "067-one-storage": (
+        pth({key: FLAT[: value.numel()].view(value.shape) for key, value in STATE.items()}),
+        "stored weights, got [0-9,]+ bytes of numbers in 32,000 stored",
+    ),
     "067-endless": (pth(ENDLESS), "state_dict of tensors"),
     "067-far-stages": (
         pth(changed(**{"stages.999999999.embedding.weight": torch.zeros(4, 4, 3, 3)})),
@@ -172,12 +216,65 @@ def test_bad_input(content: bytes, text: str, tmp_path: Path, monkeypatch: pytes
     if not text:
         assert_holds(load_model(path).network.state_dict(), tolerance=8e-3 if b"BF16" in content[:999] else 1e-3)
         return
-    with pytest.raises(CheckpointError, match=text) as refusal:
+    with pytest.raises(CheckpointError, match=text) as refusal, memory_taken() as taken:
         load_model(path)
+    assert max(taken) < 64 * 2**20
     assert str(refusal.value).startswith("weights.pth: Expected")
     assert len(str(refusal.value)) < 300
     assert "weights_only" not in str(refusal.value)
     assert [file.name for file in tmp_path.iterdir()] == ["weights.pth"]
+
+
+@contextlib.contextmanager
+def memory_taken() -> Iterator[list[int]]:
+    """The bytes by which the most memory that this process ever had grows meanwhile."""
+    taken = [0]
+    before = peak_memory()
+    try:
+        yield taken
+    finally:
+        taken.append(peak_memory() - before)
+
+
+def peak_memory() -> int:
+    """In bytes, where the system tells; else 0."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+def test_file_that_free_memory_has_no_room_for_is_not_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(pth(STATE) if name.endswith(".pth") else save(STATE))
+    monkeypatch.setattr(checkpoint, "free_host_memory", lambda: path.stat().st_size)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("read"))
+    with pytest.raises(OutOfMemory, match=f"Expected memory for {name}, got too little. Close other programs."):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")],
+    ids=["python", "torch"],
+)
+@pytest.mark.parametrize("place", ["torch.load", "safetensors.torch.load", "torch.Tensor.to"])
+def test_lack_of_memory_is_not_called_damage(
+    error: Exception, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object, **__: object) -> None:
+        raise error
+
+    path = tmp_path / "weights"
+    path.write_bytes(pth(STATE) if place == "torch.load" else save(STATE))
+    monkeypatch.setattr(place, lacking)
+    with pytest.raises(OutOfMemory, match="Expected memory for weights, got too little"):
+        load_model(path)
 
 
 def assert_holds(state: Mapping[str, Tensor], tolerance: float = 0) -> None:

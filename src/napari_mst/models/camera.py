@@ -105,7 +105,10 @@ def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
         If tensors are missing, left over or of the wrong shape.
     """
     try:
-        network = CameraNetwork(state["factors"].float(), state["of_colour.weight"].shape[0])
+        factors, width = state["factors"].float(), state["of_colour.weight"].shape[0]
+        with torch.device("meta"):  # no memory is taken before the shapes of all tensors are known to be right
+            CameraNetwork(factors.to("meta"), width).load_state_dict({k: v.to("meta") for k, v in state.items()})
+        network = CameraNetwork(factors, width)
         network.load_state_dict({key: value.float() for key, value in state.items()})
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Expected a whole camera network, got {len(state)} tensors that are none.") from error

@@ -7,6 +7,8 @@ reads it with ``weights_only=True``; a safetensors file cannot hold code. CVE-20
 import hashlib
 import io
 import pickle
+import pickletools
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
+from napari_mst.formats.text import shown
+from napari_mst.memory import free_host_memory, is_out_of_memory
 from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise, is_pixelwise
@@ -27,10 +31,28 @@ from napari_mst.models.seal import check_bundled, check_seal
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
 
+_COPIES = 4
+"""How many times the memory of a file is taken: its bytes, its tensors, and these again in twice the precision."""
+
 _SAFE_TORCH = (2, 10)
 """First torch whose ``weights_only`` reader is not known to be exploitable."""
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+_MAX_PICKLE = 2**24
+"""Largest part of a .pth file that is not numbers; that of MST++ and its optimizer has 100,000 bytes."""
+
+_NOTHING_RUN = "Nothing was run. Ask for a .safetensors file or a plain state_dict."
+
+_PLAIN_OBJECTS = re.compile(
+    r"""collections\ (OrderedDict|Counter) | (builtins|__builtin__)\ (set|complex) | _codecs\ encode
+    | torch(\.cuda)?\ [A-Z]\w+Storage | torch\ (Size|device|[a-z][a-z0-9]*)
+    | torch\._utils\ _rebuild_(tensor|tensor_v2|tensor_v3|parameter|parameter_with_state)
+    | torch\._tensor\ _rebuild_from_type_v2 | torch\.nn\.parameter\ Parameter | torch\.serialization\ _get_layout""",
+    re.VERBOSE,
+)
+"""What a pickled state dict is made of: module and name. torch takes more: `bytearray`, which makes gigabytes of one
+number, and conversions of tensors that repeat one number a billion times."""
 
 _WRAPPERS = (
     "model_state_dict",
@@ -84,12 +106,19 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
         If it is neither the name of a model whose weights are bundled, nor a file.
     CheckpointError
         If the file is damaged, unsafe, or does not hold exactly the tensors of an MST++ network.
+    OutOfMemory
+        If there is too little memory for the weights.
     """
     path = _weights_path(name_or_path)
+    name = shown(path.name, 30)
     try:
         return _load(path)
     except (CheckpointError, ModelError) as error:
-        raise CheckpointError(f"{path.name[-30:]}: {error}") from error.__cause__
+        raise CheckpointError(f"{name}: {error}") from error.__cause__
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"Expected memory for {name}, got too little. Close other programs.") from error
 
 
 def _weights_path(name_or_path: str | PathLike[str]) -> Path:
@@ -156,6 +185,8 @@ def _read(path: Path) -> bytes:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             raise CheckpointError(f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}.")
+        if _COPIES * size > free_host_memory():
+            raise MemoryError(path)
         return path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"Expected a readable file, got {error.strerror}. Check its permissions.") from error
@@ -171,7 +202,7 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
         try:
             return _unprefixed(safetensors.torch.load(data)), card
         except Exception as error:  # a header can be wrong in many ways, each with its own exception
-            raise _damaged() from error
+            raise _refusal(error) from error
     raise CheckpointError(f"Expected a .pth or .safetensors file, got {_diagnosis(data)}")
 
 
@@ -186,6 +217,11 @@ def _diagnosis(data: bytes) -> str:
     if data.startswith(b"\x80"):
         return "a bare pickle, which may run code. Ask for a .safetensors file."
     return "something else, or a part of it. Download it again."
+
+
+def _refusal(error: Exception) -> Exception:
+    """What to raise where a library met *error* in a file: the file is damaged, unless memory is short."""
+    return MemoryError() if is_out_of_memory(error) else _damaged()
 
 
 def _damaged() -> CheckpointError:
@@ -203,28 +239,43 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
         loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:  # its text advises to load unsafely: not passed on
         raise CheckpointError(
-            "Expected nothing but weights, got Python objects that could run code. Nothing was run. "
-            "Ask for a .safetensors file or a plain state_dict."
+            f"Expected nothing but weights, got Python objects that could run code. {_NOTHING_RUN}"
         ) from None
     except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, KeyError, ...
-        raise _damaged() from error
+        raise _refusal(error) from error
     return _unprefixed(_unwrapped(loaded))
 
 
 def _check_zip(data: bytes) -> None:
-    """Refuse what torch would take: wrong checksums, and compressed entries, which can be bombs."""
+    """Refuse what torch would take: wrong checksums, and bombs, which are compressed entries or made by calls."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
             size = sum(entry.file_size for entry in entries)
             is_intact = is_stored and size <= len(data) and archive.testzip() is None
+            strange = _strange_object(archive) if is_intact else ""
     except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, NotImplementedError, ...
-        raise _damaged() from error
+        raise _refusal(error) from error
     if not is_stored or size > len(data):
         raise CheckpointError("Expected the uncompressed entries of torch.save, got compressed ones. Save it again.")
     if not is_intact:
         raise _damaged()
+    if strange:
+        raise CheckpointError(f"Expected nothing but plain, dense tensors, got {strange}. {_NOTHING_RUN}")
+
+
+def _strange_object(archive: zipfile.ZipFile) -> str:
+    """What the pickles of *archive* name first that no state dict needs; empty if there is no such thing."""
+    pickles = [entry for entry in archive.infolist() if entry.filename.lower().endswith(".pkl")]
+    if sum(entry.file_size for entry in pickles) > _MAX_PICKLE:
+        return f"more than {_MAX_PICKLE:,} bytes of other objects"
+    for entry in pickles:
+        for operation, argument, _ in pickletools.genops(archive.read(entry)):
+            name = str(argument) if operation.name in ("GLOBAL", "INST") else ""
+            if name and not _PLAIN_OBJECTS.fullmatch(name):
+                return shown(name.replace(" ", "."))
+    return ""
 
 
 def _unwrapped(loaded: object) -> dict[str, Tensor]:
@@ -263,4 +314,8 @@ def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
             raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {key[-60:]}.")
         if value.untyped_storage().nbytes() < value.numel() * value.element_size():
             raise CheckpointError(f"Expected stored weights, got {value.numel():,} repeated numbers in {key[-60:]}.")
+    stored = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in state.values()}
+    total, found = sum(value.nbytes for value in state.values()), sum(stored.values())
+    if total > found:  # in single precision each of them would be copied
+        raise CheckpointError(f"Expected stored weights, got {total:,} bytes of numbers in {found:,} stored ones.")
     return state

@@ -19,6 +19,10 @@ MULTIPLE = 8
 """Sides are reflect-padded up to a multiple of this before the network runs."""
 
 
+MAX_STAGES = 64
+"""Most stages that a file may have: its keys alone make them, and the modules of each take 0.3 MB."""
+
+
 @dataclass(frozen=True)
 class Hyperparameters:
     """What defines an MST++ network besides its weights; all numbers are at least 1."""
@@ -212,6 +216,8 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
     conv_in, conv_out = state.get("conv_in.weight"), state.get("conv_out.weight")
     if not stages or conv_in is None or conv_out is None or not conv_in.ndim == conv_out.ndim == 4:
         raise CheckpointError(f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors).")
+    if len(stages) > MAX_STAGES:
+        raise CheckpointError(f"Expected at most {MAX_STAGES} stages, got {len(stages):,}. Ask for another copy.")
     return Hyperparameters(
         in_bands=conv_in.shape[1],
         out_bands=conv_out.shape[0],

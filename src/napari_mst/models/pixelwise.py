@@ -97,8 +97,10 @@ def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
     """
     try:
         out_bands, width = state["estimate.weight"].shape
-        network = PixelwiseNetwork(out_bands, width)
-        network.load_state_dict({key: value.float() for key, value in state.items()})
+        with torch.device("meta"):  # no memory is taken before the shapes of all tensors are known to be right
+            network = PixelwiseNetwork(out_bands, width)
+        weights = {key: value.to(torch.float32, memory_format=torch.contiguous_format) for key, value in state.items()}
+        network.load_state_dict(weights, assign=True)
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Expected a whole pixelwise network, got {len(state)} tensors that are none.") from error
     return network.eval().requires_grad_(False)

@@ -71,11 +71,11 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     """
     inner = {key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)}
     outer = build_mst_plus_plus({key: value for key, value in state.items() if not key.startswith(_PREFIX)})
-    network = RefiningMSTPlusPlus(
-        (build_camera if is_camera(inner) else build_pixelwise)(inner), outer.hyperparameters.stages
-    )
-    found = RefiningHyperparameters(**asdict(outer.hyperparameters))
-    if network.hyperparameters != found:
-        raise CheckpointError(f"Expected {network.hyperparameters}, got {found}.")
+    pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
+    bands, found = pixelwise.hyperparameters.out_bands, outer.hyperparameters
+    expected = Hyperparameters(out_bands=bands, width=bands, stages=found.stages)
+    if found != expected:  # before memory is taken for as many bands as the smaller part says
+        raise CheckpointError(f"Expected {expected}, got {found}.")
+    network = RefiningMSTPlusPlus(pixelwise, found.stages)
     network.load_state_dict({**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}})
     return network.eval().requires_grad_(False)
