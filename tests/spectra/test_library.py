@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,44 @@ def test_any_name_and_number_round_trips(
     spectrum = Spectrum(WAVELENGTHS, values, name=name, origin=Origin(cube=name, region=name))
     path = write_spectra(tmp_path_factory.mktemp("names") / f"a{suffix}", [spectrum, PICK])
     assert_same(read_spectra(path), [spectrum, PICK])
+
+
+FORMULAS = [
+    "=1+1",
+    "+1+1",
+    "-1+1",
+    "@SUM(1)",
+    "\t=1",
+    "\t1",
+    "\uff1d1",
+    "'=1",
+    "''-1",
+    "a;=1",
+    "a\t@1",
+    "a\n+1",
+    ";;=\t=1",
+]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_no_cell_is_a_formula_and_every_name_reads_back(name: str, delimiter: str, tmp_path: Path) -> None:
+    spectrum = replace(REGION, name=name, origin=Origin(cube=name, region=name))
+    path = write_spectra(tmp_path / "a.csv", [spectrum])
+    for text in (path.read_text(), spectra_text([spectrum])):
+        for row in csv.reader(io.StringIO(text), delimiter=delimiter):
+            for cell in row:
+                is_number = cell.lstrip("+-").replace(".", "", 1).isdigit()
+                assert is_number or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")), cell
+    assert_same(read_spectra(path), [spectrum])
+
+
+def test_numbers_stay_numbers(tmp_path: Path) -> None:
+    numbers = Spectrum([1.0, 2, 3, 4], [-0.5, -1e-9, np.nan, -np.inf], name="-0.5")
+    path = write_spectra(tmp_path / "a.csv", [numbers])
+    assert path.read_text().splitlines()[-4:] == ["1,-0.5", "2,-1e-09", "3,nan", "4,-inf"]
+    assert path.read_text().startswith("# name,-0.5\n")
+    assert_same(read_spectra(path), [numbers])
 
 
 def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> None:

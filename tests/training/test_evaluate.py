@@ -1,5 +1,7 @@
 """The evaluation: the baselines are what their sources say, and the bundled model beats them on real scenes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,6 +178,8 @@ def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
     assert len(table(averages).splitlines()) == 7
     write_csv(tmp_path / "scores.csv", scores)
     assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("ours,clean,scene,")
+    write_csv(tmp_path / "scores.csv", [replace(scores[0], method="=1+1", scene="@scene")])
+    assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("'=1+1,clean,'@scene,")
 
 
 def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tmp_path):

@@ -1,11 +1,28 @@
-"""Text in files and messages: percent-encoding (RFC 3986) that survives in any header, and sentences cut to fit."""
+"""Text in files and messages: percent-encoding (RFC 3986), cells that no spreadsheet runs, sentences cut to fit."""
 
+import re
 import string
 from urllib.parse import quote, unquote
 
 from napari_mst.errors import CubeFileError, OutOfMemory
 
 _PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
+_BEFORE_FORMULA = r"(^|[;\t\r\n])"
+"""Where a spreadsheet may begin a cell: it takes semicolons and tabs for the ends of cells in some countries."""
+_FORMULA = "(?='*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-])"
+"""What it takes for a formula (OWASP, "CSV Injection"), wide signs included; after quotes too, so that reading undoes it."""
+
+
+def text_cell(text: str) -> str:
+    """*text* as a cell that a spreadsheet shows and never runs: a quote before every formula. Numbers stay numbers."""
+    return text if _NUMBER.fullmatch(text) else re.sub(_BEFORE_FORMULA + _FORMULA, r"\1'", text)
+
+
+def cell_text(cell: str) -> str:
+    """The inverse of `text_cell`."""
+    return re.sub(f"{_BEFORE_FORMULA}'{_FORMULA}", r"\1", cell)
 
 
 def shown(text: object, limit: int = 60) -> str:

@@ -5,7 +5,8 @@
     wavelength (nm),Pick 1,Region 1
     400,0.0912,0.1104
 
-Blank cells are wavelengths that a spectrum has not; `nan` is a gap in it.
+Blank cells are wavelengths that a spectrum has not; `nan` is a gap in it. A name that a spreadsheet would run as a
+formula has a quote before it, which is no part of the name.
 """
 
 import csv
@@ -20,7 +21,7 @@ import numpy as np
 
 from napari_mst.cube import BAND_INDEX
 from napari_mst.errors import SaveError
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.text import cell_text, mismatch, shown, text_cell
 from napari_mst.formats.wavelengths import power_of, spectral_axis
 from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 
@@ -71,9 +72,10 @@ def record_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
 
 
 def joined(rows: Iterable[Iterable[str]], delimiter: str = ",") -> str:
-    """*rows* as text."""
+    """*rows* as text, in which no cell is a formula."""
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    cells = ([text_cell(cell) for cell in row] for row in rows)
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(cells)
     return text.getvalue()
 
 
@@ -184,12 +186,14 @@ def _split(text: str, name: str) -> tuple[dict[str, list[str]], list[str], list[
         rows = [(n, row) for n, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1) if any(row)]
     except csv.Error as error:
         raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
-    records = {row[0].lstrip("# ").strip(): row for _, row in rows if row[0].startswith("#")}
+    named = ([cell_text(cell) for cell in row] for _, row in rows if row[0].startswith("#"))
+    records = {row[0].lstrip("# ").strip(): row for row in named}
     body = [(number, row) for number, row in rows if not row[0].startswith("#")]
     width = max((len(row) for _, row in body), default=0)
     body = [(number, row + [""] * (width - len(row))) for number, row in body]
     has_heading = bool(body) and not _is_number(body[0][1][0])
-    return records, body[0][1] if has_heading else [""] * width, body[has_heading:]
+    heading = [cell_text(cell) for cell in body[0][1]] if has_heading else [""] * width
+    return records, heading, body[has_heading:]
 
 
 def _numbers(cells: Sequence[str], line: int, name: str) -> list[float]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cameras import Capture
 from napari_mst.colour import linear_to_srgb, render_srgb
+from napari_mst.formats.text import text_cell
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
 from napari_mst.photo import Encoding, Photo
 from napari_mst.training.baselines import GRID, Method
@@ -188,7 +189,8 @@ def write_csv(path: Path, scores: Iterable[Score]) -> None:
         writer.writerow(["method", "input", "scene", *METRICS, SHOWN, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
         for one in scores:
             covered = [] if one.covered is None else one.covered.tolist()
-            writer.writerow([one.method, one.input, one.scene, *one.values.values(), *covered])
+            names = [text_cell(name) for name in (one.method, one.input, one.scene)]
+            writer.writerow([*names, *one.values.values(), *covered])
 
 
 def _shown(estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]) -> float:
