@@ -35,6 +35,7 @@ from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
+from napari_mst.terminal import harmless_output
 from napari_mst.training.commands import add_evaluate, add_train
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.
 DONE, SOME_FAILED, REFUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 
 
+@harmless_output()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with *arguments* (default: those of the process) and return its exit code."""
     try:

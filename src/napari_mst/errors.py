@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
+from napari_mst.terminal import harmless
+
 
 class NapariMstError(Exception):
-    """Base of every error that napari-mst raises on purpose; its text fits in one notification."""
+    """Base of every error that napari-mst raises on purpose; its text fits in a notification and harms no terminal."""
+
+    def __str__(self) -> str:
+        return harmless(super().__str__())
 
 
 class PhotoError(NapariMstError, ValueError):

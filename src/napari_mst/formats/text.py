@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IG
 _BEFORE_FORMULA = r"(^|[;\t\r\n])"
 """Where a spreadsheet may begin a cell: it takes semicolons and tabs for the ends of cells in some countries."""
 _FORMULA = "(?='*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-])"
-"""What it takes for a formula (OWASP, "CSV Injection"), wide signs included; after quotes too, so that reading undoes it."""
+"""What it takes for a formula (OWASP, "CSV Injection"), also after quotes of the text's own: so reading can undo it."""
 
 
 def text_cell(text: str) -> str:
