@@ -4,15 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from napari_mst import load_model
+from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
+from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction import Reconstructor
+from napari_mst.training.simulate import SceneSimulator
 from napari_mst.uncertainty import error_bands, has_band, margins, spectrum_band
 
+WAVELENGTHS = np.arange(400.0, 701, 10)
 PHOTO = np.random.default_rng(0).integers(0, 256, (12, 15, 3), dtype=np.uint8)
 
 
@@ -35,6 +40,38 @@ def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -
     assert lower.shape == upper.shape == cube.shape
     assert lower.data.dtype == np.float32
     assert lower.provenance.assumptions[-1].startswith("Lower spectra of the 90 % error band, ")
+    assert upper.provenance.assumptions[-1].startswith("Upper spectra of the 90 % error band, ")
+
+
+def test_margins_are_the_networks_own_below_and_above() -> None:
+    """Of a colour that few pigments have, the spectrum can be far above the estimate, but not far below."""
+    spectra = np.random.default_rng(1).uniform(0.05, 0.9, (31, 5, 4)).astype(np.float32)
+    network = load_model("pixelwise-srgb").network
+    assert isinstance(network, PixelwiseNetwork)
+    colours = np.einsum("bhw,bc->chw", spectra, srgb_response(WAVELENGTHS)).astype(np.float32)
+    lower, estimate, upper = (each[0].numpy() for each in network.quantiles(torch.from_numpy(colours)[None]))
+    below, above = margins(spectra)
+    np.testing.assert_allclose(below, estimate - lower, atol=1e-6)
+    np.testing.assert_allclose(above, upper - estimate, atol=1e-6)
+    assert np.abs(above - below).max() > 0.05  # so that the one is not taken for the other
+
+
+def test_band_is_the_margins_to_their_own_sides(cube: SpectralCube) -> None:
+    lower, upper = error_bands(cube)
+    below, above = margins(cube.data)
+    factor = cube.provenance.error_factor
+    np.testing.assert_allclose(lower.data, np.maximum(cube.data - factor * below, 0), atol=1e-6)
+    np.testing.assert_allclose(upper.data, cube.data + factor * above, atol=1e-6)
+
+
+def test_as_many_true_spectra_lie_below_the_networks_band_as_above() -> None:
+    """Were its sides swapped in the network itself, a quarter of them would lie below."""
+    photo, truth = SceneSimulator(7, 48, held_out=True).draw(1)
+    network = load_model("pixelwise-srgb").network
+    assert isinstance(network, PixelwiseNetwork)
+    lower, _, upper = network.quantiles(photo)
+    shares = [float((truth < lower).float().mean()), float((truth > upper).float().mean())]
+    assert all(0.005 < share < 0.15 for share in shares), shares
 
 
 def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
