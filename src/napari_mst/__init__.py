@@ -3,10 +3,11 @@
 The public names are imported on first use, so that `import napari_mst` loads neither torch nor napari.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as of typing, which takes long to import: until then Ctrl-C gives a traceback
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from napari_mst.attention import record_attention
     from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
     from napari_mst.cameras import Capture
@@ -98,9 +99,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'napari_mst' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"napari_mst.{_HOMES[name]}"), name)
 
 

@@ -20,6 +20,7 @@ from napari_mst.models import load_model
 from napari_mst.models.pixelwise import PixelwiseNetwork
 
 PIXELWISE = "pixelwise-srgb"
+SIDE_NOTE = " spectra of the 90 % error band"
 _PIXELS = 1 << 16  # that are computed at a time
 
 
@@ -58,6 +59,12 @@ def has_band(cube: SpectralCube) -> bool:
     return np.array_equal(cube.wavelengths, _network()[1])
 
 
+def band_side(cube: SpectralCube) -> str:
+    """Tells the two cubes of `error_bands` apart, also from a file: "lower", "upper", or "" for any other cube."""
+    sides = (note.partition(SIDE_NOTE) for note in cube.provenance.assumptions)
+    return next((side.lower() for side, found, _ in sides if found), "")
+
+
 def margins(
     spectra: NDArray[np.floating],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -79,7 +86,7 @@ def _around(spectra: NDArray[np.floating], cube: SpectralCube) -> tuple[NDArray[
 def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
     """*data* as a cube like *cube* that says what it is, and has no band of its own."""
     past = cube.provenance
-    note = f"{side} spectra of the 90 % error band, {past.error_factor:g} x the distances of {PIXELWISE}."
+    note = f"{side}{SIDE_NOTE}, {past.error_factor:g} x the distances of {PIXELWISE}."
     provenance = replace(past, error_factor=0.0, assumptions=(*past.assumptions, note))
     return replace(cube, data=data, quality=None, provenance=provenance)
 
