@@ -1,11 +1,12 @@
 """The command line as a shell sees it: exit code, standard output, standard error and files."""
 
-import gc
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -168,13 +169,20 @@ def test_unknown_model_or_device_is_refused(run: Run, photo: Path, option: str, 
 def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
-    assert gc.get_freeze_count() > 0  # so that the process ends at once
-    gc.unfreeze()
     assert code == 130
     assert err.endswith("cancelled\n")
     assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]
 
 
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Ctrl-C as Python begins with it: where the tests run in the background, it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
 def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,12 +195,12 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
     code, _, err = run("reconstruct", photo, *several(photo, 2), "-o", photo.parent)
-    gc.unfreeze()
     assert (code, went_on) == (130, [True])  # none of the photos to come is begun
     assert err.endswith("cancelled\n")
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("control_c")
 def test_a_second_control_c_is_raised_at_once(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def pressed(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -201,7 +209,6 @@ def test_a_second_control_c_is_raised_at_once(run: Run, photo: Path, monkeypatch
 
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("command", ["models", "cameras"])
@@ -214,6 +221,29 @@ def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None
         process.stdin.close()
         errors = process.stderr.read()
     assert (process.returncode, errors) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("arguments", [["--help"], ["models"], ["info", "no-such-file"]], ids=" ".join)
+def test_output_that_cannot_be_written_is_said_in_one_line(arguments: list[str], stream: str) -> None:
+    is_refused = arguments[0] == "info"
+    is_hit = stream == ("stderr" if is_refused else "stdout")
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "napari_mst", *arguments]
+        done = subprocess.run(command, **{**streams, stream: full}, env=buffered, text=True, check=False)
+    assert done.returncode == (74 if is_hit else 2 if is_refused else 0)
+    if is_hit and not is_refused:
+        assert_is_one_error(done.stderr, "got: No space left on device")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX shells")
+def test_errors_never_mix_with_results_where_a_shell_has_closed_their_stream() -> None:
+    command = ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-m", "napari_mst", "info", "no-such-file"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_only_photo_that_fails_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +262,7 @@ def test_only_photo_that_fails_is_refused(run: Run, photo: Path, monkeypatch: py
         ("photo.tif", "cube.hdr --format tiff", "Expected a folder with --format"),
         ("photo.tif photo.PNG", ".", "got photo.tif and photo.PNG for photo.hdr"),
         ("photo.tif Photo.png", ".", "got photo.tif and Photo.png for Photo.hdr"),
-        ("photo.tif other.png", "cube.hdr", "Expected an existing folder"),
+        ("photo.tif other.png", "cube.hdr", "Expected a folder for several cubes, got cube.hdr"),
     ],
     ids=[
         "081-missing-folder",
@@ -322,6 +352,112 @@ class TestBatch:
         assert "which exists" in err
         assert run("reconstruct", *options, "--overwrite")[0] == 0
         assert made == (["0.png", "1.png", "2.png"] if change.startswith("--") else ["1.png"])
+
+    def test_bad_input_seal(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """086-lost-seal: a cube that nothing vouches for is not taken for done, however well it looks."""
+        photos, out = several(photo, 2), photo.with_name("out")
+        assert run("reconstruct", *photos, "-o", out)[0] == 0
+        header = out / "1.hdr"
+        lines = header.read_text().splitlines(keepends=True)
+        header.write_text("".join(line for line in lines if "crc32" not in line))
+        assert napari_mst.read_cube(header).provenance.model == "tiny"
+        made = counted(monkeypatch)
+        code, _, err = run("reconstruct", *photos, "-o", out)
+        assert (code, made) == (2, [])
+        assert "got 1.img which exists" in err
+
+    def test_folders_of_photos_are_mirrored_in_an_output_that_is_made(self, run: Run, photo: Path) -> None:
+        folder, out = photo.parent / "photos", photo.parent / "made" / "here"
+        for name in ("a.png", "one/a.png", "two/a.png"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(photo.read_bytes())
+        (folder / "two/b.png").touch()
+        code, printed, err = run("reconstruct", folder, "-o", out)
+        assert code == 1
+        assert printed.splitlines() == [str(out / name) for name in ("a.hdr", "one/a.hdr", "two/a.hdr")]
+        assert "error: two/b.png: Expected an image file, got an empty one" in err
+        assert sorted(file.name for file in out.rglob("*")) == sorted([*["a.hdr", "a.img"] * 3, "one", "two"])
+
+    @pytest.mark.parametrize("model", ["mstpp-srgb", "no-such-model"])
+    def test_an_output_that_was_made_in_vain_is_removed(self, run: Run, photo: Path, model: str) -> None:
+        empty = photo.with_name("empty.png")
+        empty.touch()
+        code, *_ = run(
+            "reconstruct", empty, empty.with_name("lost.png"), "-o", photo.with_name("out"), "--model", model
+        )
+        assert code in (1, 2)
+        assert not photo.with_name("out").exists()
+
+    def test_two_runs_at_once_make_each_cube_once(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The other run has begun with the first photo when this one starts, and ends it when this one has the rest."""
+        photos, out = several(photo, 4), photo.with_name("out")
+        has_begun, may_end, codes = threading.Event(), threading.Event(), list[int]()
+        made = counted(monkeypatch)
+        count = napari_mst.Reconstructor.reconstruct
+
+        def held(self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object) -> object:
+            has_begun.set()
+            is_of_the_other = threading.current_thread() is other
+            if is_of_the_other:
+                may_end.wait(60)
+            cube = count(self, photo, **kwargs)
+            if len(made) == 3:
+                may_end.set()
+            return cube
+
+        monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", held)
+        other = threading.Thread(target=lambda: codes.append(run("reconstruct", *photos, "-o", out)[0]))
+        other.start()
+        assert has_begun.wait(60)
+        codes.append(run("reconstruct", *photos, "-o", out)[0])
+        other.join(60)
+        assert codes == [0, 0]
+        assert sorted(made) == ["0.png", "1.png", "2.png", "3.png"]
+        assert made[-1] == "0.png"
+        assert sorted(file.name for file in out.iterdir()) == sorted(f"{n}.{end}" for n in range(4) for end in END)
+
+    def test_what_a_killed_run_left_is_picked_up(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A claim, a temporary of a save that had just begun, and a pair whose header had not yet arrived."""
+        photos, out = several(photo, 3), photo.with_name("out")
+        assert run("reconstruct", *photos, "-o", out)[0] == 0
+        expected = contents(out)
+        (out / "1.hdr").replace(out / ".1.hdr.tmp")
+        for name in (".0.hdr.run", ".2.hdr.run", ".2.img.tmp"):
+            (out / name).touch()
+        for end in END:
+            (out / f"2.{end}").unlink()
+        made = counted(monkeypatch)
+        assert run("reconstruct", *photos, "-o", out)[0] == 0
+        assert made == ["2.png"]
+        assert contents(out) == expected
+
+    def test_a_batch_with_error_bands_goes_on_where_it_stopped(
+        self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A band is made anew from the cube that is there, and one of the two is never taken for the other."""
+        photos, out = several(photo, 3), photo.with_name("out")
+        arguments = [*photos, "-o", out, "--model", "pixelwise-srgb", "--error-bands"]
+        assert run("reconstruct", *arguments)[0] == 0
+        expected = contents(out)
+        for name in ("1_upper", "2", "2_lower", "2_upper"):
+            for end in END:
+                (out / f"{name}.{end}").unlink()
+        made = counted(monkeypatch)
+        code, printed, _ = run("reconstruct", *arguments)
+        assert (code, made) == (0, ["2.png"])
+        assert len(printed.splitlines()) == 9
+        assert contents(out) == expected
+        for end in END:
+            (out / f"0_lower.{end}").rename(out / f"other.{end}")
+            (out / f"0_upper.{end}").rename(out / f"0_lower.{end}")
+            (out / f"other.{end}").rename(out / f"0_upper.{end}")
+        code, _, err = run("reconstruct", *arguments)
+        assert (code, made) == (2, ["2.png"])
+        assert "got 0_lower.img which exists" in err
+
+
+END = ("hdr", "img")
+"""The suffixes of the two files of a cube."""
 
 
 def several(photo: Path, count: int) -> list[Path]:

@@ -1,34 +1,55 @@
 """The command line: `napari-mst reconstruct | models | cameras | info | spectra | attention | evaluate | train`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
-failed, the others were written; 2 the command or its input was refused, in one sentence; 130 Ctrl-C; 141 nobody reads
-the output any more, as of `head`.
+failed, the others were written; 2 the command or its input was refused, in one sentence; 74 the output could not be
+written, as to a full disk; 130 Ctrl-C; 141 nobody reads the output any more, as of `head`.
 """
 
 import argparse
 import errno
-import gc
-import hashlib
 import math
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from napari_mst import __version__
-from napari_mst.attention_record import Selection, write_attention
+from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, write_attention
 from napari_mst.attention_record import check_target as check_attention_target
+from napari_mst.batch import (
+    FOLDERS,
+    Job,
+    band_targets,
+    check_names,
+    check_outputs,
+    claimed,
+    find_photos,
+    finished,
+    folders_for,
+    is_there,
+    may_stay,
+    plan_jobs,
+)
 from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
-from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, Cancelled, ModelError, NapariMstError, PhotoError, SaveError
-from napari_mst.formats import FORMATS, check_target, find_format, read_cube, write_cube
+from napari_mst.control_c import INTERRUPTED, asked_to_stop
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import (
+    CameraError,
+    Cancelled,
+    ModelError,
+    NapariMstError,
+    PhotoError,
+    SaveError,
+    raise_if_cancelled,
+)
+from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.overlays import OVERLAYS
@@ -43,9 +64,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "mstpp-srgb"
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
-FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
-"""A folder with one of these suffixes is a cube, not a place for several."""
-DONE, SOME_FAILED, REFUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
+BATCHES = (
+    "A run into a folder that was interrupted goes on when it is started again: cubes that are there, undamaged and of "
+    "the same photo, model and options, stay. Several such runs at once share the work."
+)
+DONE, SOME_FAILED, REFUSED, UNWRITTEN, UNREAD = 0, 1, 2, 74, 141
 
 
 @harmless_output()
@@ -55,12 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _main(arguments)
         finally:
-            print(end="", flush=True)  # here, where it can be caught that nobody reads it
+            sys.stdout.flush()  # here, where it can be caught that it cannot be written
     except OSError as error:
-        if not _is_closed_pipe(error):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
-        return UNREAD
+        _silence_broken_streams()
+        if _is_closed_pipe(error):
+            return UNREAD
+        with suppress(OSError):  # of standard error itself
+            reason = error.strerror or error
+            _tell(f"error: Expected to print and save all, got: {reason}. Make room, or write elsewhere.")
+        return UNWRITTEN
 
 
 def _main(arguments: Sequence[str] | None) -> int:
@@ -69,11 +95,19 @@ def _main(arguments: Sequence[str] | None) -> int:
         return int(options.command(options))
     except (KeyboardInterrupt, Cancelled):
         _tell("cancelled")
-        gc.freeze()  # Python would look at every object of torch once more before it ends
         return INTERRUPTED
     except NapariMstError as error:
         _tell(f"error: {error}")
         return REFUSED
+
+
+def _silence_broken_streams() -> None:
+    """Let a stream that cannot be written lead nowhere: Python writes what is left in it when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _is_closed_pipe(error: OSError) -> bool:
@@ -101,10 +135,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_reconstruct(commands: Any) -> None:
-    reconstruct = commands.add_parser("reconstruct", help="photos to cubes")
-    reconstruct.add_argument("photos", nargs="+", type=Path, metavar="PHOTO")
+    reconstruct = commands.add_parser("reconstruct", help="photos to cubes", epilog=BATCHES)
     reconstruct.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT", help="file (.hdr, .tif, ...), or folder for several"
+        "photos",
+        nargs="+",
+        type=Path,
+        metavar="PHOTO",
+        help="a file, a folder (with all folders in it) or a pattern, as '*.png'; again for several",
+    )
+    reconstruct.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="OUT",
+        help="a file (.hdr, .tif, ...); or, for several photos, a folder: it is made if it is missing, and the folders "
+        "of the photos are mirrored in it",
     )
     reconstruct.add_argument("--format", choices=SUFFIXES, help="of the cubes in a folder (default: envi)")
     reconstruct.add_argument(
@@ -143,7 +189,9 @@ def _add_reconstruct(commands: Any) -> None:
         "--ensemble", action="store_true", help="mean of 8 flips and transposes, as published; takes 8 times as long"
     )
     reconstruct.add_argument(
-        "--overwrite", action="store_true", help="replace cubes that exist; of several, those of this very run stay"
+        "--overwrite",
+        action="store_true",
+        help="replace cubes that exist; in a folder, those that this run would give again stay all the same",
     )
     reconstruct.set_defaults(command=_reconstruct)
 
@@ -242,62 +290,153 @@ def _gigabytes(text: str) -> int:
 
 
 def _reconstruct(options: argparse.Namespace) -> int:
-    photos: list[Path] = options.photos
-    targets = _targets(photos, options.output, options.format)
-    reconstructor, done = _prepared(photos, targets, options)
+    jobs, is_batch = _jobs(options)
+    with folders_for(jobs if is_batch else ()):
+        with asked_to_stop():  # to see whether a file can be made, one is made for a moment
+            _check(jobs, options.overwrite, is_batch)
+        run = _Run(_reconstructor_for(options), options, is_batch)
+        return _make_all(run, jobs, _done(run, jobs))
+
+
+def _jobs(options: argparse.Namespace) -> tuple[list[Job], bool]:
+    """What to make, and whether it is a batch: into a folder, where what is done stays."""
+    output: Path = options.output
+    found = find_photos(options.photos, output, _tell)
+    is_place = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112 (raises on a long name)
+    if is_place or len(found) > 1 or any(os.path.isdir(path) for path in options.photos):  # noqa: PTH112
+        if not is_place and output.suffix.lower() in SUFFIXES.values():
+            raise SaveError(f"Expected a folder for several cubes, got {shown(output.name)}. Leave its suffix out.")
+        return plan_jobs(found, output, SUFFIXES[options.format or "envi"], options.error_bands), True
+    if options.format:
+        raise SaveError(f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format.")
+    bands = band_targets(output) if options.error_bands else ()
+    return [Job(one.photo, output, one.photo.name, bands) for one in found], False
+
+
+def _check(jobs: Sequence[Job], overwrite: bool, is_batch: bool) -> None:
+    """Refuse before computing what would fail after it, or cost a cube or a photo."""
+    check_names(jobs)
+    for job in jobs:
+        check_outputs(job, overwrite, may_stay(job) if is_batch else ())
+
+
+def _done(run: "_Run", jobs: Sequence[Job]) -> dict[Job, set[Path]]:
+    """The outputs of each job that are of this very run; refuses others that would have to be replaced."""
+    there = [job for job in jobs if run.is_batch and is_there(job.target)]
+    if there:
+        _tell(f"note: checking {len(there)} cubes that are there already")
+    done = {job: run.finished(job) for job in jobs}
+    for job in jobs:
+        check_outputs(job, run.options.overwrite, done[job])
+    if stay := sum(job.target in done[job] for job in jobs):
+        _tell(f"note: {stay} of {len(jobs)} cubes are of this run, and stay")
+    return done
+
+
+def _make_all(run: "_Run", jobs: Sequence[Job], done: Mapping[Job, set[Path]]) -> int:
+    """Make what is not done, and at last what another run was making; returns the exit code."""
     failed = 0
-    for photo, target in zip(photos, targets, strict=True):
-        if target in done:
-            print(target)
-            continue
+    todo = deque((job, False) for job in jobs)
+    while todo:
+        job, waits = todo.popleft()
         try:
-            _reconstruct_one(reconstructor, photo, target, options)
+            is_over = run.make(job, done[job], waits)
         except Cancelled:
             raise
         except NapariMstError as error:
-            if len(photos) == 1:
+            if len(jobs) == 1:
                 raise
+            is_over = True
             failed += 1
-            _tell(f"error: {error}" if photo.name in str(error) else f"error: {photo.name}: {error}")
+            _tell(f"error: {job.name}: {str(error).removeprefix(f'{job.photo.name}: ')}")
+        if not is_over:
+            todo.append((job, True))
     if failed:
-        _tell(f"{len(photos) - failed} of {len(photos)} cubes written, {failed} failed")
+        _tell(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
     return SOME_FAILED if failed else DONE
 
 
-def _targets(photos: Sequence[Path], output: Path, form: str | None) -> list[Path]:
-    """One cube file a photo."""
-    is_folder = os.path.isdir(output)  # noqa: PTH112 (Path.is_dir raises where a name is too long)
-    if len(photos) > 1 or (is_folder and output.suffix.lower() not in FOLDERS):
-        return [output / f"{photo.stem}{SUFFIXES[form or 'envi']}" for photo in photos]
-    if form:
-        raise SaveError(f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format.")
-    return [output]
+@dataclass(frozen=True)
+class _Run:
+    """A reconstructor, and what to do with it; a batch lets what is done stay, and shares the rest with other runs."""
+
+    reconstructor: "Reconstructor"
+    options: argparse.Namespace
+    is_batch: bool
+
+    def finished(self, job: Job) -> set[Path]:
+        """The outputs of *job* that are there, undamaged, and of this very run."""
+        return finished(job, self._wanted) if self.is_batch else set()
+
+    def make(self, job: Job, done: set[Path], waits: bool) -> bool:
+        """Make what is not *done* of *job*; false if another run is at it, and this one does not wait."""
+        with asked_to_stop() as is_cancelled:
+            if not self.is_batch:
+                self._make(job, done, is_cancelled)
+                return True
+            if waits:
+                _tell(f"note: {job.name}: another run is making it, and this one waits for it")
+            with claimed(job, is_cancelled, waits=waits) as is_ours:
+                if is_ours:
+                    is_done = done.issuperset(job.outputs)
+                    self._make(job, done if is_done else self.finished(job), is_cancelled)
+                return is_ours
+
+    def _wanted(self, sha256: str) -> Provenance:
+        encoding = "linear" if self.reconstructor.capture else _encoding(self.options) or "srgb"
+        return self.reconstructor.origin(sha256, encoding, self.options.region, self.options.ensemble)
+
+    def _make(self, job: Job, done: set[Path], is_cancelled: Callable[[], bool]) -> None:
+        overwrite = self.options.overwrite
+        check_outputs(job, overwrite, done)
+        for path, cube in self._cubes(job, done, is_cancelled):
+            if cube is not None:
+                progress = partial(_raise_if, is_cancelled)
+                path = write_cube(path, cube, overwrite=overwrite, progress=progress)
+            print(path, flush=True)  # a batch takes long, and Ctrl-C may end it
+
+    def _cubes(
+        self, job: Job, done: set[Path], is_cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[Path, SpectralCube | None]]:
+        """The outputs of *job*, with the cube to save there, or None for what is *done*."""
+        made = None if job.target in done else self._reconstructed(job, is_cancelled)
+        yield job.target, made
+        if done.issuperset(job.bands):
+            yield from ((path, None) for path in job.bands)
+            return
+        from napari_mst.uncertainty import error_bands
+
+        bands = error_bands(read_cube(job.target) if made is None else made)
+        for path, band in zip(job.bands, bands, strict=True):
+            yield path, None if path in done else band
+
+    def _reconstructed(self, job: Job, is_cancelled: Callable[[], bool]) -> SpectralCube:
+        reconstructor, region, ensemble = self.reconstructor, self.options.region, self.options.ensemble
+        source = _read_photo(job.photo, self.options)
+        plan = reconstructor.plan_for(source, region, ensemble=ensemble, is_cancelled=is_cancelled)
+        _tell(f"note: {job.name}: {plan}")
+        with _bar(job.name) as progress:
+            cube = reconstructor.reconstruct(
+                source, progress=progress, is_cancelled=is_cancelled, region=region, ensemble=ensemble
+            )
+        for assumption in cube.provenance.assumptions:
+            _tell(f"note: {job.name}: {assumption}")
+        return cube
 
 
-def _check_targets(photos: Sequence[Path], targets: Sequence[Path], overwrite: bool, present: Collection[Path]) -> None:
-    """Refuse before computing what would fail after it, or cost a cube or a photo; those *present* may exist."""
-    first: dict[str, Path] = {}
-    for photo, target in zip(photos, targets, strict=True):
-        other = first.setdefault(target.name.casefold(), photo)
-        if other is not photo:
-            names = f"{shown(other.name)} and {shown(photo.name)}"
-            raise SaveError(f"Expected photos of different names, got {names} for {shown(target.name)}. Rename one.")
-        check_target(target, overwrite=overwrite or target in present)
-        if _is_same_file(photo, target):
-            raise SaveError(f"Expected a new name for the cube, got the photo {shown(photo.name)}. Choose another.")
+def _raise_if(is_cancelled: Callable[[], bool], share: float) -> None:
+    """Let Ctrl-C end a save, which tells the *share* that is written."""
+    del share
+    raise_if_cancelled(is_cancelled)
 
 
-def _is_done(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> bool:
-    """Whether *target* holds, undamaged, the cube of *photo* that a run with these options gives."""
-    try:
-        with photo.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        encoding = "linear" if reconstructor.capture else _encoding(options) or "srgb"
-        wanted = reconstructor.origin(digest, encoding, options.region, options.ensemble)
-        cube = read_cube(target, verify=True)
-    except (NapariMstError, OSError):
-        return False
-    return "warnings" not in cube.metadata and cube.provenance.gives_the_cube_of(wanted)
+def _reconstructor_for(options: argparse.Namespace) -> "Reconstructor":
+    correct = not options.no_colour_correction
+    budgets = {"memory": options.memory, "device_memory": options.device_memory}
+    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct, **budgets)
+    if options.error_bands and not reconstructor.model.card.error_factor:
+        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
+    return reconstructor
 
 
 def _encoding(options: argparse.Namespace) -> Encoding | None:
@@ -327,13 +466,6 @@ def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
     return photo
 
 
-def _is_same_file(photo: Path, target: Path) -> bool:
-    try:
-        return photo.samefile(target)
-    except OSError:
-        return False
-
-
 def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
@@ -341,113 +473,53 @@ def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructo
     capture = _capture(options)
     reconstructor = Reconstructor(load_model(options.model), options.device, capture=capture, **choices)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
-    reconstructor.prepare(lambda text: _tell(f"note: {text}"))
+    # asked for a cancel, it compiles in another thread: this one hears Ctrl-C meanwhile, which ends the process
+    reconstructor.prepare(lambda text: _tell(f"note: {text}"), is_cancelled=lambda: False)
     return reconstructor
-
-
-def _reconstruct_one(reconstructor: "Reconstructor", photo: Path, target: Path, options: argparse.Namespace) -> None:
-    source = _read_photo(photo, options)
-    _tell(f"note: {photo.name}: {reconstructor.plan_for(source, options.region, ensemble=options.ensemble)}")
-    with _bar(photo.name) as bar:
-        cube = reconstructor.reconstruct(source, region=options.region, ensemble=options.ensemble, **bar)
-    for assumption in cube.provenance.assumptions:
-        _tell(f"note: {photo.name}: {assumption}")
-    print(write_cube(target, cube, overwrite=options.overwrite))
-    if options.error_bands:
-        from napari_mst.uncertainty import error_bands
-
-        for path, band in zip(_band_targets(target), error_bands(cube), strict=True):
-            print(write_cube(path, band, overwrite=options.overwrite))
-
-
-def _prepared(
-    photos: Sequence[Path], targets: Sequence[Path], options: argparse.Namespace
-) -> "tuple[Reconstructor, set[Path]]":
-    """What reconstructs, and the targets that are of this very run already; refuses what would fail after it."""
-    is_batch = len(photos) > 1 and not options.error_bands
-    there = [target for target in targets if is_batch and find_format(target)]
-    _check_targets(photos, targets, options.overwrite, there)
-    _check_band_targets(targets if options.error_bands else (), options.overwrite)
-    correct = not options.no_colour_correction
-    budgets = {"memory": options.memory, "device_memory": options.device_memory}
-    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct, **budgets)
-    if options.error_bands and not reconstructor.model.card.error_factor:
-        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
-    if there:
-        _tell(f"note: checking {len(there)} cubes that are there already")
-    done = {t for p, t in zip(photos, targets, strict=True) if t in there and _is_done(reconstructor, p, t, options)}
-    _check_targets(photos, targets, options.overwrite, done)
-    if done:
-        _tell(f"note: {len(done)} of {len(photos)} cubes are of this run, and stay")
-    return reconstructor, done
-
-
-def _check_band_targets(targets: Sequence[Path], overwrite: bool) -> None:
-    names = {target.name.casefold() for target in targets}
-    for band in (band for target in targets for band in _band_targets(target)):
-        if band.name.casefold() in names:
-            raise SaveError(
-                f"Expected another name for a photo, got that of the error band {shown(band.name)}. Rename."
-            )
-        check_target(band, overwrite=overwrite)
-
-
-def _band_targets(target: Path) -> list[Path]:
-    return [target.with_name(f"{target.stem}_{side}{target.suffix}") for side in ("lower", "upper")]
 
 
 def _attention(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() != ".npz":
         raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
-    check_attention_target(options.output, overwrite=options.overwrite)
-    from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
-
+    with asked_to_stop():
+        check_attention_target(options.output, overwrite=options.overwrite)
     reconstructor = _reconstructor(options, precision=options.precision)
-    photo = _read_photo(options.photo, options)
-    selection = Selection(options.block, options.head, options.key, options.query)
-
-    def explorer(bar: dict[str, Callable[..., Any]]) -> AttentionExplorer:
-        return AttentionExplorer(reconstructor, photo, region=options.region, **bar)
-
-    maps = []
-    for overlay in options.map:
-        with _bar(f"{photo.name}: {overlay}") as bar:
-            maps.append(explorer(bar).map(overlay, selection))
-    with _bar(photo.name) as bar:
-        record = explorer(bar).record()
-    for assumption in record.provenance.assumptions:
-        _tell(f"note: {photo.name}: {assumption}")
-    print(write_attention(options.output, record, maps, overwrite=options.overwrite))
+    with asked_to_stop() as is_cancelled:
+        record, maps = _explored(reconstructor, options, is_cancelled)
+        for assumption in record.provenance.assumptions:
+            _tell(f"note: {options.photo.name}: {assumption}")
+        print(write_attention(options.output, record, maps, overwrite=options.overwrite))
     return DONE
 
 
-@contextmanager
-def _bar(title: str) -> Iterator[dict[str, Callable[..., Any]]]:
-    """A progress bar: what a run takes as *progress*, and as *is_cancelled* whether Ctrl-C was pressed.
+def _explored(
+    reconstructor: "Reconstructor", options: argparse.Namespace, is_cancelled: Callable[[], bool]
+) -> tuple[AttentionRecord, list[AttentionMap]]:
+    """The matrices of the photo, and the maps that were asked for."""
+    from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
 
-    Python would raise that wherever it is, in the middle of a library too. A second Ctrl-C does.
-    """
+    photo = _read_photo(options.photo, options)
+    selection = Selection(options.block, options.head, options.key, options.query)
+
+    def explorer(progress: Callable[[float], None]) -> AttentionExplorer:
+        return AttentionExplorer(
+            reconstructor, photo, region=options.region, progress=progress, is_cancelled=is_cancelled
+        )
+
+    maps = []
+    for overlay in options.map:
+        with _bar(f"{photo.name}: {overlay}") as progress:
+            maps.append(explorer(progress).map(overlay, selection))
+    with _bar(photo.name) as progress:
+        return explorer(progress).record(), maps
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[float], None]]:
+    """A progress bar: what a run takes as *progress*."""
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
-    with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar, _asked_to_stop() as is_cancelled:
-        yield {"progress": lambda share: bar.update(share - bar.n), "is_cancelled": is_cancelled}
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C does not reach
-        yield asked.is_set
-        return
-
-    def ask(*_: object) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar:
+        yield lambda share: bar.update(share - bar.n)
 
 
 def _models(_: argparse.Namespace) -> int:
@@ -502,7 +574,8 @@ def _spectra(options: argparse.Namespace) -> int:
     if options.output is None:
         print(spectra_text(found), end="")
     else:
-        print(write_spectra(options.output, found, overwrite=options.overwrite))
+        with asked_to_stop():
+            print(write_spectra(options.output, found, overwrite=options.overwrite))
     return DONE
 
 
