@@ -1,0 +1,65 @@
+"""A save is on the disk when it ends: every file before it gets its name, and then the names in their folder."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_mst.cube import SpectralCube
+from napari_mst.formats import write_cube
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no fsync of folders, and none to watch")
+
+SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
+
+
+class Disk:
+    """Records what of *folder* has reached the disk: files by their inode, which a rename keeps, and their names."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.flushed: set[int] = set()
+        self.named_too_early: list[str] = []
+        self.names_to_flush: list[str] = []
+        self._folder, self._fsync, self._replace = folder, os.fsync, os.replace
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(os, "replace", self.replace)
+
+    def fsync(self, descriptor: int) -> None:
+        self._fsync(descriptor)
+        inode = os.fstat(descriptor).st_ino
+        self.flushed.add(inode)
+        if inode == self._folder.stat().st_ino:
+            self.names_to_flush.clear()
+
+    def replace(self, source: str, destination: str) -> None:
+        if Path(destination).parent == self._folder:  # zarr renames its files within the temporary folder, too
+            files = [path for path in (Path(source), *Path(source).rglob("*")) if path.is_file()]
+            self.named_too_early += [path.name for path in files if path.stat().st_ino not in self.flushed]
+            self.names_to_flush.append(str(destination))
+        self._replace(source, destination)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_file_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    disk = Disk(tmp_path, monkeypatch)
+    saved(tmp_path, suffix)
+    assert disk.flushed
+    assert disk.named_too_early == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_names_are_on_the_disk_when_a_save_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    disk = Disk(tmp_path, monkeypatch)
+    saved(tmp_path, suffix)
+    assert disk.flushed
+    assert disk.names_to_flush == []
+
+
+def saved(folder: Path, suffix: str) -> Path:
+    cube = SpectralCube(np.ones((3, 5, 7), np.float32), np.array([400.0, 500.0, 600.0]))
+    return write_cube(folder / f"cube{suffix}", cube)
