@@ -1,7 +1,8 @@
-# The two commands. Each does all the set-up; what is there already is not done again.
+# The commands. Each does all the set-up; what is there already is not done again.
 #
-#   make demo   a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
-#   make test   every check and every test
+#   make demo        a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
+#   make test        every check and every test, but for the slow ones
+#   make test-slow   the tests that take long: some minutes to an hour together; CI runs them every night
 #
 # Another interpreter than python3: make test PYTHON=python3.13
 
@@ -13,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 NO_DISPLAY = [ -z "$$DISPLAY" ] && command -v xvfb-run >/dev/null
 VIRTUAL_DISPLAY = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
 
-.PHONY: demo test checks system clean
+.PHONY: demo test test-slow checks system clean
 
 demo: .venv/ready
 	@if $(NO_DISPLAY); \
@@ -22,6 +23,9 @@ demo: .venv/ready
 
 test: checks
 	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest; else $(BIN)/python -m pytest; fi
+
+test-slow: .venv/ready
+	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest -m slow; else $(BIN)/python -m pytest -m slow; fi
 
 checks: .venv/ready
 	PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files

@@ -374,12 +374,12 @@ class _Run:
             if not self.is_batch:
                 self._make(job, done, is_cancelled)
                 return True
-            if waits:
-                _tell(f"note: {job.name}: another run is making it, and this one waits for it")
             with claimed(job, is_cancelled, waits=waits) as is_ours:
                 if is_ours:
                     is_done = done.issuperset(job.outputs)
                     self._make(job, done if is_done else self.finished(job), is_cancelled)
+                elif not waits:
+                    _tell(f"note: {job.name}: another run is making it; it is looked at again at the end")
                 return is_ours
 
     def _wanted(self, sha256: str) -> Provenance:
