@@ -211,6 +211,20 @@ def test_a_second_control_c_is_raised_at_once(run: Run, photo: Path, monkeypatch
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
 
 
+def test_kernels_are_compiled_in_a_thread_of_their_own_so_that_control_c_is_heard(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    askers: list[threading.Thread] = []
+
+    def is_ready() -> bool:
+        askers.append(threading.current_thread())
+        return False
+
+    monkeypatch.setattr("napari_mst.engine.native.is_ready", is_ready)
+    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 0
+    assert askers[0] is not threading.main_thread()
+
+
 @pytest.mark.parametrize("command", ["models", "cameras"])
 def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None:
     """As with `head`, which closes its end: no traceback, neither of the command nor when Python ends."""
