@@ -28,6 +28,10 @@ class CubeFileError(NapariMstError, ValueError):
     """A cube file or a spectral library is damaged, incomplete, or of a kind that is not supported."""
 
 
+class ColourPhoto(CubeFileError):
+    """A file that was to be read as a cube is a photo in colour."""
+
+
 class ChoiceNeeded(CubeFileError):
     """A cube file can be read in several ways: the *option* of `read_cube` takes one of the *choices* (value: text)."""
 

@@ -31,6 +31,9 @@ _MAX_PIXELS = 178_956_970
 
 _ORIENTATIONS = range(1, 9)
 
+_AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
+"""Colours of a TIFF whose stored values are those that it shows."""
+
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -110,6 +113,60 @@ def georeference_in(path: Path) -> Georeference | None:
             return found.turned(asked, rows, columns)
     except Exception:  # noqa: BLE001 (a file that is no TIFF says nothing; a damaged one is refused where it is read)
         return None
+
+
+def is_shown_otherwise(path: str | PathLike[str]) -> bool:
+    """Whether imageio, with which napari opens photos, gives other pixels of a photo file than `decode_file`.
+
+    It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and other colours of a
+    TIFF as they are stored, and halves the depth of 16-bit colour in PNG. Only the head of the file is looked at.
+    """
+    if orientation(path) != 1:
+        return True
+    try:
+        with warnings.catch_warnings(), Path(path).open("rb") as file:
+            warnings.simplefilter("ignore")
+            is_tiff = file.read(4) in _TIFF_MAGIC
+            file.seek(0)
+            if is_tiff:
+                with tifffile.TiffFile(file) as tiff:
+                    return tiff.pages.first.photometric not in _AS_STORED
+            with Image.open(file) as image:
+                is_deep = image.format == "PNG" and image.mode.startswith("RGB") and _png_depth(file) == 16
+                return is_deep or image.mode == "CMYK"
+    except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
+        return False
+
+
+def decode_pages(path: Path, notes: list[str]) -> Pixels:
+    """(H, W) or (H, W, C) pixels of the photo file *path*; of several pages in colour (T, H, W, C), all upright.
+
+    Raises
+    ------
+    PhotoError
+        As `decode_file`, but for several pages of one size in one TIFF.
+    """
+    pages = _colour_pages(path)
+    return decode_file(path, notes)[0] if pages is None else pages
+
+
+def _colour_pages(path: Path) -> Pixels | None:
+    """(T, H, W, C) pixels of the TIFF *path*; None if it is none, or has one page, or others than in colour."""
+    try:
+        with tifffile.TiffFile(path) as tiff:
+            series, page = tiff.series[0], tiff.series[0].keyframe
+            is_colour = page.photometric == tifffile.PHOTOMETRIC.RGB and page.samplesperpixel in (3, 4)
+            if not is_colour or len(series.shape) != 4:
+                return None
+            _refuse_large(page.imagewidth, page.imagelength * series.size // page.size)
+            stored = series.asarray()
+            asked = _orientation_of_page(page)
+    except PhotoError:
+        raise
+    except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
+        return None
+    channels_last = stored if series.axes.endswith("S") else np.moveaxis(stored, series.axes.index("S"), -1)
+    return np.moveaxis(upright(np.moveaxis(channels_last, 0, -1), asked), -1, 0)
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:

@@ -15,7 +15,16 @@ import tifffile
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import FORMATS, Format, check_target, find_format, read_cube, samples, write_cube
+from napari_mst.formats import (
+    FORMATS,
+    Format,
+    check_target,
+    find_format,
+    is_own_cube,
+    read_cube,
+    samples,
+    write_cube,
+)
 
 WARNING = "The file was odd."
 CUBE = SpectralCube(
@@ -178,3 +187,19 @@ def test_a_file_that_the_system_has_no_memory_to_map_is_a_lack_of_memory(
     monkeypatch.setattr(np, "fromfile", fail)
     with pytest.raises(OutOfMemory, match="Expected memory for"):
         read_cube(path)
+
+
+@over_formats
+def test_a_cube_of_ours_is_known_without_its_numbers_where_others_open_it_too(tmp_path: Path, form: Format) -> None:
+    path = write_cube(tmp_path / f"a{form.suffixes[0]}", CUBE)
+    assert is_own_cube(path) == (form.name in ("tiff", "npz", "zarr"))
+
+
+def test_what_others_saved_is_no_cube_of_ours(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", cube=CUBE.data)
+    tifffile.imwrite(tmp_path / "a.tif", CUBE.data, photometric="minisblack")
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "zarr.json").write_text("{")
+    (tmp_path / "torn.npz").write_bytes(b"PK\3\4")
+    for name in ("a.npz", "a.tif", "a.zarr", "torn.npz", "missing.tif"):
+        assert not is_own_cube(tmp_path / name)

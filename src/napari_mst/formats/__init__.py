@@ -18,11 +18,15 @@ from napari_mst.formats import commit, envi, folder, matlab, npz, tiff, zarr
 from napari_mst.formats.samples import Progress
 from napari_mst.formats.text import out_of_memory, shown
 
-__all__ = ["FORMATS", "Format", "check_target", "find_format", "read_cube", "write_cube"]
+__all__ = ["FORMATS", "Format", "check_target", "find_format", "is_own_cube", "read_cube", "write_cube"]
 
 
 def _itself(path: Path) -> tuple[Path]:
     return (path,)
+
+
+def _never(_: Path) -> bool:
+    return False
 
 
 def _read_only(path: Path, *_: Any, **__: Any) -> Path:
@@ -43,6 +47,8 @@ class Format:
         What may be read besides.
     is_mine
         Whether a file is of this kind, by its contents.
+    is_own
+        Whether a file of this kind is a cube that we saved, by its description alone: its numbers are not read.
     read, write
         `read(path, **options)` and `write(path, cube, overwrite=..., progress=..., **options)`.
     targets
@@ -60,6 +66,7 @@ class Format:
     write: Callable[..., Path] = _read_only
     targets: Callable[[Path], tuple[Path, ...]] = _itself
     is_folder: bool = False
+    is_own: Callable[[Path], bool] = _never
 
 
 FORMATS: tuple[Format, ...] = (
@@ -71,6 +78,7 @@ FORMATS: tuple[Format, ...] = (
         is_mine=tiff.is_tiff,
         read=tiff.read_tiff,
         write=tiff.write_tiff,
+        is_own=tiff.is_own_tiff,
     ),
     Format(
         name="npz",
@@ -80,6 +88,7 @@ FORMATS: tuple[Format, ...] = (
         is_mine=npz.is_npz,
         read=npz.read_npz,
         write=npz.write_npz,
+        is_own=npz.is_own_npz,
     ),
     Format(
         name="matlab",
@@ -98,6 +107,7 @@ FORMATS: tuple[Format, ...] = (
         is_mine=zarr.is_zarr,
         read=zarr.read_zarr,
         write=zarr.write_zarr,
+        is_own=zarr.is_own_zarr,
         is_folder=True,
     ),
     Format(
@@ -133,6 +143,19 @@ def find_format(path: str | PathLike[str]) -> Format | None:
         return next((f for f in FORMATS if f.is_folder == is_folder and f.is_mine(path)), None)
     except OSError:
         return None
+
+
+def is_own_cube(path: str | PathLike[str]) -> bool:
+    """Whether the file at *path* is a cube that we saved as TIFF, npz or Zarr, which other programs open too.
+
+    Only its description is looked at; a damaged one says no.
+    """
+    path = Path(path)
+    form = find_format(path)
+    try:
+        return form is not None and form.is_own(path)
+    except (CubeFileError, OSError, ValueError, AttributeError):
+        return False
 
 
 def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:

@@ -63,6 +63,12 @@ def is_npz(path: Path) -> bool:
         return file.read(4) == b"PK\3\4" and path.suffix.lower() == ".npz"
 
 
+def is_own_npz(path: Path) -> bool:
+    """Whether the archive at *path* holds our record of a cube."""
+    with _opened(path) as archive:
+        return f"{OWN}.npy" in archive.namelist()
+
+
 def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
     """Save *cube* uncompressed, so that a large one can be mapped; bool becomes uint8.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.errors import ColourPhoto, NapariMstError, SaveError
 from napari_mst.formats import commit, record, tiff_header, tiff_metadata
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi_georeference import in_tiff
@@ -57,6 +57,12 @@ def is_tiff(path: Path) -> bool:
     """Whether *path* begins as a TIFF or BigTIFF."""
     with path.open("rb") as file:
         return file.read(4) in _MAGIC
+
+
+def is_own_tiff(path: Path) -> bool:
+    """Whether the TIFF at *path* is a cube that we saved, or was made from one by another program."""
+    with _opened(path) as tif:
+        return tiff_metadata.SEAL in tif.pages.first.tags or tiff_metadata.has_lost_its_seal(tif)
 
 
 def write_tiff(
@@ -273,7 +279,8 @@ def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Descri
         raise mismatch(tif.filename, f"{bands} planes", str(series.size // page.size), "Get the file again.")
     is_colour = page.photometric in (3, 5, 6) or (page.photometric == 2 and page.samplesperpixel in (3, 4))
     if is_colour and not description.shape and not description.wavelengths:
-        raise mismatch(tif.filename, "a spectral cube", "a colour photo", "Open it as a photo instead.")
+        sentence = mismatch(tif.filename, "a spectral cube", "a colour photo", "Open it as a photo instead.")
+        raise ColourPhoto(str(sentence))
 
 
 def _mapped(path: Path, series: "TiffPageSeries", byteorder: str) -> NDArray[Any]:

@@ -40,6 +40,12 @@ def is_zarr(path: Path) -> bool:
     return any((path / mark).is_file() for mark in _MARKS)
 
 
+def is_own_zarr(path: Path) -> bool:
+    """Whether the metadata of the Zarr folder *path* hold our record of a cube."""
+    described_here = json.loads((path / "zarr.json").read_bytes())
+    return OWN in described_here.get("attributes", {})
+
+
 def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
     """Save *cube* in chunks of one band, compressed without loss; bool becomes uint8.
 
