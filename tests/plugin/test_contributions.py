@@ -17,6 +17,8 @@ from napari_mst.plugin import picks
 from napari_mst.plugin.contributions import cube_reader, read_layers, write_layer
 from napari_mst.plugin.layers import cube_layer, cube_of
 
+LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".zarr"}
+
 
 @pytest.fixture(scope="module")
 def manifest() -> PluginManifest:
@@ -27,10 +29,13 @@ def test_the_manifest_is_valid_and_all_it_names_is_there() -> None:
     subprocess.run([sys.executable, "-m", "npe2", "validate", "napari-mst", "--imports"], check=True)
 
 
-def test_the_manifest_reads_and_writes_what_the_formats_do(manifest: PluginManifest) -> None:
+def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(
+    manifest: PluginManifest,
+) -> None:
     (reader,) = manifest.contributions.readers
     readable = {suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix}
-    assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == readable
+    assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == readable - LEFT_TO_NAPARI
+    assert not reader.accepts_directories
     written = {tuple(writer.filename_extensions) for writer in manifest.contributions.writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}
 
@@ -75,7 +80,8 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
 def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("napari_mst.plugin.contributions.current_viewer", lambda: cube_viewer)
+    for module in ("opening", "saving"):
+        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
     layer = cube_viewer.layers["cube"]
     layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
     for pixel, window in (((2, 3), 1), ((4, 1), 5)):
@@ -101,8 +107,9 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
     text: str, reason: str, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("napari_mst.plugin.contributions.show_warning", told.append)
-    monkeypatch.setattr("napari_mst.plugin.contributions.current_viewer", lambda: cube_viewer)
+    monkeypatch.setattr("napari_mst.plugin.opening.show_warning", told.append)
+    for module in ("opening", "saving"):
+        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
     cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
         picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))

@@ -19,7 +19,7 @@ from tests.plugin.conftest import GatedJob, make_cube, with_photo
 
 from napari_mst import read_cube
 from napari_mst.plugin import picks
-from napari_mst.plugin.layers import METADATA_KEY, active_cube_layer, cube_layer
+from napari_mst.plugin.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 from napari_mst.plugin.spectra_dock import HINT
 
@@ -85,12 +85,13 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     Mouse(window, qtbot).click(4, 7)
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
     np.testing.assert_allclose(spectra.plot.curves.lines[0].spectrum.values, make_cube().data[:, 4, 7])
-    for name in ("cube.hdr", "cube.tif"):
+    for name, reader in (("cube.hdr", PLUGIN), ("cube.tif", None)):
         window.layers.save(str(tmp_path / name), selected=True, plugin=PLUGIN)
         saved = read_cube(tmp_path / name)
         np.testing.assert_array_equal(saved.data, make_cube().data)
         assert saved.provenance.model == "fake"
-        (opened_again,) = window.open(tmp_path / name, plugin=PLUGIN)
+        (opened_again,) = window.open(tmp_path / name, plugin=reader)
+        qtbot.waitUntil(lambda layer=opened_again: cube_of(layer) is not None)
         np.testing.assert_array_equal(opened_again.data, saved.data)
         window.layers.remove(opened_again)
         window.layers.selection.active = active_cube_layer(window)

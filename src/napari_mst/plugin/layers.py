@@ -20,6 +20,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.photo import Encoding, Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
+FIRST_BAND = 550.0
+"""nm; the band that is shown first, where the eye is most sensitive."""
 QUALITY_KEY = "napari_mst_quality"
 """Marks a layer that shows how far colours were off, which is no photo."""
 COLORMAP = "inferno"
@@ -327,6 +329,16 @@ def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
     if cube is not None:
         world = layer.data_to_world((cube.nearest_band(wavelength), 0, 0))
         viewer.dims.set_point(viewer.dims.ndim - 3, world[0])
+
+
+def bring_into_view(viewer: ViewerModel, layer: Image) -> None:
+    """Move the slider to the cube *layer*, to the band of `FIRST_BAND`, unless it shows a band of it already."""
+    if viewer.dims.ndisplay != 2:
+        return
+    cube = cube_of(layer)
+    at = round(float(layer.world_to_data(viewer.dims.point)[0]))
+    if cube is not None and not 0 <= at < len(cube.data):
+        go_to(viewer, layer, FIRST_BAND if cube.has_wavelengths else float(cube.wavelengths[0]))
 
 
 def show_wavelength(viewer: ViewerModel) -> None:

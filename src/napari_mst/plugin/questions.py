@@ -1,13 +1,13 @@
 """Questions about a cube file that only a person can answer, as dialogs; never without a window that shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from qtpy.QtCore import Qt, QThread
+from qtpy.QtCore import Qt, QThread, QTimer
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QApplication,
@@ -23,6 +23,7 @@ from qtpy.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QMainWindow,
+    QMessageBox,
     QPushButton,
     QRadioButton,
     QVBoxLayout,
@@ -47,6 +48,21 @@ def window() -> QWidget | None:
         return None
     windows = (widget for widget in app.topLevelWidgets() if isinstance(widget, QMainWindow) and widget.isVisible())
     return app.activeWindow() or next(windows, None)
+
+
+def offer(text: str, yes: str, accept: Callable[[], object]) -> QMessageBox | None:
+    """Ask without waiting for an answer; if it is *yes*, *accept* is called. None without a window to ask over."""
+    parent = window()
+    if parent is None:
+        return None
+    box = QMessageBox(QMessageBox.Icon.Question, "MST++ Hyperspectral", text, parent=parent)
+    box.addButton(yes, QMessageBox.ButtonRole.AcceptRole)
+    box.addButton("No", QMessageBox.ButtonRole.RejectRole)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setModal(False)
+    box.accepted.connect(lambda: QTimer.singleShot(0, accept))  # it may open dialogs: let this one close first
+    box.show()
+    return box
 
 
 def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:

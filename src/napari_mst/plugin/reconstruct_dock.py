@@ -33,6 +33,8 @@ from napari_mst.plugin.camera_rows import CameraRows
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
 from napari_mst.plugin.parts import Part, draw, photo_part
+from napari_mst.plugin.recognising import attend
+from napari_mst.plugin.saving import ask_to_save
 from napari_mst.plugin.workspace import JobState, Request
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ MEMORY_HINT = (
     "How much of this computer's memory a run may take; automatic is most of what is free. What does not fit goes "
     "through a temporary file: slower, same numbers."
 )
+SAVE_HINT = "Save the cube that is selected or shown, with its wavelengths, its history and the picks on it."
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
@@ -121,6 +124,7 @@ class ReconstructDock(Dock):
         self.quality = QCheckBox("show what was off", toolTip=QUALITY_HINT)
         self.ensemble = QCheckBox("Mean of 8 flips and transposes", toolTip=ENSEMBLE_HINT)
         self.run_button, self.cancel_button = QPushButton("Run"), QPushButton("Cancel")
+        self.save_button = QPushButton("Save cube ...", toolTip=SAVE_HINT)
         self.cpu_button = QPushButton("Run on the CPU instead")
         self.bar = QProgressBar(maximum=STEPS, textVisible=True)
         self.text = Paragraph()
@@ -146,6 +150,7 @@ class ReconstructDock(Dock):
         buttons = QHBoxLayout()
         buttons.addWidget(self.run_button)
         buttons.addWidget(self.cancel_button)
+        buttons.addWidget(self.save_button)
         layout = QVBoxLayout(self)
         layout.addLayout(self.form)
         layout.addLayout(buttons)
@@ -158,6 +163,7 @@ class ReconstructDock(Dock):
     def _wire(self) -> None:
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.workspace.cancel)
+        self.save_button.clicked.connect(self.save_cube)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.parts.activated.connect(self._draw_part)
         self.photos.currentIndexChanged.connect(self._show_camera)
@@ -182,7 +188,12 @@ class ReconstructDock(Dock):
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._show_quality),
             (self.workspace.failed, self._offer_cpu),
+            (attend(self.viewer).changed, self.refresh),
         ]
+
+    def save_cube(self) -> None:
+        """Ask for a file, and save the cube that is shown."""
+        ask_to_save(self.viewer)
 
     def refresh(self) -> None:
         """See `Dock`."""

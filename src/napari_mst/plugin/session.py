@@ -13,6 +13,7 @@ from napari_mst.errors import NapariMstError
 from napari_mst.plugin.attention_jobs import MapJob
 from napari_mst.plugin.attention_layers import show_map
 from napari_mst.plugin.layers import (
+    FIRST_BAND,
     SUFFIX,
     LayerPhoto,
     active_cube_layer,
@@ -21,11 +22,9 @@ from napari_mst.plugin.layers import (
     go_to,
     show_wavelength,
 )
+from napari_mst.plugin.recognising import attend
 from napari_mst.plugin.worker import start_job
 from napari_mst.plugin.workspace import Request, Start, Workspace
-
-FIRST_BAND = 550.0
-"""nm; the band that is shown first, where the eye is most sensitive."""
 
 PREVIEW = " (preview)"
 """What ends the name of a layer until its exact cube is there."""
@@ -48,6 +47,7 @@ def workspace_of(viewer: ViewerModel, start: Start = start_job) -> Workspace:
         workspace.made.connect(partial(_add_map, weakref.ref(viewer)))
         workspace.failed.connect(_notify)
         _sessions[viewer] = workspace, results
+        attend(viewer)
     return _sessions[viewer][0]
 
 

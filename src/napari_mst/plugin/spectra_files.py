@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QMenu
 
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.keeping import save_picture
+from napari_mst.plugin.saving import ask_to_save
 from napari_mst.plugin.worker import JobWorker, Reports
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.spectrum import Spectrum
@@ -39,6 +40,7 @@ class SpectraFiles:
         self._dock = dock
         self._workers = set[JobWorker]()
         for title, slot in (
+            ("Save cube ...", self.save_cube),
             ("Save spectra ...", self.save_spectra),
             ("Open spectra ...", self.open_spectra),
             ("Copy spectra", self.copy_spectra),
@@ -51,6 +53,10 @@ class SpectraFiles:
     def is_busy(self) -> bool:
         """Whether something is being written."""
         return bool(self._workers)
+
+    def save_cube(self) -> None:
+        """Ask for a file, and save the cube that is shown, with its wavelengths, its history and the picks."""
+        ask_to_save(self._dock.viewer)
 
     def save_spectra(self) -> None:
         """Ask for a file, and save the spectra whose curves are shown."""

@@ -53,7 +53,7 @@ class SpectraMenus:
         self.view = _button("View", "What the plot shows of the curves.")
         self.maps = QToolButton(text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True)
         self.compare = _button("Compare", "Compare with a reference cube, or with a library of spectra.")
-        self.save = _button("Save", "Keep the spectra and the plot, or open spectra again.")
+        self.save = _button("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
         self.buttons = [self.pick, self.regions, self.view, self.maps, self.compare, self.save]
         self._fill_pick(self.pick.menu())
         self._fill_regions(self.regions.menu())

@@ -139,11 +139,11 @@ class JobWorker(FunctionWorker[Any]):
             self.quit()
             return None
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
-            failure = _without_frames(error)
+            failure = sentence_of(error)
         raise failure
 
 
-def _without_frames(error: Exception) -> NapariMstError:
+def sentence_of(error: Exception) -> NapariMstError:
     """The error that the user is told; the frames that raised it, and the arrays in them, are let go."""
     if isinstance(error, NapariMstError):
         failure = type(error)(str(error))
