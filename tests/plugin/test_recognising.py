@@ -75,6 +75,18 @@ def test_the_band_that_was_shown_is_shown(viewer: ViewerModel, qtbot: QtBot, tmp
     assert round(layer.world_to_data(viewer.dims.point)[0]) == 7
 
 
+def test_several_cubes_show_the_band_that_the_first_showed(
+    make_napari_viewer: Callable[..., ViewerModel], qtbot: QtBot, tmp_path: Path
+) -> None:
+    viewer = make_napari_viewer()
+    path = write_cube(tmp_path / "cube.tif", make_cube())
+    for _ in range(3):
+        opened(viewer, path)
+    viewer.dims.set_point(0, 15)
+    recognised(viewer, qtbot)
+    assert viewer.dims.point[0] == 550
+
+
 def test_what_the_user_has_set_on_the_layer_stays(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
     layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
     layer.name, layer.colormap, layer.contrast_limits, layer.scale = "mine", "viridis", (0.2, 0.4), (1, 3, 4)

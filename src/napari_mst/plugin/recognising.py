@@ -113,10 +113,12 @@ class Recogniser:
         tell_warnings(path, cube)
         others = [other for other in viewer.layers if cube_of(other) is not None]
         band = min(max(round(float(layer.world_to_data(viewer.dims.point)[0])), 0), len(cube.data) - 1)
+        before = viewer.dims.point
         layer = _as_cube(viewer, layer, cube)
         _add_picks(viewer, path, cube)
         show_wavelength(viewer)
         if others:
+            viewer.dims.set_point(range(len(before)), before)
             bring_into_view(viewer, layer)
         else:  # the axis is another now: what was the number of the band is its wavelength
             go_to(viewer, layer, float(cube.wavelengths[band]))
