@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 NO_DISPLAY = [ -z "$$DISPLAY" ] && command -v xvfb-run >/dev/null
 VIRTUAL_DISPLAY = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
 
-.PHONY: demo test test-slow checks system clean
+.PHONY: demo test tests test-slow checks system clean
 
 demo: .venv/ready
 	@if $(NO_DISPLAY); \
@@ -22,7 +22,12 @@ demo: .venv/ready
 	else $(BIN)/python -m napari_mst.plugin.demo --out demo --keep-open; fi
 
 test: checks
-	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest; else $(BIN)/python -m pytest; fi
+	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(MAKE) --no-print-directory tests; \
+	else $(MAKE) --no-print-directory tests; fi
+
+tests: .venv/ready
+	$(BIN)/python -m pytest
+	QT_API=pyside6 $(BIN)/python -m pytest tests/plugin
 
 test-slow: .venv/ready
 	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest -m slow; else $(BIN)/python -m pytest -m slow; fi

@@ -2,12 +2,17 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 # Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Where two bindings of Qt are installed, pytest-qt would take another one than napari.
+if find_spec("PyQt6"):
+    os.environ.setdefault("PYTEST_QT_API", os.environ.get("QT_API", "pyqt6"))
 
 
 @pytest.fixture(scope="module", params=["numba", "oneDNN"])

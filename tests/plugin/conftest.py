@@ -17,6 +17,7 @@ from napari_mst.errors import Cancelled
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
 from napari_mst.plugin import session
+from napari_mst.plugin.devices import DeviceSurvey
 from napari_mst.plugin.layers import cube_layer
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 from napari_mst.plugin.spectra_dock import SpectraDock
@@ -92,7 +93,7 @@ def reconstruct_dock(viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.Monk
     precisions = ("float32", "bfloat16", "float64")
     cpu = SimpleNamespace(name="cpu", reason="no GPU was found", precisions=precisions)
     bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
-    monkeypatch.setattr(reconstruct_dock_module, "survey_devices", lambda: [cpu])
+    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
     monkeypatch.setattr(reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)})
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)

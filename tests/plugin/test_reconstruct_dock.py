@@ -1,5 +1,10 @@
 """The reconstruction dock without a napari window; the job waits at the test's gate."""
 
+import gc
+import threading
+import weakref
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -8,6 +13,8 @@ from tests.plugin.conftest import GatedJob, make_cube
 
 from napari_mst.errors import PhotoError
 from napari_mst.plugin import picks
+from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
+from napari_mst.plugin.devices import DeviceSurvey
 from napari_mst.plugin.layers import cube_of
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 
@@ -32,6 +39,45 @@ def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(
 
 def test_a_dock_at_rest_says_where_it_would_run_and_why(reconstruct_dock: ReconstructDock) -> None:
     assert reconstruct_dock.text.text() == "Ready for cpu: no GPU was found."
+
+
+def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm(
+    viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, cpu, calls = threading.Event(), SimpleNamespace(name="cpu", reason="slow", precisions=("float32",)), []
+
+    def list_devices() -> list[SimpleNamespace]:
+        calls.append(gate.wait(30))
+        return [cpu]
+
+    survey = DeviceSurvey(list_devices)
+    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey)
+    docks = [ReconstructDock(viewer) for _ in range(2)]
+    for dock in docks:
+        dock.show()
+    docks[0].hide()
+    gone = weakref.ref(docks.pop(0))
+    qtbot.waitUntil(lambda: not gc.collect() and gone() is None)
+    gate.set()
+    qtbot.waitUntil(lambda: docks[0].is_ready)
+    assert calls == [True]
+    assert "cpu: slow" in docks[0].text.text()
+    qtbot.addWidget(docks[0])
+
+
+def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs(
+    viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_devices() -> list[SimpleNamespace]:
+        raise ImportError("libcuda is broken")
+
+    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(list_devices))
+    dock = ReconstructDock(viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    qtbot.waitUntil(lambda: dock.is_ready)
+    assert "could not be listed: libcuda is broken" in dock.text.text()
+    assert dock.run_button.isEnabled()
 
 
 def test_the_description_of_a_model_is_never_cut(reconstruct_dock: ReconstructDock) -> None:

@@ -27,6 +27,8 @@ PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST+
 ATTENTION = "Attention (MST++)"
 MOST_GROWTH = 10_000
 """Bytes of Python that a dock that was opened and closed may leave behind: napari and vispy keep some for each."""
+TITLE_BAR = Counter({"PySide6.QtWidgets.QPushButton": 3, "PySide6.QtWidgets.QLabel": 1})
+"""What napari's own title bar leaves behind of every dock, an empty one too, under PySide6."""
 
 
 @pytest.fixture
@@ -284,7 +286,8 @@ def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, q
     finally:
         tracemalloc.stop()
     assert count() == before
-    assert living() - objects == Counter()
+    of_napari = Counter({kind: 45 * number for kind, number in TITLE_BAR.items()})
+    assert living() - objects - of_napari == Counter()
     assert grown < 45 * MOST_GROWTH
 
 

@@ -80,8 +80,8 @@ class AttentionDock(Dock):
     def _wire(self) -> None:
         self.box.runs.currentIndexChanged.connect(self._show_run)
         self.box.record_button.clicked.connect(self.record)
-        self.box.open_button.clicked.connect(lambda: attention_files.ask_to_open(self, self.open))
-        self.box.save_button.clicked.connect(lambda: attention_files.ask_to_save(self, self.save))
+        self.box.open_button.clicked.connect(self._ask_to_open)
+        self.box.save_button.clicked.connect(self._ask_to_save)
         self.schematic.chosen.connect(self.choose)
         self.matrices.clicked.connect(self.choose_channels)
         self.steps.plot.clicked.connect(self.choose_channels)
@@ -183,6 +183,12 @@ class AttentionDock(Dock):
     def open(self, path: str) -> None:
         """Show the matrices of a file beside the runs: see `attention_files.read`."""
         self.workspace.keep(attention_files.read(path))
+
+    def _ask_to_open(self) -> None:
+        attention_files.ask_to_open(self, self.open)
+
+    def _ask_to_save(self) -> None:
+        attention_files.ask_to_save(self, self.save)
 
     def _start(self, job: Callable[..., Any]) -> bool:
         recording = self.recording

@@ -1,7 +1,6 @@
 """The three pages of the attention dock: the matrix of a head, the maps that can be made, and a head step by step."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import zip_longest
 
 from napari.utils.theme import Theme
@@ -11,6 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 from napari_mst.attention_record import AttentionSteps, Selection
 from napari_mst.overlays import DESCRIPTIONS
 from napari_mst.plugin.attention_plot import MatrixPlot, StepsPlot
+from napari_mst.plugin.slots import calling
 from napari_mst.plugin.workspace import Recording
 
 Head = tuple[Recording, str, int]
@@ -96,13 +96,13 @@ class MapPage(QWidget):
         layout = QVBoxLayout(self)
         for one in DESCRIPTIONS.values():
             button = QPushButton(one.title, toolTip=one.tooltip)
-            button.clicked.connect(partial(self._want, one.name))
+            button.clicked.connect(calling(self._want, one.name))
             self.buttons[one.name] = button
             layout.addWidget(button)
         layout.addWidget(self.new_layer)
         layout.addStretch(1)
 
-    def _want(self, name: str, _: bool) -> None:
+    def _want(self, name: str) -> None:
         self.wanted.emit(name)
 
 

@@ -87,7 +87,7 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.addItem(self.bottom, 2, 1)
         self.addItem(self.bits, 2, 2)
         self._label_axes()
-        self.scene().sigMouseMoved.connect(lambda point: self.hovered.emit(self.picture.cell_at(point)))
+        self.scene().sigMouseMoved.connect(self._on_mouse_moved)
         self.scene().sigMouseClicked.connect(self._on_click)
         self.setAccessibleName("Attention matrix")
 
@@ -140,6 +140,9 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         """Qt calls this when the mouse leaves the plot."""
         super().leaveEvent(event)
         self.hovered.emit(None)
+
+    def _on_mouse_moved(self, position: QPointF) -> None:
+        self.hovered.emit(self.picture.cell_at(position))
 
     def _on_click(self, event: MouseClickEvent) -> None:
         cell = self.picture.cell_at(event.scenePos())

@@ -90,34 +90,44 @@ class _Completer(QCompleter):
         return [path.replace(" ", "_")]
 
 
+class SearchBox(QSearchableComboBox):
+    """A box to search in, whose entry `_FILE` asks for a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.completer_object = _Completer(
+            filterMode=Qt.MatchFlag.MatchContains, caseSensitivity=Qt.CaseSensitivity.CaseInsensitive
+        )
+        self.setCompleter(self.completer_object)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(12)
+        self.lineEdit().setPlaceholderText("choose, or type to search")
+        self.lineEdit().textEdited.connect(self._dress)
+        self.activated.connect(self._on_activated)
+
+    def _dress(self) -> None:
+        """Give the list of what was found, a window of its own, the colours of the window that the box is in."""
+        popup = self.completer().popup()
+        style = self.window().styleSheet()
+        if popup.styleSheet() != style:
+            popup.setStyleSheet(style)
+
+    def _on_activated(self, index: int) -> None:
+        if self.itemData(index) == _FILE:
+            self._ask_for_file()
+
+    def _ask_for_file(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open table", filter=_TABLES)
+        self.setCurrentIndex(-1)
+        self.setEditText(path)
+
+
 def _choices(names: Iterable[str], last: str, hint: str) -> QComboBox:
-    """A box to search in, with nothing chosen; its *last* entry asks for a file."""
-    box: QComboBox = QSearchableComboBox()
-    box.completer_object = _Completer(
-        filterMode=Qt.MatchFlag.MatchContains, caseSensitivity=Qt.CaseSensitivity.CaseInsensitive
-    )
-    box.setCompleter(box.completer_object)
+    """A box to search *names* in, with nothing chosen; its *last* entry asks for a file."""
+    box: QComboBox = SearchBox()
+    box.setToolTip(hint)
     for name in names:
         box.addItem(name)
     box.addItem(last, _FILE)
-    box.setToolTip(hint)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(12)
     box.setCurrentIndex(-1)
-    box.lineEdit().setPlaceholderText("choose, or type to search")
-    box.lineEdit().textEdited.connect(lambda _: _dress(box))
-    box.activated.connect(lambda index: _ask_for_file(box) if box.itemData(index) == _FILE else None)
     return box
-
-
-def _dress(box: QComboBox) -> None:
-    """Give the list of what was found, a window of its own, the colours of the window that *box* is in."""
-    popup, style = box.completer().popup(), box.window().styleSheet()
-    if popup.styleSheet() != style:
-        popup.setStyleSheet(style)
-
-
-def _ask_for_file(box: QComboBox) -> None:
-    path, _ = QFileDialog.getOpenFileName(box, "Open table", filter=_TABLES)
-    box.setCurrentIndex(-1)
-    box.setEditText(path)

@@ -1,7 +1,7 @@
 """The plot of spectra: curves over wavelength, the visible spectrum under them, a line at the band that is shown."""
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
@@ -75,7 +75,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._pressed: QPointF | None = None
         self._theme: Theme | None = None
         self._arrange()
-        self.band.sigDragged.connect(lambda line: self.band_dragged.emit(line.value()))
+        self.band.sigDragged.connect(self._on_band_dragged)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
 
     def _arrange(self) -> None:
@@ -229,15 +229,18 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 label=f"{name} {{value:.0f}}",
                 labelOpts=options,
             )
-            line.sigDragged.connect(self._marker_dragged(number))
+            line.sigDragged.connect(self._on_marker_dragged)
             self.view.addItem(line, ignoreBounds=True)
             self.markers.append(line)
         if self._theme is not None:
             for line in self.markers:
                 line.label.fill = pg.mkBrush(self._theme.background.as_hex())
 
-    def _marker_dragged(self, number: int) -> Callable[[pg.InfiniteLine], None]:
-        return lambda line: self.marker_dragged.emit(number, line.value())
+    def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
+        self.band_dragged.emit(line.value())
+
+    def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
+        self.marker_dragged.emit(self.markers.index(line), line.value())
 
     def set_cursor(self, wavelength: float | None) -> None:
         """Draw the reading line at *wavelength*, or none."""

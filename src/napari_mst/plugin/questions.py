@@ -1,7 +1,6 @@
 """Questions about a cube file that only a person can answer, as dialogs; never without a window that shows them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from qtpy.QtWidgets import (
 from napari_mst.errors import ChoiceNeeded, CubeError
 from napari_mst.formats.text import shown
 from napari_mst.formats.wavelengths import column, typed_wavelengths
+from napari_mst.plugin.slots import calling
 
 _ROWS = 8
 """As many choices are seen at once."""
@@ -157,8 +157,12 @@ class WavelengthsDialog(QDialog):
         for changed in (*edits, *choices, self.axes.currentIndexChanged, self.units.currentIndexChanged):
             changed.connect(self._check)
         for changed, kind in zip(edits, (self.even, self.even, self.listed), strict=True):
-            changed.connect(partial(kind.setChecked, True))
+            changed.connect(calling(self._choose, kind))
         self.file_button.clicked.connect(self._read_file)
+
+    def _choose(self, kind: QRadioButton) -> None:
+        """Take the wavelengths of the *kind* that the user edits."""
+        kind.setChecked(True)
 
     @property
     def band_axis(self) -> int:

@@ -2,7 +2,6 @@
 
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from magicgui.types import FileDialogMode
 from magicgui.widgets import FileEdit
@@ -22,7 +21,6 @@ from qtpy.QtWidgets import (
     QSizePolicy,
     QVBoxLayout,
 )
-from superqt.utils import create_worker
 
 from napari_mst.cameras import Capture
 from napari_mst.cube import SpectralCube
@@ -30,15 +28,13 @@ from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoErr
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
 from napari_mst.plugin.camera_rows import CameraRows
+from napari_mst.plugin.devices import survey
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
 from napari_mst.plugin.parts import Part, draw, photo_part
 from napari_mst.plugin.recognising import attend
 from napari_mst.plugin.saving import ask_to_save
 from napari_mst.plugin.workspace import JobState, Request
-
-if TYPE_CHECKING:
-    from napari_mst.engine.device import DeviceChoice
 
 PRECISIONS_ROLE = Qt.ItemDataRole.UserRole + 1
 STEPS = 1000
@@ -72,13 +68,6 @@ SAVE_HINT = "Save the cube that is selected or shown, with its wavelengths, its 
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
-def survey_devices() -> "list[DeviceChoice]":
-    """The devices of this machine; for a thread of its own, as it imports torch."""
-    from napari_mst.engine.device import available_devices
-
-    return available_devices()
-
-
 class Paragraph(QLabel):
     """Wrapped text as high as its lines: a layout alone lets a label be lower, and cut, or higher."""
 
@@ -105,6 +94,7 @@ class ReconstructDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
+        self.survey = survey()
         self.photos = QComboBox(toolTip="The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
         self.parts = QComboBox(toolTip=PART_HINT)
         for title, part in PARTS.items():
@@ -175,9 +165,6 @@ class ReconstructDock(Dock):
         self.destroyed.connect(self.workspace.cancel)
         for card in MODELS.values():
             self.models.addItem(card.title if card.file else f"{card.title}, from a file", card.name)
-        self._surveyor = create_worker(
-            survey_devices, _connect={"returned": self._show_devices, "errored": self._show_error}
-        )
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -185,6 +172,7 @@ class ReconstructDock(Dock):
         changes = (layers.inserted, layers.removed, layers.reordered, layers.renamed)
         return [
             *((change, self.refresh) for change in changes),
+            (self.survey.ended, self._show_devices),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._show_quality),
             (self.workspace.failed, self._offer_cpu),
@@ -204,6 +192,8 @@ class ReconstructDock(Dock):
             self.photos.addItem(layer.name, weakref.ref(layer))
         if chosen in layers:
             self.photos.setCurrentIndex(layers.index(chosen))
+        self.survey.begin()
+        self._show_devices()
         self._show_state(self.workspace.state)
 
     def run(self) -> bool:
@@ -269,16 +259,18 @@ class ReconstructDock(Dock):
             draw(self.viewer, self.photo)
             self.text.setText("Draw a rectangle on the photo, then press Run.")
 
-    def _show_devices(self, devices: "list[DeviceChoice]") -> None:
-        best = devices[0]
-        self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}", best.precisions)
-        for device in devices:
+    def _show_devices(self) -> None:
+        """List the devices, once they are known."""
+        is_known = self.survey.devices or self.survey.error
+        if self.is_ready or not is_known:
+            return
+        if self.survey.error:
+            self._add_device("automatic", "auto", self.survey.error, ("float32",))
+        else:
+            best = self.survey.devices[0]
+            self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}", best.precisions)
+        for device in self.survey.devices:
             self._add_device(device.name, device.name, f"{device.name}: {device.reason}", device.precisions)
-        self._show_device()
-        self._show_state(self.workspace.state)
-
-    def _show_error(self, error: Exception) -> None:
-        self._add_device("automatic", "auto", f"The devices could not be listed: {error}", ("float32",))
         self._show_device()
         self._show_state(self.workspace.state)
 

@@ -1,7 +1,6 @@
 """The tool bar of the spectra dock: a few buttons, each with its menu."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
@@ -13,6 +12,7 @@ from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton
 from napari_mst.plugin import picks, regions
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.layers import active_cube_layer, cube_of
+from napari_mst.plugin.slots import calling
 from napari_mst.plugin.spectra_files import OPENS, SpectraFiles
 from napari_mst.plugin.spectra_table import Column
 from napari_mst.plugin.views import VIEWS
@@ -72,7 +72,7 @@ class SpectraMenus:
 
     def _fill_pick(self, menu: QMenu) -> None:
         titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
-        self.windows = _choice(menu, titles, lambda number: self._set_window(picks.WINDOWS[number]))
+        self.windows = _choice(menu, titles, self._set_window)
         menu.addSeparator()
         self.undo = menu.addAction("Undo", self._dock.undo)
         self.undo.setShortcut(QKeySequence.StandardKey.Undo)
@@ -80,14 +80,15 @@ class SpectraMenus:
         self._dock.addAction(self.undo)
         self.clear = menu.addAction("Clear all", self._dock.clear)
 
-    def _set_window(self, side: int) -> None:
+    def _set_window(self, number: int) -> None:
+        side = picks.WINDOWS[number]
         self._dock.collection.window = side
         points = picks.picks_layer(self._dock.viewer)
         if points is not None:  # for napari's own tool
             points.feature_defaults = {"name": "", "window": side}
 
     def _fill_regions(self, menu: QMenu) -> None:
-        self.draws = [menu.addAction(f"Draw a {title}", partial(self._draw, mode)) for title, mode in SHAPES]
+        self.draws = [menu.addAction(f"Draw a {title}", calling(self._draw, mode)) for title, mode in SHAPES]
         menu.addSeparator()
         self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
         self.regions.setChecked(True)
@@ -154,7 +155,7 @@ class SpectraMenus:
         cubes = [layer for layer in viewer.layers if cube_of(layer) is not None]
         present = self._dock.collection.reference_layer(viewer)
         for layer in (None, *cubes):
-            action = menu.addAction("None" if layer is None else layer.name, partial(self._dock.set_reference, layer))
+            action = menu.addAction("None" if layer is None else layer.name, calling(self._dock.set_reference, layer))
             action.setCheckable(True)
             action.setChecked(layer is present)
         menu.addSeparator()
@@ -163,9 +164,12 @@ class SpectraMenus:
         errors.setChecked(self._dock.drawing.is_error_shown)
         errors.setEnabled(present is not None)
         menu.addSection("Library of spectra")
-        menu.addAction("None", partial(self._dock.set_library, []))
-        menu.addAction("ColorChecker", lambda: self._dock.set_library(colour_checker()))
+        menu.addAction("None", calling(self._dock.set_library, []))
+        menu.addAction("ColorChecker", self._compare_with_colour_checker)
         menu.addAction("From a file ...", self.open_library)
+
+    def _compare_with_colour_checker(self) -> None:
+        self._dock.set_library(colour_checker())
 
     def open_library(self) -> None:
         """Ask for a library, and compare with it."""
@@ -208,11 +212,7 @@ def _choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) ->
         action = menu.addAction(title)
         action.setCheckable(True)
         action.setChecked(number == 0)
-        action.triggered.connect(partial(_chosen, choose, number))
+        action.triggered.connect(calling(choose, number))
         group.addAction(action)
         actions.append(action)
     return actions
-
-
-def _chosen(choose: Callable[[int], Any], number: int, _: bool = True) -> None:
-    choose(number)

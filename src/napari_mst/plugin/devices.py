@@ -1,0 +1,55 @@
+"""The devices of this computer, listed once for all docks, on a thread that no dock or window takes along."""
+
+import threading
+from functools import cache
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QObject, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from napari_mst.engine.device import DeviceChoice
+
+
+def list_devices() -> "list[DeviceChoice]":
+    """The devices that torch finds; slow when it is called first, as it imports torch."""
+    from napari_mst.engine.device import available_devices
+
+    return available_devices()
+
+
+class DeviceSurvey(QObject):
+    """Asks for the devices on a thread of its own, and tells with `ended` when it knows `devices`, or the `error`.
+
+    The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has taken all objects
+    apart.
+    """
+
+    ended = Signal()
+
+    def __init__(self, list_them: "Callable[[], list[DeviceChoice]]" = list_devices) -> None:
+        super().__init__()
+        self.devices: list[DeviceChoice] = []
+        self.error = ""
+        self._list = list_them
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start to list the devices, unless that has been done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="napari-mst devices")
+            self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self.devices = self._list()
+        except Exception as error:  # noqa: BLE001 (a broken torch raises anything, and the user is told)
+            self.error = f"The devices could not be listed: {error}"
+        self.ended.emit()
+
+
+@cache
+def survey() -> DeviceSurvey:
+    """The survey of this process."""
+    return DeviceSurvey()

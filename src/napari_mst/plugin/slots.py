@@ -1,0 +1,23 @@
+"""A slot that calls a method with arguments of ours: the same under every binding of Qt.
+
+PyQt6 leaves out what a slot does not take. PySide6 does not, where the slot is a `functools.partial`: a button's
+"clicked" then hands its state to a method that does not expect it, or hands none to one that does. And PySide6 keeps a
+lambda or a partial, with all that it holds, for as long as the widget that it is connected to: a widget that is held
+by such a slot of its own is never freed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakMethod
+
+
+def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
+    """A slot that calls *method* with *arguments*, whatever the signal tells, while there is the object of *method*."""
+    reference = WeakMethod(method)
+
+    def slot(*_: object) -> None:
+        present = reference()
+        if present is not None:
+            present(*arguments)
+
+    return slot
