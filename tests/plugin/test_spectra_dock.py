@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.plugin.conftest import make_cube
 from napari_mst.models.cards import MODELS
 from napari_mst.plugin import drawing, entries, picks, region_tasks
 from napari_mst.plugin.curves import Line, pen
-from napari_mst.plugin.layers import cube_layer, cube_of
+from napari_mst.plugin.layers import cube_layer, cube_of, go_to
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.plugin.spectra_files import spectra_of
 from napari_mst.spectra.library import colour_checker, read_spectra
@@ -101,6 +102,23 @@ def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
     assert len(reads) == 2
 
 
+def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
+    viewer = ViewerModel()
+    dock = SpectraDock(viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    told = lambda: (lines(dock, qtbot), dock.plot.band.isVisible(), dock.plot.band.label.toPlainText())[1:]  # noqa: E731
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    for wavelength in (550, 400):
+        layer = viewer.add_image(data, **arguments)
+        go_to(viewer, layer, wavelength)
+        assert told() == (True, f"{wavelength} nm")
+        viewer.layers.clear()
+        assert not told()[0]
+        dock.plot.set_cursor(600)
+        assert dock.plot.cursor.label.toPlainText() == "600 nm"
+
+
 def test_curves_follow_their_points_through_add_recolour_move_and_delete(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
@@ -157,6 +175,41 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
         spectra_dock.undo()
         lines(spectra_dock, qtbot)
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
+
+
+ACTIONS: dict[str, Callable[[SpectraDock, Points], object]] = {
+    "pin": lambda dock, _: dock.pin((550, 1, 1)),
+    "add with napari's tool": lambda _, points: points.add([1, 1]),
+    "move": lambda _, points: setattr(points, "data", [[4, 7], [9, 9]]),
+    "rename": lambda dock, _: dock.model.setData(dock.model.index(1, 0), "leaf"),
+    "recolour": lambda dock, _: dock.rows.recolour(1, "#102030"),
+    "hide": lambda dock, _: dock.rows.tick(1, False),
+    "delete": lambda dock, _: (dock.table.selectRow(1), dock.rows.delete()),
+    "delete with napari's key": lambda _, points: picks.remove(points, [1]),
+    "clear": lambda dock, _: dock.clear(),
+}
+
+
+@pytest.mark.parametrize("is_awaited", [True, False], ids=["drawn", "at once"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_one_undo_takes_back_one_action(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, action: str, is_awaited: bool
+) -> None:
+    for row in (4, 5):
+        spectra_dock.pin((550, row, 7))
+    lines(spectra_dock, qtbot)
+    points = points_of(cube_viewer)
+    before = picks.State.of(points)
+    ACTIONS[action](spectra_dock, points)
+    if is_awaited:
+        lines(spectra_dock, qtbot)
+    assert not picks.State.of(points).equals(before)
+    for names in (["pick 1", "pick 2"], ["pick 1"]):
+        spectra_dock.undo()
+        lines(spectra_dock, qtbot)
+        assert picks.names(points) == names
+        if len(names) == 2:
+            assert picks.State.of(points).equals(before)
 
 
 def test_picks_outlive_the_dock_with_names_and_windows(

@@ -180,6 +180,24 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
     assert spectra.plot.curves.lines[0].spectrum.origin.pixels in range(25, 37)
 
 
+@pytest.mark.parametrize("focus", ["canvas", "dock", "table"])
+def test_control_z_takes_back_a_pick_wherever_the_focus_is(window: napari.Viewer, qtbot: QtBot, focus: str) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    window.add_image(data, **arguments)
+    spectra = opened(window, SPECTRA, qtbot)
+    mouse = Mouse(window, qtbot)
+    mouse.click(4, 7)
+    mouse.click(12, 20)
+    qtbot.waitUntil(lambda: not spectra.is_drawing)
+    widget = {"canvas": mouse.canvas.native, "dock": spectra, "table": spectra.table}[focus]
+    qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())
+    widget.setFocus()
+    for left in (1, 0):
+        qtbot.keyClick(widget, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        qtbot.waitUntil(lambda number=left: len(picks.picks_layer(window).data) == number)
+        qtbot.waitUntil(lambda: not spectra.is_drawing)
+
+
 def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(window: napari.Viewer, qtbot: QtBot) -> None:
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)

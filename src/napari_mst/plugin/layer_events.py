@@ -24,7 +24,7 @@ PAINTED = frozenset(["data", "paint", "labels_update"])
 
 
 class LayerEvents:
-    """Keeps names, colours and history of picks and regions true, and has *dock* redrawn."""
+    """Keeps names and colours of picks and regions true, and has *dock* redrawn."""
 
     def __init__(self, dock: "SpectraDock") -> None:
         self._dock = dock
@@ -52,7 +52,6 @@ class LayerEvents:
             self._on_added(layer, event.data_indices)
         if event.type == "inserted":
             self.tell_apart(event.value)
-        if layer is points or event.type == "inserted":
             dock.history.record(points)
 
     def tell_apart(self, layer: Any) -> None:

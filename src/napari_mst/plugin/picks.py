@@ -192,20 +192,29 @@ class History:
 
     def undo(self, points: Points | None) -> bool:
         """Make *points* what they were before the last change; False if there is none."""
-        is_other = points is None or self._points is None or self._points() is not points
-        if points is None or is_other or len(self._states) < 2:
+        self.record(points)  # a change that was made just now
+        if points is None or len(self._states) < 2:
             return False
         self._states.pop()
-        state = self._states[-1]
         self.is_undoing = True
         try:
-            points.selected_data = set()
-            points.data = state.data
-            if len(state.data):
-                points.features, points.face_color, points.shown = state.features, state.face_color, state.shown
+            _restore(points, self._states[-1])
         finally:
             self.is_undoing = False
+        self._states[-1] = State.of(points)  # napari may keep the same features in columns of another type
         return True
+
+
+def _restore(points: Points, state: State) -> None:
+    """Make *points* what they were in *state*; what the next one will be stays."""
+    defaults = points.feature_defaults
+    points.selected_data = set()
+    points.data = state.data
+    if len(state.data):
+        points.features = state.features
+        points.face_color = state.face_color
+        points.shown = state.shown
+        points.feature_defaults = defaults
 
 
 def picks_text(points: Points, layer: Layer) -> str:

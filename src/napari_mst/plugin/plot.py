@@ -145,9 +145,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Undo a zoom of the wavelengths."""
         self.view.setXRange(*self._home, padding=0.03)
 
-    def set_band(self, wavelength: float) -> None:
-        """Move the line of the band that is shown."""
-        self.band.setValue(wavelength)
+    def set_band(self, wavelength: float | None) -> None:
+        """Draw the line of the band that is shown, or none."""
+        _place(self.band, wavelength)
 
     def set_live(self, spectra: Sequence[Spectrum | None]) -> None:
         """Draw the spectra that are under the mouse, of one cube each."""
@@ -244,9 +244,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def set_cursor(self, wavelength: float | None) -> None:
         """Draw the reading line at *wavelength*, or none."""
-        self.cursor.setVisible(wavelength is not None)
-        if wavelength is not None:
-            self.cursor.setValue(wavelength)
+        _place(self.cursor, wavelength)
 
     def line_at(self, position: QPointF) -> int:
         """The entry whose curve is nearest to a place of the scene; -1 if none is near."""
@@ -288,3 +286,11 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _on_mouse_moved(self, position: QPointF) -> None:
         self.cursor_moved.emit(self.view.mapSceneToView(position).x() if self._is_inside(position) else None)
+
+
+def _place(line: pg.InfiniteLine, value: float | None) -> None:
+    """Show *line* at *value*, or hide it."""
+    line.setVisible(value is not None)
+    if value is not None:
+        line.setValue(value)
+        line.label.valueChanged()  # pyqtgraph leaves it out for a line that moved while it was hidden

@@ -59,7 +59,7 @@ class RowActions:
                 layer.remove_selected()
             elif layer is None:
                 self._dock.collection.unload(indices)
-        self._dock.draw_soon()
+        self._dock.end_action()
 
     def solo(self, chosen: "Sequence[Entry]") -> None:
         """Show the curves of *chosen* only; those of all, if no others are shown."""
@@ -67,7 +67,7 @@ class RowActions:
         others = [entry for entry in self._dock.entries if entry.key not in keys]
         self._dock.collection.show(others, not any(entry.is_shown for entry in others))
         self._dock.collection.show(chosen, True)
-        self._dock.draw_soon()
+        self._dock.end_action()
 
     def recolour(self, row: int, colour: str) -> None:
         """Give the pick or shape of a row another colour ("#rrggbb")."""
@@ -76,7 +76,7 @@ class RowActions:
             picks.recolour(entry.layer, entry.index, colour)
         elif isinstance(entry.layer, Shapes):
             regions.recolour(entry.layer, {entry.index: transform_color(colour)[0, :3]})
-        self._dock.draw_soon()
+        self._dock.end_action()
 
     def rename(self, row: int, name: str) -> None:
         """Give what is in a row another name."""
@@ -85,17 +85,16 @@ class RowActions:
             told = picks.names(entry.layer)
             told[entry.index] = name
             picks.set_feature(entry.layer, "name", told)
-            self._dock.history.record(entry.layer)
         elif isinstance(entry.layer, Shapes | Labels):
             regions.rename(entry.layer, entry.index, name)
         else:
             loaded[entry.index] = replace(loaded[entry.index], name=name)
-        self._dock.draw_soon()
+        self._dock.end_action()
 
     def tick(self, row: int, is_shown: bool) -> None:
         """Show the curve of a row, or hide it."""
         self._dock.collection.show([self._dock.entries[row]], is_shown)
-        self._dock.draw_soon()
+        self._dock.end_action()
 
     def show_menu(self, place: QPoint) -> None:
         """The menu of the rows that are chosen."""

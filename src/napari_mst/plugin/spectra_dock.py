@@ -8,9 +8,9 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QSize, QTimer
+from qtpy.QtCore import QSize, Qt, QTimer
 from qtpy.QtGui import QHideEvent, QShowEvent
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
+from qtpy.QtWidgets import QApplication, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin import picks
@@ -143,7 +143,9 @@ class SpectraDock(Dock):
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none to pin."""
         self._hint = HINT
-        return picks.pin(self.viewer, position, self.collection.window)
+        is_pinned = picks.pin(self.viewer, position, self.collection.window)
+        self.end_action()
+        return is_pinned
 
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
@@ -151,11 +153,16 @@ class SpectraDock(Dock):
         self.collection.unload(set(range(len(self.collection.loaded))))
         if points is not None:
             points.data = np.empty((0, points.ndim))
-        self.draw_soon()
+        self.end_action()
 
     def undo(self) -> None:
         """Undo the last change of the picks."""
         self.history.undo(picks.picks_layer(self.viewer))
+        self.draw_soon()
+
+    def end_action(self) -> None:
+        """An action of the user is done, however many things it has changed: one step to undo."""
+        self._settle()
         self.draw_soon()
 
     def set_reference(self, layer: Image | None) -> None:
@@ -230,7 +237,8 @@ class SpectraDock(Dock):
     def _draw_all(self) -> None:
         layer = active_cube_layer(self.viewer)
         cube = cube_of(layer)
-        self._settle()
+        if QApplication.mouseButtons() == Qt.MouseButton.NoButton:  # else points may be on the way
+            self._settle()
         self.entries = self.collection.gather(self.viewer)
         self._set_axes(cube)
         self._draw_band()
@@ -247,7 +255,6 @@ class SpectraDock(Dock):
             self.plot.set_axes(cube.wavelengths, cube.unit, label or cube.quantity or "value")
         elif first is not None:
             self.plot.set_axes(first.wavelengths, first.unit, label or "value")
-        self.plot.band.setVisible(cube is not None)
 
     def _draw_lines(self) -> None:
         chosen = set(self.table.chosen())
@@ -269,7 +276,7 @@ class SpectraDock(Dock):
         self._draw_lines()
 
     def _settle(self) -> None:
-        """Name what has no name."""
+        """Name what has no name, and remember what there is."""
         points = picks.picks_layer(self.viewer)
         if points is not None:
             picks.name_all(points)
@@ -278,7 +285,9 @@ class SpectraDock(Dock):
     def _draw_band(self) -> None:
         layer = active_cube_layer(self.viewer)
         cube = cube_of(layer)
-        if layer is not None and cube is not None:
+        if layer is None or cube is None:
+            self.plot.set_band(None)
+        else:
             self.plot.set_band(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
             self.drawing.wavelength = self.plot.band.value()
             at = self.plot.band.value() if self._cursor is None else self._cursor
