@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.typing import ArrayLike
 
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.layers import (
@@ -19,8 +20,8 @@ from napari_mst.plugin.layers import (
     cube_of,
     go_to,
     pixel_at,
-    show_wavelength,
 )
+from napari_mst.plugin.slider import show_wavelength
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
 PLANES = np.moveaxis(PIXELS, -1, 0)
@@ -100,7 +101,34 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     assert (viewer.dims.range[0].start, viewer.dims.range[0].stop, viewer.dims.range[0].step) == (400, 700, 10)
     assert (layer.axis_labels[0], str(layer.units[0])) == ("wavelength", "nanometer")
     assert band_of(layer, viewer.dims.point) == 15
-    assert viewer.canvas.overlays.current_slice.visible
+    assert viewer.dims.axis_labels[0] == "550 nm"
+    go_to(viewer, layer, 400)
+    assert viewer.dims.axis_labels[0] == "400 nm"
+    viewer.add_points([[1, 2]])  # napari writes the labels of its layers again
+    assert viewer.dims.axis_labels[0] == "400 nm"
+    assert not viewer.canvas.overlays.current_slice.visible
+
+
+@pytest.mark.parametrize(
+    ("wavelengths", "told"),
+    [(np.arange(900, 1701, 100.0), "1300 nm"), (np.arange(500, 601, 10.0), "550 nm"), ([1.0, 10, 100], "10 nm")],
+)
+def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(wavelengths: ArrayLike, told: str) -> None:
+    viewer = ViewerModel()
+    show_wavelength(viewer)
+    go_to(viewer, viewer.add_layer(layer_of(cube())), 700)
+    other = SpectralCube(np.ones((len(wavelengths), 6, 8), np.float32), wavelengths)
+    layer = viewer.add_layer(layer_of(other))
+    assert layer._slice.image.raw.max() == 1
+    assert viewer.dims.axis_labels[0] == told
+
+
+def test_a_cube_that_opens_where_the_slider_stands_leaves_it_there() -> None:
+    viewer = ViewerModel()
+    show_wavelength(viewer)
+    go_to(viewer, viewer.add_layer(layer_of(cube())), 620)
+    viewer.add_layer(layer_of(cube()))
+    assert viewer.dims.point[0] == 620
 
 
 def test_wavelengths_do_not_rescale_an_image_that_is_measured_in_micrometres() -> None:

@@ -97,7 +97,7 @@ def test_a_photo_is_reconstructed_picked_and_saved(
         np.testing.assert_array_equal(opened_again.data, saved.data)
         window.layers.remove(opened_again)
         window.layers.selection.active = active_cube_layer(window)
-    assert window.canvas.overlays.current_slice.visible
+    assert window.dims.axis_labels[0] == "550 nm"
 
 
 def test_a_click_pins_and_a_drag_pans(window: napari.Viewer, qtbot: QtBot) -> None:

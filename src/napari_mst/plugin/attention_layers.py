@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from napari_mst.attention_record import AttentionMap
 from napari_mst.overlays import DESCRIPTIONS, Overlay
-from napari_mst.plugin.layers import METADATA_KEY, Placement
+from napari_mst.plugin.layers import METADATA_KEY, Placement, put_on_top
 
 UNSIGNED = "inferno"
 SIGNED = Colormap(
@@ -46,6 +46,7 @@ def show_map(viewer: ViewerModel, one: AttentionMap, photo: str, placement: Plac
         layer.data = one.values
         for key in ("scale", "translate", "rotate", "shear", "affine", "metadata"):
             setattr(layer, key, arguments[key])
+    put_on_top(viewer, layer)
     _share_limits([other for other in map_layers(viewer) if map_of(other).overlay == one.overlay])
     return layer
 

@@ -109,7 +109,6 @@ def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> 
     for row, column in PICKS:
         spectra.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
-    viewer.canvas.overlays.current_slice.position = "top_right"
     viewer.canvas.grid.enabled, viewer.canvas.grid.shape, viewer.canvas.grid.stride = True, (2, 1), -2
     viewer.reset_view()
 

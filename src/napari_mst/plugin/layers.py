@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Layer
+from napari.layers import Image, Layer, Points, Shapes
 from napari.utils.transforms import Affine
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,8 +20,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.photo import Encoding, Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
-FIRST_BAND = 550.0
-"""nm; the band that is shown first, where the eye is most sensitive."""
 QUALITY_KEY = "napari_mst_quality"
 """Marks a layer that shows how far colours were off, which is no photo."""
 COLORMAP = "inferno"
@@ -331,16 +329,12 @@ def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
         viewer.dims.set_point(viewer.dims.ndim - 3, world[0])
 
 
-def bring_into_view(viewer: ViewerModel, layer: Image) -> None:
-    """Move the slider to the cube *layer*, to the band of `FIRST_BAND`, unless it shows a band of it already."""
-    if viewer.dims.ndisplay != 2:
-        return
-    cube = cube_of(layer)
-    at = round(float(layer.world_to_data(viewer.dims.point)[0]))
-    if cube is not None and not 0 <= at < len(cube.data):
-        go_to(viewer, layer, FIRST_BAND if cube.has_wavelengths else float(cube.wavelengths[0]))
-
-
-def show_wavelength(viewer: ViewerModel) -> None:
-    """Write the wavelength of the slice on the canvas."""
-    viewer.canvas.overlays.current_slice.visible = True
+def put_on_top(viewer: ViewerModel, layer: Layer) -> None:
+    """Show *layer* above all images; what is drawn on them stays above it, and our own picks and regions come along."""
+    layer.visible = True
+    images = [index for index, other in enumerate(viewer.layers) if not isinstance(other, Points | Shapes)]
+    viewer.layers.move(viewer.layers.index(layer), images[-1] + 1)
+    top = viewer.layers.index(layer)
+    covered = [one for one in viewer.layers[:top] if isinstance(one, Points | Shapes) and METADATA_KEY in one.metadata]
+    for drawn in covered:
+        viewer.layers.move(viewer.layers.index(drawn), len(viewer.layers))

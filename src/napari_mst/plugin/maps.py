@@ -13,7 +13,7 @@ from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.layers import METADATA_KEY, LayerPhoto, LayerTuple, Placement, spectral_axis
+from napari_mst.plugin.layers import METADATA_KEY, LayerPhoto, LayerTuple, Placement
 from napari_mst.plugin.regions import ROLE
 from napari_mst.plugin.worker import Reports
 from napari_mst.spectra import colours, compare, maps
@@ -69,25 +69,32 @@ class MapKind:
     look: dict[str, Any] = field(default_factory=dict)
 
 
-def make_map(order: Order, reports: Reports) -> LayerTuple:
-    """The job: the layer of a map, on the place of its cube."""
+def make_map(order: Order, reports: Reports) -> list[LayerTuple]:
+    """The job: the layers of a map, on the place of its cube, the topmost last.
+
+    Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
+    """
     data, more = order.kind.make(order, reports)
+    if "titles" in more:
+        titles = more.pop("titles")
+        planes = [(title, plane, _map(plane)[1]) for title, plane in zip(titles, data, strict=True)]
+    else:
+        planes = [(order.kind.title, data, more)]
+    layers = [_layer(order, number, *plane) for number, plane in enumerate(planes)]
+    return layers[::-1]
+
+
+def _layer(order: Order, number: int, title: str, data: Any, more: dict[str, Any]) -> LayerTuple:
+    """The layer of one plane; of several, the first is shown."""
     arguments = {
-        "name": f"{order.name} - {order.kind.title}",
+        "name": f"{order.name} - {title}",
         "metadata": {METADATA_KEY: ROLE},
-        **_placed(order, np.ndim(data) - bool(more.get("rgb"))),
+        "visible": number == 0,
+        **order.placement.image_kwargs(),
         **order.kind.look,
         **more,
     }
     return data, arguments, order.kind.layer_type
-
-
-def _placed(order: Order, axes: int) -> dict[str, Any]:
-    """Where a map lies: on the image of its cube; several bands lie on the first ones of the cube."""
-    if axes == 2:
-        return order.placement.image_kwargs()
-    start, step, _, unit = spectral_axis(order.cube, order.placement.is_calibrated)
-    return order.placement.cube_kwargs(start, step, unit)
 
 
 def _classes(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
@@ -117,7 +124,8 @@ def _named(names: Sequence[str]) -> dict[str, list[Any]]:
 
 def _components(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     found = maps.principal_components(order.cube, int(order.number), reports.progress, reports.is_cancelled)
-    return found.bands, {"contrast_limits": _limits(found.bands), "axis_labels": ("component", "y", "x")}
+    titles = [f"Principal component {number} ({share:.1%})" for number, share in enumerate(found.explained, 1)]
+    return found.bands, {"titles": titles}
 
 
 def _anomalies(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
@@ -191,7 +199,8 @@ MAPS = (
     ),
     MapKind(
         *("Principal components", "image", _components),
-        "The directions in which the pixels differ most: the first is where the slider begins.",
+        "The directions in which the pixels differ most, and the share of the variance that each explains. "
+        "A layer each; the first is shown.",
         Number("components", 3, 1, 20),
         look={"colormap": "gray"},
     ),

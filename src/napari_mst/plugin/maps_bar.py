@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from napari.layers import Image, Layer
 from napari.qt.threading import create_worker
@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.plugin.layers import LayerTuple, Placement, active_cube_layer, cube_of, photo_layers
+from napari_mst.plugin.layers import LayerTuple, Placement, active_cube_layer, cube_of, photo_layers, put_on_top
 from napari_mst.plugin.maps import MAPS, MOST_CLASSES, MapKind, Order, fitting_photo, make_map
 from napari_mst.plugin.worker import JobWorker
 
@@ -42,7 +42,6 @@ class MapsBar(QWidget):
         self._worker: JobWorker | None = None
         self._places: dict[str, list[float]] = {}
         self._drawn: weakref.ref[Layer] | None = None
-        self._cube: weakref.ref[Layer] | None = None
         self._is_again = False
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._show_kind)
@@ -108,8 +107,6 @@ class MapsBar(QWidget):
         if order is None:
             show_error("Expected a cube layer to make a map of, got none. Select one.")
             return
-        layer = active_cube_layer(self._dock.viewer)
-        self._cube = None if layer is None else weakref.ref(layer)
         self._worker = create_worker(make_map, order, _worker_class=JobWorker, _ignore_errors=True)
         self._worker.reports.progressed.connect(self._on_progress)
         self._worker.returned.connect(self._on_returned)
@@ -181,25 +178,28 @@ class MapsBar(QWidget):
     def _on_progress(self, share: float) -> None:
         self.bar.setValue(round(STEPS * share))
 
-    def _on_returned(self, found: LayerTuple | None) -> None:
+    def _on_returned(self, found: list[LayerTuple] | None) -> None:
         if found is None or self._worker is None:
             return
         viewer, drawn = self._dock.viewer, None if self._drawn is None else self._drawn()
-        data, arguments, layer_type = found
+        data, *_ = found[-1]
         if drawn in viewer.layers and isinstance(drawn, Image) and drawn.data.shape == data.shape:
             drawn.data = data
             return
         active = viewer.layers.selection.active
+        layers = [self._added(*one) for one in found]
+        viewer.layers.selection.active = active
+        if self.kind.lines:
+            self._drawn = weakref.ref(layers[-1])
+
+    def _added(self, data: Any, arguments: dict[str, Any], layer_type: str) -> Layer:
+        """A new layer on top of all images."""
+        viewer = self._dock.viewer
         add: dict[str, Callable[..., Layer]] = {"image": viewer.add_image, "labels": viewer.add_labels}
         layer = add[layer_type](data, **arguments)
-        viewer.layers.selection.active = active
-        if layer.ndim > 2:
-            viewer.dims.set_point(viewer.dims.ndim - 3, layer.data_to_world((0, 0, 0))[0])
-        below = None if self._cube is None else self._cube()
-        if below in viewer.layers:  # what is drawn on the image stays on top
-            viewer.layers.move(len(viewer.layers) - 1, viewer.layers.index(below) + 1)
-        if self.kind.lines:
-            self._drawn = weakref.ref(layer)
+        put_on_top(viewer, layer)
+        layer.visible = arguments["visible"]
+        return layer
 
     def _on_error(self, error: Exception) -> None:
         show_error(str(error))

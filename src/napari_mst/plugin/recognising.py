@@ -26,8 +26,9 @@ from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.formats.text import shown
 from napari_mst.image_files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.plugin import builtin_writer
-from napari_mst.plugin.layers import COLORMAP, Placement, bring_into_view, cube_layer, cube_of, go_to, show_wavelength
+from napari_mst.plugin.layers import COLORMAP, Placement, cube_layer, cube_of, go_to
 from napari_mst.plugin.opening import PLUGIN, saved_picks, tell_warnings
+from napari_mst.plugin.slider import bring_into_view, show_wavelength
 from napari_mst.plugin.worker import JobWorker, Reports, sentence_of
 
 UNTOUCHED = "gray"
@@ -52,6 +53,7 @@ def attend(viewer: ViewerModel) -> "Recogniser":
         recogniser = Recogniser(viewer)
         _attending[viewer] = recogniser
         viewer.layers.events.inserted.connect(recogniser.hear)
+        show_wavelength(viewer)
         for layer in list(viewer.layers):
             recogniser.look_at(layer)
     return _attending[viewer]
@@ -73,11 +75,8 @@ class Recogniser:
         return bool(self._workers)
 
     def hear(self, event: Any) -> None:
-        """A layer was added: show it, if it is a cube, and see what it is."""
-        layer, viewer = event.value, self._viewer_ref()
-        if viewer is not None and cube_of(layer) is not None:
-            bring_into_view(viewer, layer)
-        self.look_at(layer)
+        """A layer was added: see what it is."""
+        self.look_at(event.value)
 
     def look_at(self, layer: Layer) -> None:
         """See what *layer* is, once."""
@@ -116,7 +115,6 @@ class Recogniser:
         before = viewer.dims.point
         layer = _as_cube(viewer, layer, cube)
         _add_picks(viewer, path, cube)
-        show_wavelength(viewer)
         if others:
             viewer.dims.set_point(range(len(before)), before)
             bring_into_view(viewer, layer)

@@ -13,16 +13,16 @@ from napari_mst.errors import NapariMstError
 from napari_mst.plugin.attention_jobs import MapJob
 from napari_mst.plugin.attention_layers import show_map
 from napari_mst.plugin.layers import (
-    FIRST_BAND,
     SUFFIX,
     LayerPhoto,
     active_cube_layer,
     contrast_limits,
     cube_layer,
     go_to,
-    show_wavelength,
+    put_on_top,
 )
 from napari_mst.plugin.recognising import attend
+from napari_mst.plugin.slider import FIRST_BAND
 from napari_mst.plugin.worker import start_job
 from napari_mst.plugin.workspace import Request, Start, Workspace
 
@@ -93,7 +93,7 @@ def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
     is_first = active_cube_layer(viewer) is None
     data, arguments, _ = cube_layer(cube, _cube_name(name, cube, photo), photo.placement_of(cube))
     added: Image = viewer.add_image(data, **arguments)
-    show_wavelength(viewer)
+    put_on_top(viewer, added)
     if is_first and cube.has_wavelengths:
         go_to(viewer, added, FIRST_BAND)
     if present is None or name != photo.name:

@@ -21,7 +21,7 @@ from napari_mst.plugin.drawing import Drawing, Key
 from napari_mst.plugin.entries import Entry
 from napari_mst.plugin.keeping import placed
 from napari_mst.plugin.layer_events import LayerEvents
-from napari_mst.plugin.layers import active_cube_layer, band_of, cube_of, go_to, show_wavelength
+from napari_mst.plugin.layers import active_cube_layer, band_of, cube_of, go_to
 from napari_mst.plugin.maps_bar import MapsBar
 from napari_mst.plugin.match_list import MatchList
 from napari_mst.plugin.picks import Position
@@ -134,8 +134,6 @@ class SpectraDock(Dock):
         """See `Dock`."""
         self._on_theme()
         self.history.record(picks.picks_layer(self.viewer))
-        if active_cube_layer(self.viewer) is not None:
-            show_wavelength(self.viewer)
         self.draw_soon()
 
     # ------------------------------------------------------------------------------------------------- what is done
