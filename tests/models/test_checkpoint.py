@@ -392,6 +392,11 @@ def test_published_file_is_known_by_its_git_blob(tmp_path: Path, monkeypatch: py
     assert load_model(path).card is known
 
 
+def test_a_weights_file_that_does_not_exist_is_called_missing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"got own\.pth, which does not exist\. Check its path\."):
+        load_model(tmp_path / "own.pth")
+
+
 def test_published_weights_are_asked_for_by_name() -> None:
     with pytest.raises(ModelError, match=r"weights file.*github.com/caiyuanhao1998"):
         load_model("mst-plus-plus")

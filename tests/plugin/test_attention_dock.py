@@ -8,6 +8,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
+from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.attention_record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
 from napari_mst.cube import Provenance
@@ -72,6 +73,19 @@ def click_head(dock: AttentionDock, block: str, head: int, qtbot: QtBot) -> None
 
 def done(dock: AttentionDock, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not dock.workspace.is_busy, timeout=120_000)
+
+
+def test_weights_of_a_file_can_be_recorded(
+    dock: AttentionDock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "own.safetensors")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_, **__: (path, ""))
+    box = dock.box.models
+    box.setCurrentIndex(box.count() - 1)
+    box.activated.emit(box.count() - 1)
+    assert (box.currentText(), box.currentData()) == ("own.safetensors", path)
+    dock.refresh()
+    assert box.currentData() == path
 
 
 def test_an_empty_dock_says_what_to_do(dock: AttentionDock) -> None:

@@ -11,11 +11,11 @@ from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import GatedJob, make_cube
 
-from napari_mst.errors import PhotoError
+from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.plugin import picks
 from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
 from napari_mst.plugin.devices import DeviceSurvey
-from napari_mst.plugin.layers import cube_of
+from napari_mst.plugin.layers import LayerPhoto, cube_of
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 
 
@@ -78,6 +78,33 @@ def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs(
     qtbot.waitUntil(lambda: dock.is_ready)
     assert "could not be listed: libcuda is broken" in dock.text.text()
     assert dock.run_button.isEnabled()
+
+
+def test_what_another_dock_does_and_what_is_over_is_not_told(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    def fail(*_: object) -> None:
+        raise NapariMstError("The map went wrong.")
+
+    workspace = reconstruct_dock.workspace
+    workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), "fake", job=fail)
+    qtbot.waitUntil(lambda: not workspace.is_busy)
+    assert "went wrong" in workspace.state.text
+    assert reconstruct_dock.text.text() == "Ready for cpu: no GPU was found."
+    job.gate.set()
+    reconstruct_dock.run()
+    qtbot.waitUntil(lambda: reconstruct_dock.text.text().startswith("Done in "))
+    viewer.layers.clear()
+    assert "Open a photo first" in reconstruct_dock.text.text()
+
+
+def test_the_names_of_photos_are_read_whole(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> None:
+    long = "a name that goes on and on, so that two that differ in the middle are told apart, and on"
+    viewer.layers["photo"].name = long
+    reconstruct_dock.photos.showPopup()
+    metrics = reconstruct_dock.photos.view().fontMetrics()
+    assert reconstruct_dock.photos.view().width() >= metrics.horizontalAdvance(long)
+    reconstruct_dock.photos.hidePopup()
 
 
 def test_the_description_of_a_model_is_never_cut(reconstruct_dock: ReconstructDock) -> None:

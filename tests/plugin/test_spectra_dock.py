@@ -177,6 +177,24 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
 
 
+def test_no_two_choices_of_a_menu_read_the_same(spectra_dock: SpectraDock, cube_viewer: ViewerModel) -> None:
+    second_cube(cube_viewer)
+    spectra_dock.menus.fill_compare()
+    for button in spectra_dock.menus.buttons:
+        if button.menu() is None:
+            continue
+        texts = [action.text() for action in button.menu().actions() if not action.isSeparator()]
+        assert len(set(texts)) == len(texts)
+        assert all(texts)
+    assert [draw.text() for draw in spectra_dock.menus.draws][-1] == "Draw an ellipse"
+
+
+def test_markers_tell_their_unit(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
+    lines(spectra_dock, qtbot)
+    spectra_dock.plot.set_markers([("A", "#4d8fea", 620)])
+    assert spectra_dock.plot.markers[0].label.format.format(value=620) == "A 620 nm"
+
+
 ACTIONS: dict[str, Callable[[SpectraDock, Points], object]] = {
     "pin": lambda dock, _: dock.pin((550, 1, 1)),
     "add with napari's tool": lambda _, points: points.add([1, 1]),
@@ -390,7 +408,7 @@ def test_a_reference_cube_gives_errors_and_scores(
     spectra_dock.pin((550, 4, 7))
     cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     spectra_dock.menus.fill_compare()
-    action = next(one for one in spectra_dock.menus.compare.menu().actions() if one.text() == "other")
+    action = next(one for one in spectra_dock.menus.compare.menu().actions() if one.text() == "Reference: other")
     action.trigger()
     lines(spectra_dock, qtbot)
     model = spectra_dock.model

@@ -130,6 +130,8 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
         return path
     if card is not None:
         raise ModelError(f"Expected a weights file, got the name {card.name}. Download it from {card.url}.")
+    if path.suffix or path.name != str(path):
+        raise ModelError(f"Expected a weights file, got {shown(path.name, 80)}, which does not exist. Check its path.")
     raise ModelError(f"Expected a weights file or one of {', '.join(MODELS)}, got {str(name_or_path)[-80:]!r}.")
 
 

@@ -150,7 +150,7 @@ class AttentionDock(Dock):
         """Record the attention of the chosen photo; False if nothing started."""
         layer = self.box.layer
         if layer is None:
-            self.text.setText("Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral.")
+            self.text.setText("Open a photo first: File > Open, or File > Open Sample > napari-mst.")
             return False
         photo = LayerPhoto.of(layer, self.viewer.dims.point)
         return self.workspace.run(photo, self.box.models.currentData(), job=attention_jobs.record_now)
@@ -219,6 +219,7 @@ class AttentionDock(Dock):
 
     def _show_photos(self) -> None:
         self.box.show_photos(photo_layers(self.viewer))
+        self._show_state(self.workspace.state)
 
     def _show_recordings(self, _: object = None) -> None:
         """List the runs, and show the newest; for a matrix that is shown, the same head of it."""
@@ -275,7 +276,9 @@ class AttentionDock(Dock):
         self.cancel_button.setVisible(not is_idle)
         self.cancel_button.setEnabled(state.phase == "running")
         self.bar.setValue(round(state.fraction * STEPS))
-        self.text.setText(state.text or ("" if has_head else HINT))
+        has_photo = self.box.photos.count() > 0
+        is_told = not state.is_of_cube and state.text and (has_photo or not is_idle)
+        self.text.setText(state.text if is_told else "" if has_head else HINT)
 
     def _on_theme(self) -> None:
         theme = get_theme(self.viewer.theme)

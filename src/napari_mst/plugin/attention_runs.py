@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Image
-from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QFileDialog, QGridLayout, QLabel, QPushButton, QWidget
 
 from napari_mst.models import MODELS
+from napari_mst.plugin.layer_box import LayerBox
 from napari_mst.plugin.workspace import Recording
+
+WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
+_FILE = "file"  # the entry that opens a dialog
 
 
 class RunBox(QWidget):
@@ -17,8 +21,11 @@ class RunBox(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.photos = QComboBox(toolTip="The photo to record.")
+        self.photos = LayerBox("The photo to record.")
         self.models = QComboBox(toolTip="The model to record.")
+        self.models.activated.connect(self._on_model)
+        self._weights = list[str]()
+        self._chosen = 0
         self.runs = QComboBox()
         self.runs.setToolTip(
             "The recorded runs: every run of the reconstruction dock. A region has an attention of its own; of the "
@@ -53,7 +60,7 @@ class RunBox(QWidget):
         chosen = self.layer
         self.photos.clear()
         for layer in layers:
-            self.photos.addItem(layer.name, weakref.ref(layer))
+            self.photos.add(layer.name, weakref.ref(layer))
         if chosen is not None and chosen in layers:
             self.photos.setCurrentIndex(list(layers).index(chosen))
 
@@ -63,9 +70,29 @@ class RunBox(QWidget):
         bundled = {card.name: card.name for card in MODELS.values() if card.file and not card.needs_camera}
         used = {one.model: Path(one.model).name for one in recordings if one.model}
         self.models.clear()
-        for model, title in {**used, **bundled}.items():
+        opened = {path: Path(path).name for path in self._weights}
+        for model, title in {**opened, **used, **bundled}.items():
             self.models.addItem(title, model)
+        self.models.addItem("weights from a file ...", _FILE)
         self.models.setCurrentIndex(max(self.models.findData(chosen or wish), 0))
+        self._chosen = self.models.currentIndex()
+
+    def add_weights(self, path: str) -> None:
+        """List the weights file at *path* as a model, and choose it."""
+        if path not in self._weights:
+            self._weights.append(path)
+            self.models.insertItem(0, Path(path).name, path)
+        self.models.setCurrentIndex(self.models.findData(path))
+        self._chosen = self.models.currentIndex()
+
+    def _on_model(self, index: int) -> None:
+        if self.models.itemData(index) != _FILE:
+            self._chosen = index
+            return
+        self.models.setCurrentIndex(self._chosen)
+        path, _ = QFileDialog.getOpenFileName(self, "Weights", filter=WEIGHTS_FILES)
+        if path:
+            self.add_weights(path)
 
     def show_runs(self, recordings: Sequence[Recording]) -> None:
         """List *recordings* and choose the newest, without a signal."""

@@ -71,6 +71,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._pinned_range: tuple[float, float] | None = None
         self._live_lines: tuple[Line, ...] = ()
         self._axes: tuple[str, bytes] | None = None
+        self._format = "{value:.0f} nm"
         self._home = (0.0, 1.0)
         self._pressed: QPointF | None = None
         self._theme: Theme | None = None
@@ -136,8 +137,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         is_nm = unit == NANOMETRES
         self.colours.setVisible(is_nm)
         self.bottom.setLabel("wavelength (nm)" if is_nm else unit)
+        self._format = "{value:.0f} nm" if is_nm else "{value:g}"
         for line in (self.band, self.cursor):
-            line.label.setFormat("{value:.0f} nm" if is_nm else "{value:g}")
+            line.label.setFormat(self._format)
         self._home = (float(wavelengths.min()), float(wavelengths.max()))
         self.show_all_wavelengths()
 
@@ -226,7 +228,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 angle=90,
                 movable=True,
                 pen=pg.mkPen(tint, width=2),
-                label=f"{name} {{value:.0f}}",
+                label=f"{name} {self._format}",
                 labelOpts=options,
             )
             line.sigDragged.connect(self._on_marker_dragged)

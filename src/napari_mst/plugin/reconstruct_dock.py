@@ -27,9 +27,11 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
+from napari_mst.plugin.attention_runs import WEIGHTS_FILES
 from napari_mst.plugin.camera_rows import CameraRows
 from napari_mst.plugin.devices import survey
 from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.layer_box import LayerBox
 from napari_mst.plugin.layers import LayerPhoto, photo_layers, quality_layer
 from napari_mst.plugin.parts import Part, draw, photo_part
 from napari_mst.plugin.recognising import attend
@@ -65,7 +67,7 @@ MEMORY_HINT = (
     "through a temporary file: slower, same numbers."
 )
 SAVE_HINT = "Save the cube that is selected or shown, with its wavelengths, its history and the picks on it."
-WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
+FROM_FILE = "MST++ weights from a file: published, or your own"
 
 
 class Paragraph(QLabel):
@@ -95,7 +97,7 @@ class ReconstructDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.survey = survey()
-        self.photos = QComboBox(toolTip="The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
+        self.photos = LayerBox("The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
         self.parts = QComboBox(toolTip=PART_HINT)
         for title, part in PARTS.items():
             self.parts.addItem(title, part)
@@ -164,7 +166,7 @@ class ReconstructDock(Dock):
         self.precisions.currentIndexChanged.connect(self._show_precision)
         self.destroyed.connect(self.workspace.cancel)
         for card in MODELS.values():
-            self.models.addItem(card.title if card.file else f"{card.title}, from a file", card.name)
+            self.models.addItem(card.title if card.file else FROM_FILE, card.name)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -189,7 +191,7 @@ class ReconstructDock(Dock):
         layers = photo_layers(self.viewer)
         self.photos.clear()
         for layer in layers:
-            self.photos.addItem(layer.name, weakref.ref(layer))
+            self.photos.add(layer.name, weakref.ref(layer))
         if chosen in layers:
             self.photos.setCurrentIndex(layers.index(chosen))
         self.survey.begin()
@@ -324,11 +326,12 @@ class ReconstructDock(Dock):
         self.bar.setVisible(not is_idle)
         self.bar.setValue(round(state.fraction * STEPS))
         self.bar.setFormat("" if is_idle else f"%p %{_time_left(state.seconds_left)}")
-        self.text.setText(state.text or self._hint())
+        is_told = state.is_of_cube and state.text and (not is_idle or self.photos.count())
+        self.text.setText(state.text if is_told else self._hint())
 
     def _hint(self) -> str:
         if not self.photos.count():
-            return "Open a photo first: File > Open, or File > Open Sample > MST++ Hyperspectral."
+            return "Open a photo first: File > Open, or File > Open Sample > napari-mst."
         ready = f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
         return f"{self.camera.hint} {ready}".lstrip()
 

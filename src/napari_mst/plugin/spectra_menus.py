@@ -38,7 +38,7 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-SHAPES = (("polygon", "add_polygon"), ("rectangle", "add_rectangle"), ("ellipse", "add_ellipse"))
+SHAPES = (("a polygon", "add_polygon"), ("a rectangle", "add_rectangle"), ("an ellipse", "add_ellipse"))
 
 
 class SpectraMenus:
@@ -88,7 +88,7 @@ class SpectraMenus:
             points.feature_defaults = {"name": "", "window": side}
 
     def _fill_regions(self, menu: QMenu) -> None:
-        self.draws = [menu.addAction(f"Draw a {title}", calling(self._draw, mode)) for title, mode in SHAPES]
+        self.draws = [menu.addAction(f"Draw {title}", calling(self._draw, mode)) for title, mode in SHAPES]
         menu.addSeparator()
         self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
         self.regions.setChecked(True)
@@ -151,11 +151,11 @@ class SpectraMenus:
         """List the cubes there are now, and the libraries."""
         menu, viewer = self.compare.menu(), self._dock.viewer
         menu.clear()
-        menu.addSection("Reference cube")
         cubes = [layer for layer in viewer.layers if cube_of(layer) is not None]
         present = self._dock.collection.reference_layer(viewer)
         for layer in (None, *cubes):
-            action = menu.addAction("None" if layer is None else layer.name, calling(self._dock.set_reference, layer))
+            title = "No reference cube" if layer is None else f"Reference: {layer.name}"
+            action = menu.addAction(title, calling(self._dock.set_reference, layer))
             action.setCheckable(True)
             action.setChecked(layer is present)
         menu.addSeparator()
@@ -163,10 +163,10 @@ class SpectraMenus:
         errors.setCheckable(True)
         errors.setChecked(self._dock.drawing.is_error_shown)
         errors.setEnabled(present is not None)
-        menu.addSection("Library of spectra")
-        menu.addAction("None", calling(self._dock.set_library, []))
-        menu.addAction("ColorChecker", self._compare_with_colour_checker)
-        menu.addAction("From a file ...", self.open_library)
+        menu.addSeparator()
+        menu.addAction("No library of spectra", calling(self._dock.set_library, []))
+        menu.addAction("Library: ColorChecker", self._compare_with_colour_checker)
+        menu.addAction("Library: from a file ...", self.open_library)
 
     def _compare_with_colour_checker(self) -> None:
         self._dock.set_library(colour_checker())

@@ -23,7 +23,7 @@ class View:
     """Whether another band makes other curves."""
 
 
-AS_IS = View("As measured", "", lambda spectrum, _: spectrum)
+AS_IS = View("As it is", "", lambda spectrum, _: spectrum)
 VIEWS = (
     AS_IS,
     View("Normalised to area", "relative to area", lambda spectrum, _: normalised(spectrum, "area")),

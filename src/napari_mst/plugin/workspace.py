@@ -6,7 +6,7 @@ thread, which drops what an older generation sends -> signals -> docks and layer
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from psygnal import Signal
@@ -75,12 +75,16 @@ class Recording:
 
 @dataclass(frozen=True)
 class JobState:
-    """What a dock shows: the phase, the fraction done (0-1), the seconds left (None: not known yet), one sentence."""
+    """What a dock shows: the phase, the fraction done (0-1), the seconds left (None: not known yet), one sentence.
+
+    *is_of_cube* tells whose sentence that is: that of a job that makes a cube, or of another one.
+    """
 
     phase: Literal["idle", "running", "cancelling"] = "idle"
     fraction: float = 0.0
     seconds_left: float | None = None
     text: str = ""
+    is_of_cube: bool = True
 
 
 SURE = 0.02
@@ -214,12 +218,15 @@ class Workspace:
         return current and self.state.phase == "running"
 
     def _close(self, text: str) -> None:
-        self._request = self._cancel_job = None
+        self._cancel_job = None
         self._show(JobState(text=text))
 
     def _show(self, state: JobState) -> None:
-        self.state = state
-        self.state_changed.emit(state)
+        is_of_cube = self._request is None or self._request.job is None
+        if state.phase == "idle":
+            self._request = None
+        self.state = replace(state, is_of_cube=is_of_cube)
+        self.state_changed.emit(self.state)
 
 
 def extent(provenance: Provenance) -> str:
