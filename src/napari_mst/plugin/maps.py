@@ -87,7 +87,7 @@ def make_map(order: Order, reports: Reports) -> list[LayerTuple]:
 def _layer(order: Order, number: int, title: str, data: Any, more: dict[str, Any]) -> LayerTuple:
     """The layer of one plane; of several, the first is shown."""
     arguments = {
-        "name": f"{order.name} - {title}",
+        "name": f"{title}: {order.name}",
         "metadata": {METADATA_KEY: ROLE},
         "visible": number == 0,
         **order.placement.image_kwargs(),
@@ -124,7 +124,7 @@ def _named(names: Sequence[str]) -> dict[str, list[Any]]:
 
 def _components(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     found = maps.principal_components(order.cube, int(order.number), reports.progress, reports.is_cancelled)
-    titles = [f"Principal component {number} ({share:.1%})" for number, share in enumerate(found.explained, 1)]
+    titles = [f"PC {number} ({share:.1%})" for number, share in enumerate(found.explained, 1)]
     return found.bands, {"titles": titles}
 
 
