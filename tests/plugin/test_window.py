@@ -282,6 +282,8 @@ def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, q
     def open_and_close(times: int) -> None:
         for _ in range(times):
             widget = opened(window, name, qtbot)
+            if name == RECONSTRUCT:  # the list of devices is kept for all docks
+                qtbot.waitUntil(lambda dock=widget: dock.is_ready, timeout=60_000)
             if name == SPECTRA:
                 qtbot.waitUntil(lambda dock=widget: not dock.is_drawing and len(dock.plot.curves.lines) == 2)
             docks.append(weakref.ref(widget))
