@@ -68,12 +68,22 @@ def test_clipped_channels_only_bound_one_side() -> None:
     assert render_srgb(grey, WAVELENGTHS).min() > 0.99
 
 
-def test_change_is_the_smallest_that_reaches_the_cell() -> None:
+def test_change_is_the_smallest_that_reaches_the_cell_over_the_root_of_the_spectrum() -> None:
     spectra = scene()[:, :1, :50].reshape(31, -1).astype(np.float64)
     target = RESPONSE.T @ spectra + 0.01
     change = moved_into(spectra, target, target + 0.01, RESPONSE) - spectra
-    expected, *_ = np.linalg.lstsq(RESPONSE.T, np.full((3, 50), 0.01), rcond=None)
-    np.testing.assert_allclose(change, expected, atol=1e-6)
+    root = spectra**0.25
+    expected = [scale * np.linalg.lstsq(RESPONSE.T * scale, np.full(3, 0.01), rcond=None)[0] for scale in root.T]
+    np.testing.assert_allclose(change, np.transpose(expected), atol=1e-6)
+
+
+def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> None:
+    spectrum = np.full((31, 1), 0.5)
+    low, high = np.full((3, 1), -np.inf), np.full((3, 1), np.inf)
+    low[0] = RESPONSE[:, 0] @ spectrum + 0.02
+    change = moved_into(spectrum, low, high, RESPONSE) - spectrum
+    expected, *_ = np.linalg.lstsq(RESPONSE[:, :1].T, np.full(1, 0.02), rcond=None)
+    np.testing.assert_allclose(change[:, 0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("encoding", ["srgb", "linear"])
@@ -102,6 +112,44 @@ def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected
     wrong = np.asarray(cube * np.float32(0.7))
     correct_colours(wrong, Photo.from_array(noisy), RESPONSE)
     assert np.abs(wrong - cube).mean() < 0.6 * np.abs(0.3 * cube).mean()
+
+
+def on_black(cube: np.ndarray, size: int = 30) -> np.ndarray:
+    """A square of *cube* on a black ground, which clips the noise of a photo nearly everywhere."""
+    background = np.zeros_like(cube)
+    background[:, 8 : 8 + size, 8 : 8 + size] = cube[:, :size, :size]
+    return background
+
+
+@pytest.mark.parametrize("noise", [2e-4, 1e-3, 4e-3])
+def test_noise_does_not_come_back_where_nearly_all_pixels_are_clipped(noise: float) -> None:
+    cube = on_black(scene(64, 64))
+    photo = Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a")
+    estimate = cube.copy()
+    correction = correct_colours(estimate, Photo.from_array(photo), RESPONSE)
+    assert "its noise" in correction.text
+    assert np.abs(estimate - cube).mean() < 1e-3 * np.abs(cube).mean()
+
+
+def test_noise_that_the_network_removed_from_the_colours_alone_is_told_by_them() -> None:
+    cube = scene(64, 64)
+    clean = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255
+    noise = 2 * np.random.default_rng(0).standard_normal(clean.shape)
+    colour_noise = noise - noise.mean(axis=0)
+    correction = correct_colours(cube, Photo.from_array(np.rint(clean + colour_noise).astype(np.uint8)), RESPONSE)
+    assert "its noise" in correction.text
+
+
+def test_what_is_off_by_much_more_than_a_weak_noise_is_corrected() -> None:
+    cube = scene(64, 64)
+    noisy = Input("noisy", noise=2e-4).photograph(cube, WAVELENGTHS, "a")
+    estimate = cube.copy()
+    estimate[:, 30, 30] *= 0.5
+    assert np.abs(codes_of(estimate).astype(int) - codes_of(cube)).max() > 40
+    correct_colours(estimate, Photo.from_array(noisy), RESPONSE)
+    distance = np.abs(codes_of(estimate).astype(int) - codes_of(cube)).max(axis=0)
+    assert distance[30, 30] < 12
+    assert np.median(distance) == 0
 
 
 @pytest.mark.parametrize(("kept", "is_noise"), [(0.6, False), (0.1, True)])
@@ -145,6 +193,27 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
     assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
 
 
+@pytest.mark.parametrize("quality", [50, 75, 90])
+@pytest.mark.parametrize("corner", [(0, 0), (3, 5)])
+def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(quality: int, corner: tuple[int, int]) -> None:
+    light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
+    cube = (scene(128, 128) * light).astype(np.float32)
+    compressed = Input("JPEG", quality=quality).photograph(cube, WAVELENGTHS, "a")
+    top, left = corner
+    part = (slice(None), slice(top, top + 48), slice(left, left + 56))
+    before = cube[part].copy()
+    after = before.copy()
+    correction = correct_colours(after, Photo.from_array(compressed[part]), RESPONSE)
+    assert "JPEG errors" in correction.text
+    np.testing.assert_allclose(after, before, atol=1e-3)
+
+
+def test_clean_photo_with_blocks_of_its_own_is_no_jpeg() -> None:
+    light = np.random.default_rng(1).uniform(0.4, 1, (16, 16)).repeat(8, axis=0).repeat(8, axis=1)
+    cube = (scene(128, 128) * light).astype(np.float32)
+    assert "half a code" in correct_colours(cube, Photo.from_array(codes_of(cube)), RESPONSE).text
+
+
 def test_a_colour_that_no_surface_shows_leaves_the_estimate() -> None:
     cube = np.full((31, 9, 9), 0.5, np.float32)
     red = Photo.from_array(np.array([1.0, 0.0, 0.0], np.float32) * np.ones((9, 9, 1), np.float32), encoding="linear")
@@ -176,7 +245,25 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     correct_colours(first, photo, RESPONSE)
     monkeypatch.setattr("napari_mst.consistency._PIXELS", 500)
     correct_colours(second, photo, RESPONSE)
-    np.testing.assert_allclose(first, second, atol=1e-6)
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("noise", [2e-4, 4e-3])
+def test_noisy_photo_comes_out_the_same_however_many_work_on_it(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    cube = scene(72, 90)
+    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
+    first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
+    shares: list[float] = []
+    one = correct_colours(first, photo, RESPONSE, progress=shares.append)
+    monkeypatch.setattr("napari_mst.consistency._THREADS", 1)
+    monkeypatch.setattr("napari_mst.consistency._PIXELS", 500)
+    monkeypatch.setattr("napari_mst.consistency._SPECTRA", 7)
+    other = correct_colours(second, photo, RESPONSE)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(one.quality, other.quality)
+    assert one.text == other.text
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:
