@@ -31,7 +31,7 @@ HALF_CODE = 0.49
 """Half the width of a cell, in codes of the photo: a little less than a half, so that rounding gives the same code."""
 
 _PIXELS = 1 << 14  # of a block: its spectra take 2 MB
-_SPECTRA = 1 << 11  # that are moved at once: all that it takes stays in the cache of a core
+_SPECTRA = 1 << 12  # that are moved at once: all that it takes stays in the cache of a core
 _THREADS = 4
 _STEPS = 8  # towards a cell: more than one only where a spectrum would become negative
 _CLOSE = 1e-6  # in linear light
@@ -158,7 +158,9 @@ def _move(
     outside = ((rendered < low - _CLOSE) | (rendered > high + _CLOSE)).any(axis=0)
     if outside.any():
         block = colours.data[:, rows]
-        block[:, outside] = moved_into(block[:, outside], low[:, outside], high[:, outside], colours.response)
+        spectra, low, high = (np.stack([plane[outside] for plane in planes]) for planes in (block, low, high))
+        for band, values in zip(block, moved_into(spectra, low, high, colours.response), strict=True):
+            band[outside] = values  # band by band: a mask over two of three axes is slow
     return int(np.count_nonzero(outside))
 
 
@@ -189,7 +191,8 @@ def _moved_into(
     high: NDArray[np.floating],
     response: NDArray[np.floating],
 ) -> NDArray[np.floating]:
-    moved, far, left = spectra.copy(), spectra, np.arange(spectra.shape[1])
+    moved = far = spectra
+    left = np.arange(spectra.shape[1])
     for _ in range(_STEPS):
         rendered = np.einsum("bc,bn->cn", response, far)
         missing = np.clip(rendered, low, high) - rendered
@@ -202,9 +205,13 @@ def _moved_into(
             left = left[chosen]
         is_free = ~is_far & np.isinf(high - low)  # it may change on the side that a clipped channel leaves open
         far = _stepped(far, missing, is_free, response)
-        moved[:, left] = far
+        if left.size == moved.shape[1]:
+            moved = far
+        else:
+            moved = moved.copy() if moved is spectra else moved
+            moved[:, left] = far
     is_surface = moved.max(axis=0) <= _HIGHEST * np.maximum(spectra.max(axis=0), 1)
-    return np.where(is_surface, moved, spectra)
+    return moved if is_surface.all() else np.where(is_surface, moved, spectra)
 
 
 def _stepped(
