@@ -21,8 +21,8 @@ from torch import nn
 
 from napari_mst.engine import native
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import exact_products, run
-from napari_mst.models.mst_plus_plus import build_mst_plus_plus
+from napari_mst.engine.run import Source, exact_products, execute
+from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
 Photo = NDArray[np.float32]
 Contender = Callable[[Photo], NDArray[np.float32]]
@@ -97,8 +97,13 @@ def graph(network: nn.Module, device: torch.device) -> Contender:
 
 def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -> Contender:
     """Our engine; in 16 bits, or with its maps in the memory of the computer, if *plan* says so."""
-    own = build_mst_plus_plus(network.state_dict()).to(device)
-    return lambda photo: run(own, lambda start, stop: photo[:, start:stop], *photo.shape[1:], device, plan)
+    program = build_mst_plus_plus(network.state_dict()).to(device).program()
+
+    def contend(photo: np.ndarray) -> np.ndarray:
+        source = Source(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+        return execute(program, source, device, plan).numbers
+
+    return contend
 
 
 def engine_of_torch(network: nn.Module, device: torch.device) -> Contender:

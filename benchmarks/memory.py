@@ -18,7 +18,7 @@ import torch
 from contender import published_network
 
 from napari_mst import load_model
-from napari_mst.models.mst_plus_plus import build_mst_plus_plus
+from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import PREVIEW_PIXELS, Reconstructor
 

@@ -23,8 +23,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from napari_mst.engine import native
 from napari_mst.engine.run import run
-from napari_mst.models import spectral_attention
-from napari_mst.models.mst_plus_plus import build_mst_plus_plus
+from napari_mst.networks import spectral_attention
+from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
 FLOAT = 4
 

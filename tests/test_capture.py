@@ -11,9 +11,9 @@ from napari_mst.cameras import CAMERA_RGB, OF_SENSOR
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
-from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.cards import PUBLISHED
-from napari_mst.models.refining import RefiningMSTPlusPlus
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.training.spectra import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")

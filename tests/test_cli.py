@@ -24,7 +24,7 @@ from napari_mst.errors import Cancelled, OutOfMemory
 from napari_mst.formats import write_cube
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_to_metadata
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.spectra.library import read_spectra
 from napari_mst.training.baselines import BASELINES
 

@@ -14,8 +14,8 @@ from napari_mst.attention import attention_blocks
 from napari_mst.attention_record import AttentionMap, AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
-from napari_mst.models.mst_plus_plus import MSTPlusPlus, pad
-from napari_mst.models.spectral_attention import SpectralAttentionBlock
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.spectral_attention import SpectralAttentionBlock
 from napari_mst.overlays import DESCRIPTIONS, OVERLAYS
 
 BLOCKS = (
@@ -53,14 +53,13 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     """The block and the whole of its input, in float64, from the network's own forward."""
     one = reconstructor(name)
     exact = copy.deepcopy(one.model.network).double()
-    block = dict(exact.blocks())[name]
-    seen: list[torch.Tensor] = []
-    block.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    program = exact.program()
+    (read,) = program.writer(name).reads
     source = one.read(photo())
     rows = np.ascontiguousarray(one._rows(source, *one._extrema(source))(0, SIZE[0]))
     with torch.inference_mode():
-        exact(pad(torch.from_numpy(rows).double()[None]))
-    return block, seen[0]
+        seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
+    return dict(exact.blocks())[name], seen
 
 
 def made(overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5) -> AttentionMap:

@@ -27,7 +27,7 @@ from napari_mst.georeference import FIELD, Georeference
 from napari_mst.memory import is_out_of_memory
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 
@@ -250,7 +250,7 @@ def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
 def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(monkeypatch):
     """One band after the other: all of them take seconds on a large photo."""
     asked = [False, False, True]
-    monkeypatch.setattr(reconstruction, "run", lambda *_: np.zeros((31, 13, 20), np.float32))
+    monkeypatch.setattr(Reconstructor, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").reconstruct(PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True)
     assert asked == []
@@ -497,13 +497,13 @@ def test_lack_of_memory_is_known_on_this_system(allocate):
 def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeypatch):
     reconstructor, plans = Reconstructor(model(), "cpu", memory=10**9, device_memory=4 * 10**8), []
 
-    def fail_once(network, rows, height, width, device, plan, *_):
+    def fail_once(_, source, plan, watch):
         plans.append(plan)
         if len(plans) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return np.zeros((31, height, width), np.float32)
+        return np.zeros((31, source.height, source.width), np.float32)
 
-    monkeypatch.setattr("napari_mst.reconstruction.run", fail_once)
+    monkeypatch.setattr(Reconstructor, "cube_of", fail_once)
     monkeypatch.setattr(Reconstructor, "_free_memory", lambda self: None)
     reconstructor.device = DeviceChoice("cuda:0", "a GPU")
     cube = reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))

@@ -1,17 +1,20 @@
 """Sensitivity: the gradient that it says it is, and a crop that holds all of it."""
 
+import copy
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model
+from napari_mst.attention import folded
 from napari_mst.errors import AttentionError, Cancelled
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
-from napari_mst.models.refining import RefiningMSTPlusPlus
-from napari_mst.sensitivity import reach, with_fixed_attention
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.sensitivity import Value, reach
 
 BAND, ROW, COLUMN = 15, 20, 69
 
@@ -33,9 +36,8 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
     record = AttentionExplorer(reconstructor, photo).record()
     one = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN, record)
     rows = inputs(reconstructor, photo).double()
-    fixed = with_fixed_attention(reconstructor.network, record).double()
-    for index, (_, block) in enumerate(fixed.blocks()):
-        block.forward = doubled(block, list(record.blocks.values())[index].attention)
+    program = copy.deepcopy(reconstructor.network).double().program()
+    fixed = partial(program.whole, folded=folded(program, record))
     with torch.no_grad():
         row, column, slopes = 18, 66, []
         for channel in range(3):
@@ -52,18 +54,14 @@ def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
     return torch.tensor(reconstructor._rows(source, *reconstructor._extrema(source))(0, len(photo)))
 
 
-def doubled(block, attention):
-    mixing = block.attention.mixing(torch.from_numpy(attention)[None].double())
-    return lambda x: block.apply_mixing(x, mixing)
-
-
 def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
     reconstructor: Reconstructor, photo: np.ndarray
 ) -> None:
     record = AttentionExplorer(reconstructor, photo).record()
     rows = inputs(reconstructor, photo)
     with torch.no_grad():
-        fixed = with_fixed_attention(reconstructor.network, record)(rows[None])[0].numpy()
+        program = reconstructor.program
+        fixed = program.whole(rows[None], folded(program, record))[0].numpy()
     np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
 
 
@@ -100,14 +98,13 @@ def test_the_crop_is_all_that_can_matter_and_little_more(
 ) -> None:
     torch.manual_seed(0)
     network = build(stages).double().requires_grad_(False)
-    for _, block in network.blocks():
-        size = block.attention.to_q.in_features
-        block.forward = lambda x, block=block, size=size: block.apply_mixing(x, torch.eye(size).double()[None])
+    program = network.program()
+    mixing = {each.uses: torch.eye(each.channels).double()[None] for each in program.passes if each.uses}
     length = 400
     line = torch.rand(1, 3, length, 8, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(network(line)[0, 2, index].sum(), line)
+    (gradient,) = torch.autograd.grad(program.whole(line, mixing)[0, 2, index].sum(), line)
     felt = gradient.abs().sum((0, 1, 3)).nonzero()[:, 0]
-    start, stop = reach(index, length, stages)
+    start, stop, _, _ = reach(program, Value(2, index, 4), (length, 8))
     assert start <= int(felt.min())
     assert int(felt.max()) < stop
     assert int(felt.min()) - start < 12

@@ -20,8 +20,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import write_cube
 from napari_mst.models import ModelCard
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
 from napari_mst.models.seal import write_weights
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.terminal import HarmlessStream, harmless, harmless_output
 
 NASTY = "a\x1b[31m\x1b]0;title\x07\x9b5m"

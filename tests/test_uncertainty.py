@@ -12,7 +12,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.training.simulate import SceneSimulator
 from napari_mst.uncertainty import error_bands, has_band, margins, spectrum_band

@@ -7,6 +7,8 @@ Letters: N batch, C channels of a block, h heads of d channels, i key channel, j
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,12 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from napari_mst.attention_record import AttentionRecord, BlockAttention, Selection
-from napari_mst.engine.run import Probe
 from napari_mst.errors import AttentionError
-from napari_mst.models.spectral_attention import SpectralAttentionBlock, channel_norms
+from napari_mst.networks.network import Pass, Program
+from napari_mst.networks.spectral_attention import HALO, SpectralAttention, SpectralAttentionBlock, channel_norms
 
 if TYPE_CHECKING:
     from napari_mst.models import Model
+
+
+Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
+"""A block and the Gram matrix of its input -> a function of any piece (1, C, h, w) of that input: (planes, h, w)."""
 
 
 def attention_blocks(network: nn.Module) -> dict[str, SpectralAttentionBlock]:
@@ -139,5 +145,45 @@ def _chosen(rows: Tensor, index: int | None) -> Tensor:
 
 
 def probe(compute: Callable[[HeadProbe, Tensor], Tensor], selection: Selection) -> Probe:
-    """*compute* of an overlay for the tap of the engine: block and Gram matrix -> function of pieces of its input."""
+    """*compute* of an overlay as a probe: it measures any piece of the input of a block."""
     return lambda block, gram: partial(compute, HeadProbe(selection, block, gram))
+
+
+def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: int = 1) -> Program:
+    """The program that maps the input of *block* with *probe*: the passes up to there and one more.
+
+    Its result is (planes, h, w) at the resolution of the block, of the whole padded photo; of rows and columns every
+    *stride*-th is kept. What the probe makes of a piece has to be right `HALO` pixels away from a cut.
+    """
+    own = program.writer(block)
+    (source,) = own.reads
+    attended: SpectralAttentionBlock = own.local.__self__  # type: ignore[attr-defined]
+    known = replace(program.writer(source), fold=lambda gram, _pixels: probe(attended, gram))
+
+    def measured(x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
+        values = measure(x)
+        return values.reshape(1, planes, *x.shape[-2:])[..., ::stride, ::stride]
+
+    shown = Pass(
+        "map",
+        (source,),
+        measured,
+        planes,
+        halo=HALO,
+        scale=Fraction(1, stride),
+        uses=source,
+        is_kept=False,
+        work=float(own.channels),
+    )
+    return program.replaced(known).until(source, shown)
+
+
+def folded(program: Program, record: AttentionRecord) -> dict[str, Tensor]:
+    """The mixing matrices of all blocks, from the attention of a *record*: what `engine.run` folds Gram matrices to."""
+    mixing = {}
+    for each in program.passes:
+        if each.writes in record:
+            attention: SpectralAttention = each.local.__self__.attention  # type: ignore[attr-defined]
+            recorded = torch.from_numpy(record[each.writes].attention)[None]
+            mixing[each.uses] = attention.mixing(recorded.to(attention.rescale))
+    return mixing

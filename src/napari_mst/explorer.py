@@ -5,22 +5,22 @@ Letters: d channels of a head, H rows, W columns.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from napari_mst.attention import HeadProbe, attention_blocks, probe, record_attention
+from napari_mst.attention import HeadProbe, attention_blocks, folded, probe, record_attention, tapped
 from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, BlockAttention, Selection
 from napari_mst.cube import Provenance
-from napari_mst.engine.run import RowSource, run, tap
-from napari_mst.errors import AttentionError, Cancelled
-from napari_mst.models.mst_plus_plus import MULTIPLE, MSTPlusPlus
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import Source, execute
+from napari_mst.errors import AttentionError
+from napari_mst.networks.network import Program
 from napari_mst.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.photo import Rectangle
 from napari_mst.reconstruction import Compute, PhotoLike, Progress, Reconstructor
-from napari_mst.sensitivity import sensitivity
+from napari_mst.sensitivity import Value, corner, sensitivity
+from napari_mst.watch import Watch
 
 PICTURE = 160
 """Pixels of the longer side of a picture of the steps, at most."""
@@ -55,7 +55,7 @@ class AttentionExplorer:
         is_cancelled: Callable[[], bool] | None = None,
     ) -> None:
         network = reconstructor.network
-        if not isinstance(network, MSTPlusPlus):
+        if not attention_blocks(network):
             raise AttentionError(
                 f"Expected a network with spectral attention, got {reconstructor.model.card.name}. Take another model."
             )
@@ -64,6 +64,7 @@ class AttentionExplorer:
                 f"Expected float32 or float64 to look at attention, got {reconstructor.precision}. Take one of these."
             )
         self._reconstructor, self._network, self._region = reconstructor, network, region
+        self._program = reconstructor.program
         self._progress, self._is_cancelled = progress, is_cancelled
         self._photo = reconstructor.read(photo)
         self.shape: tuple[int, int] = (self._photo if region is None else self._photo.cropped(region)).shape
@@ -72,7 +73,7 @@ class AttentionExplorer:
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, and where they came from."""
         with record_attention(self._network) as record:
-            _, provenance = self._compute(run)
+            _, provenance = self._compute(self._reconstructor.cube_of)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
@@ -86,9 +87,8 @@ class AttentionExplorer:
         if overlay not in OVERLAYS:
             raise AttentionError(f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}.")
         _, pitch = self._check(selection)
-        (padded,), provenance = self._compute(
-            partial(tap, name=selection.block, probe=probe(OVERLAYS[overlay].compute, selection))
-        )
+        probed = probe(OVERLAYS[overlay].compute, selection)
+        (padded,), provenance = self._compute(self._mapped(tapped(self._program, selection.block, probed)))
         height, width = (-(-side // pitch) for side in self.shape)
         row, column = self._first + (pitch - 1) / 2
         return AttentionMap(
@@ -106,14 +106,13 @@ class AttentionExplorer:
         """One head step by step, in pictures of at most `PICTURE` pixels a side. Raises `AttentionError` as `map`."""
         selection = Selection(block, head)
         channels, pitch = self._check(selection)
-        height, width = (-(-side // MULTIPLE) * MULTIPLE // pitch for side in self.shape)
+        height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)
-        depth = self._network.hyperparameters.width
+        depth = channels // attention_blocks(self._network)[block].attention.heads
         probed = probe(HeadProbe.steps, selection)
         with record_attention(self._network) as record:
-            planes, provenance = self._compute(
-                partial(tap, name=block, probe=probed, planes=1 + 3 * depth, stride=stride)
-            )
+            steps = tapped(self._program, block, probed, planes=1 + 3 * depth, stride=stride)
+            planes, provenance = self._compute(self._mapped(steps))
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
         features, keys, queries, values = np.split(planes[:, :rows, :columns], np.cumsum([1, depth, depth]))
         return AttentionSteps(
@@ -138,23 +137,18 @@ class AttentionExplorer:
         AttentionError
             If there is no such band or pixel.
         """
-        limits = (self._network.hyperparameters.out_bands, *self.shape)
+        limits = (self._network.out_bands, *self.shape)
         for name, index, limit in zip(("band", "row", "column"), (band, row, column), limits, strict=True):
             if not 0 <= index < limit:
                 raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
-        matrices = record or self.record()
-        corner = (0, 0)
+        matrices = folded(self._program, record or self.record())
+        at = Value(band, row, column)
 
-        def compute(
-            network: MSTPlusPlus, rows: RowSource, height: int, width: int, device: torch.device, *_: object
-        ) -> NDArray[np.float32]:
-            nonlocal corner
-            at = (band, row, column)
-            values, corner = sensitivity(network, matrices, rows, height, width, at, device, self._raise_if_cancelled)
-            return values[None]
+        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:  # noqa: ARG001 - a crop
+            return sensitivity(self._program, matrices, source, at, watch)[None]
 
         (values,), provenance = self._compute(compute)
-        top, left = self._first + corner
+        top, left = self._first + corner(self._program, at, self.shape)
         return AttentionMap(
             values=values,
             overlay=SENSITIVITY.name,
@@ -169,9 +163,14 @@ class AttentionExplorer:
     def _compute(self, compute: Compute) -> tuple[NDArray[np.floating], Provenance]:
         return self._reconstructor.compute(compute, self._photo, self._region, self._progress, self._is_cancelled)
 
-    def _raise_if_cancelled(self) -> None:
-        if self._is_cancelled is not None and self._is_cancelled():
-            raise Cancelled("The map was cancelled.")
+    def _mapped(self, program: Program) -> Compute:
+        """Runs *program*, which ends in a map of attention."""
+        device = self._reconstructor.device.device
+
+        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:
+            return execute(program, source, device, plan, watch).numbers.astype(np.float32, copy=False)
+
+        return compute
 
     def _check(self, selection: Selection) -> tuple[int, int]:
         """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
@@ -181,4 +180,5 @@ class AttentionExplorer:
         attention = blocks[selection.block].attention
         channels = attention.to_v.in_features
         selection.check(attention.heads, channels // attention.heads)
-        return channels, channels // self._network.hyperparameters.width
+        (source,) = self._program.writer(selection.block).reads
+        return channels, int(1 / self._program.scales[source])

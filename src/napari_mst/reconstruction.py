@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import product
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -24,25 +24,31 @@ from napari_mst.cameras import CAMERA_RGB, Capture, named
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.consistency import HALF_CODE, Correction, bytes_to_correct, correct_colours
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
-from napari_mst.engine import native
 from napari_mst.engine.device import choose_device
-from napari_mst.engine.plan import Plan, make_plan
-from napari_mst.engine.run import RowSource, run, run_cost
+from napari_mst.engine.forms import has_compiled_form
+from napari_mst.engine.plan import Budget, Job, Plan, make_plan
+from napari_mst.engine.run import RowSource, Source, execute, run_cost
+from napari_mst.engine.schedule import schedule
 from napari_mst.errors import CameraError, DeviceError, OutOfMemory, PhotoError, raise_if_cancelled
 from napari_mst.memory import is_out_of_memory
 from napari_mst.models import Model, ModelCard
-from napari_mst.models.camera import CameraNetwork
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks import Network
+from napari_mst.networks.network import Program
 from napari_mst.photo import Photo, Rectangle, as_photo
+from napari_mst.watch import Watch
 
 N = TypeVar("N", bound=nn.Module)
 
 PhotoLike = Photo | str | PathLike[str] | ArrayLike
 """A photo, its file, or an array of it."""
 
-Compute = Callable[..., NDArray[np.floating]]
-"""`engine.run`, or what is called like it, and what it gives: (C, H, W)."""
+
+class Compute(Protocol):
+    """Makes something of a photo on the device of a `Reconstructor`: a cube, or maps of attention."""
+
+    def __call__(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+        """(C, H, W) numbers of the photo of *source*, computed as *plan* says."""
+
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
@@ -132,7 +138,7 @@ class Reconstructor:
         self.device.check(precision)
         self.precision = precision
         self._is_narrow = getattr(torch, precision).itemsize == 2
-        if self._is_narrow and not isinstance(model.network, MSTPlusPlus):
+        if self._is_narrow and schedule(model.network.program()).is_pointwise:
             raise DeviceError(
                 f"Expected float32 or float64 for {model.card.name}, which keeps no features, got {precision}."
             )
@@ -187,10 +193,9 @@ class Reconstructor:
         ensemble: bool,
         or_least: bool = False,
     ) -> Plan:
-        parameters, device = self._network.hyperparameters, self.device.device
         after = bytes_to_correct(height, width) if self._corrects_colour else 0
-        number = self.precision
-        return make_plan(parameters, height, width, device, memory, device_memory, ensemble, number, after, or_least)
+        job = Job(self.program, height, width, self.device.device, self.precision, ensemble, after)
+        return make_plan(job, Budget(memory, device_memory), or_least=or_least)
 
     def _smaller_plan(self, failed: Plan, height: int, width: int, ensemble: bool) -> Plan | None:
         """Within half of what *failed* took or, where nothing is, with the least there is; None if that was it."""
@@ -222,7 +227,7 @@ class Reconstructor:
         self, sample: Photo, extrema: tuple[float, float], is_cancelled: Callable[[], bool] | None
     ) -> PrecisionError:
         plans = [Plan(precision=name) for name in ("float32", self.precision)]
-        both = (self._run(run, sample, extrema, UNTURNED, plan, None, is_cancelled) for plan in plans)
+        both = (self._run(self.cube_of, sample, extrema, UNTURNED, plan, None, is_cancelled) for plan in plans)
         exact, narrow = (self._had(result, sample).astype(np.float64) for result in both)
         off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), 1e-30)
         return PrecisionError(float(off.max()), float(np.sqrt((off**2).mean())), *sample.shape)
@@ -311,9 +316,18 @@ class Reconstructor:
         return replace(cube, provenance=provenance)
 
     @property
-    def network(self) -> MSTPlusPlus | PixelwiseNetwork:
+    def network(self) -> Network:
         """The network on its device, in its precision."""
         return self._network
+
+    @property
+    def program(self) -> Program:
+        """The passes of the network."""
+        return self._network.program()
+
+    def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+        """The numbers (B, H, W) that the network makes of *source*."""
+        return execute(self.program, source, self.device.device, plan, watch).numbers
 
     def compute(
         self,
@@ -323,7 +337,7 @@ class Reconstructor:
         progress: Progress | None = None,
         is_cancelled: Callable[[], bool] | None = None,
     ) -> tuple[NDArray[np.floating], Provenance]:
-        """What *compute*, which is called as `engine.run` is, makes of *photo*, or of a *region* of it.
+        """What *compute* makes of *photo*, or of a *region* of it.
 
         Everything else, and the errors, as `reconstruct`.
         """
@@ -333,7 +347,7 @@ class Reconstructor:
     def read(self, photo: PhotoLike) -> Photo:
         """*photo*, which has the channels that the network takes; else a `PhotoError`."""
         source = as_photo(photo)
-        channels = self._network.hyperparameters.in_bands
+        channels = self._network.in_bands
         if channels != len(source.pixels):
             raise PhotoError(
                 f"Expected {channels} channels for the model {self.model.card.name}, got {len(source.pixels)}."
@@ -355,10 +369,10 @@ class Reconstructor:
         is_cancelled: Callable[[], bool] | None,
     ) -> SpectralCube:
         """The cube of *part*: see `_computed`."""
-        of_run = len(orientations) * run_cost(self._network, self.device.device, Plan(precision=self.precision))
+        of_run = len(orientations) * run_cost(self.program, self.device.device, Plan(precision=self.precision))
         computed = of_run / (of_run + CORRECTION * self._corrects_colour)
         computing, correcting = _span(progress, 0, computed), _span(progress, computed, 1)
-        data, provenance = self._computed(run, source, part, notes, orientations, computing, is_cancelled)
+        data, provenance = self._computed(self.cube_of, source, part, notes, orientations, computing, is_cancelled)
         correction = self._correct(data, part, self._extrema(source), correcting, is_cancelled)
         return self._cube(data, part, provenance, correction)
 
@@ -479,8 +493,8 @@ class Reconstructor:
     ) -> NDArray[np.floating]:
         """What *compute* makes of *part* by way of another orientation."""
         turned = replace(part, pixels=_turned(part.pixels, orientation), valid=None)
-        rows, device = self._rows(turned, *extrema), self.device.device
-        result = compute(self._network, rows, *turned.shape, device, plan, progress, is_cancelled)
+        photo = Source(self._rows(turned, *extrema), *turned.shape)
+        result = compute(photo, plan, Watch(progress, is_cancelled))
         return _turned_back(result, orientation)
 
     def _extrema(self, source: Photo) -> tuple[float, float]:
@@ -523,9 +537,7 @@ class Reconstructor:
         )
 
     def _has_kernels(self) -> bool:
-        return isinstance(self._network, MSTPlusPlus) and native.can_run(
-            self.device.device, getattr(torch, self.precision)
-        )
+        return has_compiled_form(self.program, self.device.device, getattr(torch, self.precision))
 
     def _engine(self) -> str:
         kernels = f" by kernels of numba {version('numba')}" if self._has_kernels() else ""
@@ -552,9 +564,9 @@ def _check_capture(card: ModelCard, capture: Capture | None) -> None:
 
 
 def _see_with(network: nn.Module, capture: Capture) -> None:
-    for part in network.modules():
-        if isinstance(part, CameraNetwork):
-            part.see_with(torch.from_numpy(capture.response))
+    told = (getattr(part, "see_with", None) for part in network.modules())
+    for see_with in filter(None, told):
+        see_with(torch.from_numpy(capture.response))
 
 
 def _capture_fields(capture: Capture | None) -> dict[str, Any]:

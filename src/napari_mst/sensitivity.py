@@ -7,9 +7,9 @@ colours (see `consistency`), which follows the network.
 Letters: H, W sides of the padded photo; h, w of the crop.
 """
 
-import copy
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,85 +17,70 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from napari_mst.attention_record import AttentionRecord
-from napari_mst.engine.run import RowSource
-from napari_mst.models.mst_plus_plus import MULTIPLE, MSTPlusPlus, reflected_index
+from napari_mst.engine.run import Source
+from napari_mst.engine.steps import photo_window
+from napari_mst.engine.windows import Size, Window
+from napari_mst.networks.network import Folded, Pass, Program, reflected_index
+from napari_mst.watch import UNWATCHED, Watch
 
-_BLOCK = 3
-"""Pixels that a spectral attention block reaches with its mixing matrix fixed."""
+
+class Value(NamedTuple):
+    """One value of a cube: a band of a pixel."""
+
+    band: int
+    row: int
+    column: int
 
 
 def sensitivity(
-    network: MSTPlusPlus,
-    record: AttentionRecord,
-    rows: RowSource,
-    height: int,
-    width: int,
-    at: tuple[int, int, int],
-    device: torch.device,
-    check: Callable[[], None] = lambda: None,
-) -> tuple[NDArray[np.float32], tuple[int, int]]:
-    """|d cube[band, row, column] / d photo|, over the channels of the photo, for *at* = (band, row, column).
+    program: Program, matrices: Folded, source: Source, at: Value, watch: Watch = UNWATCHED
+) -> NDArray[np.float32]:
+    """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at* a place.
 
-    *rows* is the photo as the network expects it. *check* is called before each block, and may raise.
+    *matrices* are the mixing matrices of the photo of *source*. *watch* is asked for a cancel before each pass.
 
     Returns
     -------
-    The (h, w) map of the crop that can matter, within the photo, and the (row, column) of its first pixel.
+    The (h, w) map of the crop that can matter, within the photo; its first pixel is at the `corner`.
     """
-    band, row, column = at
-    padded_rows, padded_columns = reflected_index(height), reflected_index(width)
-    stages = len(network.stages)
-    down = slice(*reach(row, len(padded_rows), stages))
-    across = slice(*reach(column, len(padded_columns), stages))
-    row_of, column_of = padded_rows[down], padded_columns[across]
-    top, left = int(row_of.min()), int(column_of.min())
-    pixels = rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
-    photo = torch.tensor(pixels, device=device, dtype=network.conv_in.weight.dtype, requires_grad=True)
-    crop = photo[:, row_of - top][:, :, column_of - left][None]
-    value = with_fixed_attention(network, record, check)(crop)[0, band, row - down.start, column - across.start]
+    shape = source.height, source.width
+    crop = reach(program, at, shape)
+    row_of, column_of = _pixels(program, crop, shape)
+    top, left = corner(program, at, shape)
+    pixels = source.rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
+    device = next(iter(matrices.values())).device
+    photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
+    padded = photo[:, row_of - top][:, :, column_of - left][None]
+    cube = program.whole(padded, matrices, partial(_watched, watch))
+    value = cube[0, at.band, at.row - crop.top, at.column - crop.left]
     (gradient,) = torch.autograd.grad(value, photo)
-    return gradient.norm(dim=0).float().cpu().numpy(), (top, left)
+    values: NDArray[np.float32] = gradient.norm(dim=0).float().cpu().numpy()
+    return values
 
 
-def reach(index: int, length: int, stages: int) -> tuple[int, int]:
-    """[start, stop) of the pixels of an axis of *length* that the output at *index* depends on, out to whole eighths.
-
-    Each U-shape goes down two levels and up again: its bottleneck sees furthest.
-    """
-    first = last = index
-    first, last = first - 1, last + 1  # conv_out
-    for _ in range(stages):
-        for level in range(3):  # mapping, decoder and bottleneck, from the output backwards
-            grown = _BLOCK + (level == 0)
-            first, last = first - grown, last + grown
-            if level < 2:
-                first, last = first // 2, last // 2  # transposed convolution of 2 x 2
-        for level in range(2):
-            first, last = 2 * first - 1, 2 * last + 2  # convolution of 4 x 4, stride 2
-            grown = _BLOCK + (level == 1)  # encoder; at the end the embedding
-            first, last = first - grown, last + grown
-    first, last = first - 1, last + 1  # conv_in
-    start = max(first, 0) // MULTIPLE * MULTIPLE
-    return start, min(-(-(last + 1) // MULTIPLE) * MULTIPLE, length)
+def corner(program: Program, at: Value, shape: Size) -> Size:
+    """Row and column of the first pixel of the photo that the value *at* a place can depend on."""
+    row_of, column_of = _pixels(program, reach(program, at, shape), shape)
+    return int(row_of.min()), int(column_of.min())
 
 
-def with_fixed_attention(
-    network: MSTPlusPlus, record: AttentionRecord, check: Callable[[], None] = lambda: None
-) -> MSTPlusPlus:
-    """A copy of *network* whose blocks apply the matrices of *record* instead of those of what they see.
-
-    Each block is computed again for its gradient, which keeps the memory of a crop to that of one block.
-    """
-    fixed = copy.deepcopy(network)
-    for name, block in fixed.blocks():
-        attention = torch.from_numpy(record[name].attention)[None].to(block.attention.rescale)
-        apply = partial(block.apply_mixing, mixing=block.attention.mixing(attention))
-        block.forward = partial(_checked, apply, check)  # type: ignore[method-assign]
-    return fixed
+def reach(program: Program, at: Value, shape: Size) -> Window:
+    """The pixels of the padded photo on which the value *at* a place depends, out to whole multiples of the padding."""
+    pixel = Window(at.row, at.row + 1, at.column, at.column + 1)
+    sizes = program.sizes(*shape)
+    return photo_window(program, pixel, sizes).aligned(program.multiple)
 
 
-def _checked(apply: Callable[[Tensor], Tensor], check: Callable[[], None], x: Tensor) -> Tensor:
-    check()
-    result: Tensor = checkpoint(apply, x, use_reentrant=False)
+def _pixels(program: Program, window: Window, shape: Size) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the photo of which a *window* of the padded one is made."""
+    row_of, column_of = (reflected_index(side, program.multiple) for side in shape)
+    return row_of[window.rows], column_of[window.columns]
+
+
+def _watched(watch: Watch, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+    """*each* pass; those that use attention are computed again for their gradient: a crop takes the memory of one."""
+    watch.check()
+    if not each.uses:
+        return each.apply(maps, folded)
+    result: Tensor = checkpoint(each.local, *maps, folded[each.uses], use_reentrant=False)
     return result

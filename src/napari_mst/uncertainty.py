@@ -8,6 +8,7 @@ enough, also those of a file. Letters: B bands, H rows, W columns.
 
 import functools
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.models import load_model
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 PIXELWISE = "pixelwise-srgb"
 SIDE_NOTE = " spectra of the 90 % error band"
@@ -102,6 +103,4 @@ def _check(cube: SpectralCube) -> None:
 @functools.cache
 def _network() -> tuple[PixelwiseNetwork, NDArray[np.float64]]:
     model = load_model(PIXELWISE)
-    if not isinstance(model.network, PixelwiseNetwork):
-        raise CubeError(f"Expected a pixelwise network as {PIXELWISE}, got {type(model.network).__name__}.")
-    return model.network, np.asarray(model.card.wavelengths)
+    return cast("PixelwiseNetwork", model.network), np.asarray(model.card.wavelengths)

@@ -8,10 +8,11 @@ import torch
 
 from napari_mst.engine import features, workers
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import _EXACT, _Run, exact_products
+from napari_mst.engine.run import _EXACT, Execution, Source, exact_products, execute
 from napari_mst.engine.workers import STREAMS, Workers
 from napari_mst.errors import Cancelled, DeviceError
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.watch import UNWATCHED, Watch
 
 CPU = torch.device("cpu")
 PHOTO = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
@@ -22,17 +23,18 @@ def network() -> MSTPlusPlus:
     return MSTPlusPlus(stages=2, out_bands=5).eval().requires_grad_(False)
 
 
-def run_as_on_a_gpu(plan: Plan, monkeypatch: pytest.MonkeyPatch, is_apart: bool = False, **options) -> np.ndarray:
+def run_as_on_a_gpu(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, is_apart: bool = False, watch: Watch = UNWATCHED
+) -> np.ndarray:
     """A run with the regions, the form of the blocks and, if *is_apart*, the copies and threads of a GPU."""
     monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
     monkeypatch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
-    device = torch.device("cpu")
-    monkeypatch.setattr(_Run, "_tiles", _Run._strips)
-    threads = STREAMS if is_apart else 1
-    torch.set_num_threads(threads)
+    monkeypatch.setattr(Execution, "tile", Execution.strip)
+    source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
+    torch.set_num_threads(STREAMS if is_apart else 1)
     try:
-        with torch.inference_mode(), Workers(device, 100, None, options.get("is_cancelled"), is_apart) as own:
-            return _Run(network(), lambda a, b: PHOTO[:, a:b], 70, 90, device, own, plan).bands().numpy()
+        with torch.inference_mode():
+            return Execution(network().program(), source, CPU, plan, watch).result().numbers
     finally:
         torch.set_num_threads(1)
 
@@ -57,15 +59,14 @@ def test_strips_of_every_height_give_the_same(monkeypatch):
 
 
 def test_a_strip_has_the_same_number_of_values_at_every_level():
-    task = _Run.__new__(_Run)
-    task._size, task._pixels = (4096, 4096), 1 << 20
-    heights = [next(iter(task._strips(4096 >> level, 4096 >> level))).rows.stop for level in range(3)]
-    assert heights == [256, 256, 256]
+    source = Source(lambda start, stop: PHOTO[:, start:stop], 64, 96)
+    task = Execution(network().program(), source, CPU, Plan(pixels=96 * 16))
+    assert [task.strip((64 >> level, 96 >> level))[0] for level in range(3)] == [16, 16, 16]
 
 
 def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch):
     with pytest.raises(Cancelled):
-        run_as_on_a_gpu(Plan("memory", pixels=640), monkeypatch, is_apart=True, is_cancelled=lambda: True)
+        run_as_on_a_gpu(Plan("memory", pixels=640), monkeypatch, is_apart=True, watch=Watch(is_cancelled=lambda: True))
 
 
 def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
@@ -73,7 +74,7 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
     events: list[Mock] = []
     module.Event.side_effect = lambda: events.append(Mock(spec=["record", "synchronize"])) or events[-1]
     monkeypatch.setattr(workers.torch, "get_device_module", lambda device: module)
-    with Workers(torch.device("mps"), 1, None, None) as own:
+    with Workers(torch.device("mps"), 1, UNWATCHED) as own:
         for regions in (6, 1, 1, 1):  # passes
             for _ in own.each(lambda region: region, list(range(regions)), 1):
                 events[-1].record.assert_called_once()
@@ -105,9 +106,10 @@ def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_a
         setattr(owner, name, default)
 
 
-def test_features_beyond_float16_are_refused():
-    task = _Run.__new__(_Run)
-    task._dtype = torch.float16
-    task._check_range(torch.ones(2, 2))
+def test_features_beyond_float16_are_refused(monkeypatch):
+    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+    own = network()
+    own.conv_in.weight.mul_(1e6)
+    source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
     with pytest.raises(DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"):
-        task._check_range(torch.tensor([1.0, float("inf")]))
+        execute(own.program(), source, CPU, Plan(precision="float16"))

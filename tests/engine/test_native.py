@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from napari_mst.engine import native
 from napari_mst.engine.run import native_tile
-from napari_mst.models.spectral_attention import SpectralAttentionBlock, gram
+from napari_mst.networks.spectral_attention import SpectralAttentionBlock, gram
 
 needs_numba = pytest.mark.skipif(
     not native.is_ready(), reason="numba is not installed, or has no kernels for this processor"

@@ -13,17 +13,18 @@ from napari_mst.engine import native, workers
 from napari_mst.engine import plan as planning
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.features import Slab
-from napari_mst.engine.plan import make_plan
-from napari_mst.engine.run import run
+from napari_mst.engine.plan import Budget, Job, make_plan
+from napari_mst.engine.run import Source, execute
 from napari_mst.errors import OutOfMemory
-from napari_mst.models.mst_plus_plus import Hyperparameters, MSTPlusPlus
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.watch import Watch
 
 CPU = torch.device("cpu")
-PUBLISHED = Hyperparameters()
+PUBLISHED = MSTPlusPlus().program()
 
 
 def test_maps_and_a_working_set_are_planned():
-    plan = make_plan(PUBLISHED, 1000, 1000, CPU, memory=10**9)
+    plan = make_plan(Job(PUBLISHED, 1000, 1000, CPU), Budget(memory=10**9))
     assert plan.place == "device"
     assert 403 * 10**6 < plan.memory < 600 * 10**6
     assert str(plan) == f"needs {plan.memory / 1e9:.1f} GB of memory"
@@ -33,7 +34,7 @@ def test_maps_and_a_working_set_are_planned():
 def test_bad_input(size, monkeypatch):
     """100 megapixels within 4 GB of memory: through a file, and said so before the run."""
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**11))
-    plan = make_plan(PUBLISHED, *size, CPU, memory=4 * 10**9)
+    plan = make_plan(Job(PUBLISHED, *size, CPU), Budget(memory=4 * 10**9))
     assert plan.place == "file"
     assert plan.memory < 4 * 10**9
     assert plan.disk == 13 * 31 * 10**8
@@ -48,15 +49,15 @@ class _Disk:
 def test_photo_that_fits_nowhere_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
     with pytest.raises(OutOfMemory, match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)"):
-        make_plan(PUBLISHED, 10_000, 10_000, CPU, memory=4 * 10**9)
+        make_plan(Job(PUBLISHED, 10_000, 10_000, CPU), Budget(memory=4 * 10**9))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(monkeypatch, precision):
     """Half of what a run on a small photo takes is enough for another try, however many threads there are."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    first = make_plan(PUBLISHED, 300, 400, CPU, memory=10**10, precision=precision)
-    second = make_plan(PUBLISHED, 300, 400, CPU, memory=first.memory // 2, precision=precision)
+    first = make_plan(Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=10**10))
+    second = make_plan(Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=first.memory // 2))
     assert first.threads == 0
     assert second.threads in (16, 32)
     assert second.memory <= first.memory // 2
@@ -73,15 +74,8 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
     )
     torch.set_num_threads(2)
     try:
-        run(
-            network,
-            lambda a, b: np.zeros((3, b - a, 40), np.float32),
-            40,
-            40,
-            CPU,
-            plan,
-            lambda _: seen.add(torch.get_num_threads()),
-        )
+        source = Source(lambda a, b: np.zeros((3, b - a, 40), np.float32), 40, 40)
+        execute(network.program(), source, CPU, plan, Watch(lambda _: seen.add(torch.get_num_threads())))
         assert (pools, seen, torch.get_num_threads()) == ([3], {1}, 2)
     finally:
         torch.set_num_threads(before)
@@ -89,7 +83,9 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
 
 def test_what_follows_a_run_through_a_file_is_planned_as_well():
     """A map of one float a pixel of 12 megapixels is more than all that the run itself has in memory."""
-    plans = [make_plan(PUBLISHED, 3000, 4000, CPU, memory=10**9, after=after) for after in (0, 200_000_000)]
+    plans = [
+        make_plan(Job(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9)) for after in (0, 200_000_000)
+    ]
     assert [plan.place for plan in plans] == ["file", "file"]
     assert plans[0].memory < plans[1].memory == 200_000_000
 
@@ -102,9 +98,9 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(is_allocated_ahead, tmp_
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=2).eval().requires_grad_(False)
     photo = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
+    source = Source(lambda start, stop: photo[:, start:stop], 70, 90)
     in_memory, in_file = (
-        run(network, lambda start, stop: photo[:, start:stop], 70, 90, CPU, planning.Plan(place))
-        for place in ("device", "file")
+        execute(network.program(), source, CPU, planning.Plan(place)).numbers for place in ("device", "file")
     )
     np.testing.assert_array_equal(in_memory, in_file)
     assert list(tmp_path.iterdir()) == []
@@ -130,7 +126,7 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(is_allocated_ahead, 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages")
 def test_a_kernel_without_large_pages_runs_without_them(monkeypatch):
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 10**6)  # advice that it does not know, as there
-    assert Slab(5, CPU).feature_map(1, 5, 1, 0, CPU).size == (1, 5)
+    assert Slab(5, CPU).planes(1, 1, 5, torch.float32).shape == (1, 1, 5)
 
 
 GPU = torch.device("cuda")
@@ -148,7 +144,7 @@ MEGAPIXEL = 403 * 10**6 + 31 * 15 * 4 * 10**6
     ],
 )
 def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(device_memory, memory, place, pixels):
-    plan = make_plan(PUBLISHED, 1000, 1000, GPU, int(memory), int(device_memory))
+    plan = make_plan(Job(PUBLISHED, 1000, 1000, GPU), Budget(int(memory), int(device_memory)))
     assert (plan.place, plan.pixels) == (place, pixels)
     assert plan.device_memory <= device_memory
     assert plan.memory <= memory
@@ -159,38 +155,45 @@ def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(device_me
 
 def test_a_gpu_on_which_no_region_fits_is_refused_with_both_budgets():
     with pytest.raises(OutOfMemory, match=r"got 8\.0 GB \(and 10 MB on cuda\) \(and .* of disk\)"):
-        make_plan(PUBLISHED, 1000, 1000, GPU, 8 * 10**9, 10**7)
+        make_plan(Job(PUBLISHED, 1000, 1000, GPU), Budget(8 * 10**9, 10**7))
 
 
 def test_what_an_apple_gpu_takes_is_the_computers_memory_too():
-    plan = make_plan(PUBLISHED, 1000, 1000, torch.device("mps"), 4 * 10**9, 4 * 10**9)
+    plan = make_plan(Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(4 * 10**9, 4 * 10**9))
     assert (plan.place, plan.pixels) == ("device", 1 << 20)
     both = plan.memory + plan.device_memory
-    smaller = make_plan(PUBLISHED, 1000, 1000, torch.device("mps"), both - 1, 4 * 10**9)
+    smaller = make_plan(Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(both - 1, 4 * 10**9))
     assert smaller.memory + smaller.device_memory < both
 
 
 def test_no_map_on_an_apple_gpu_is_larger_than_its_operations_can_handle():
-    plans = [make_plan(PUBLISHED, 6000, width, torch.device("mps"), 10**11, 10**11) for width in (5000, 6000)]
+    plans = [
+        make_plan(Job(PUBLISHED, 6000, width, torch.device("mps")), Budget(10**11, 10**11)) for width in (5000, 6000)
+    ]
     assert [plan.place for plan in plans] == ["device", "memory"]
 
 
 def test_copies_in_pinned_memory_are_planned():
     """Torch keeps them in sizes of powers of 2, of two streams and three maps."""
-    plans = [make_plan(PUBLISHED, 2048, 2048, torch.device(kind), 10**11, 12 * 10**8) for kind in ("cuda", "mps")]
+    plans = [
+        make_plan(Job(PUBLISHED, 2048, 2048, torch.device(kind)), Budget(10**11, 12 * 10**8))
+        for kind in ("cuda", "mps")
+    ]
     assert [(plan.place, plan.pixels) for plan in plans] == [("memory", 1 << 18)] * 2
     assert plans[0].memory - plans[1].memory == 2 * 3 * 2**26
 
 
 def test_what_follows_a_run_on_a_gpu_is_planned_as_well():
-    plans = [make_plan(PUBLISHED, 256, 256, GPU, 10**10, 10**10, after=after) for after in (0, 40_000_000)]
+    plans = [make_plan(Job(PUBLISHED, 256, 256, GPU, after=after), Budget(10**10, 10**10)) for after in (0, 40_000_000)]
     assert plans[1].memory == 31 * 4 * 256 * 256 + 40_000_000 > plans[0].memory
 
 
 def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):
     monkeypatch.setattr(native, "is_installed", lambda: False)  # its working set is another
-    plans = [make_plan(PUBLISHED, 4000, 3000, CPU, 10**11, precision=name) for name in ("float32", "bfloat16")]
-    assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3.25 * 2 - 2)
+    plans = [
+        make_plan(Job(PUBLISHED, 4000, 3000, CPU, precision=name), Budget(10**11)) for name in ("float32", "bfloat16")
+    ]
+    assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3.25 * 4 - 2 * 4)
     assert plans[1].precision == "bfloat16"
 
 
@@ -199,7 +202,7 @@ def test_the_plan_of_a_very_small_photo_is_near_what_was_measured(monkeypatch, t
     """Its regions are small, and so is what each thread works with."""
     monkeypatch.setattr(native, "is_installed", lambda: False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    assert 0.85 < make_plan(PUBLISHED, 120, 160, CPU, 10**9).memory / peak < 1.15
+    assert 0.85 < make_plan(Job(PUBLISHED, 120, 160, CPU), Budget(10**9)).memory / peak < 1.15
 
 
 MEASURE = """

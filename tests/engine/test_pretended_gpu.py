@@ -23,17 +23,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
-from napari_mst.attention import probe, record_attention
+from napari_mst.attention import probe, record_attention, tapped
 from napari_mst.attention_record import Selection
-from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import run, tap
-from napari_mst.models.camera import CameraNetwork
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
-from napari_mst.models.refining import RefiningMSTPlusPlus
+from napari_mst.engine.plan import Job, Plan, all_plans
+from napari_mst.engine.run import Source, execute
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import UNTURNED, Reconstructor
@@ -294,8 +293,11 @@ def network(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
     return NETWORKS[kind]().eval().requires_grad_(False).to(dtype)
 
 
-def rows(start: int, stop: int) -> np.ndarray:
-    return PHOTO[:, start:stop]
+SOURCE = Source(lambda start, stop: PHOTO[:, start:stop], HEIGHT, WIDTH)
+
+
+def run_on(gpu: PretendedGpu, network: nn.Module, plan: Plan) -> np.ndarray:
+    return execute(network.program(), SOURCE, gpu.device, plan).numbers
 
 
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
@@ -309,7 +311,7 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(kind, device, 
     on_gpu = gpu.put(own)
     before = gpu.used
     with gpu:
-        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, pixels=PIXELS))
+        result = run_on(gpu, on_gpu, Plan(place, pixels=PIXELS))
         assert gpu.used == before
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
@@ -325,7 +327,7 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(own)
     with gpu:
-        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, plan)
+        result = run_on(gpu, on_gpu, plan)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max())
 
@@ -337,7 +339,7 @@ def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(network("two stages"))
     with gpu:
-        run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(place, precision, pixels=PIXELS))
+        run_on(gpu, on_gpu, Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
 
 
@@ -348,7 +350,7 @@ def test_a_run_is_exact_where_the_program_casts_by_itself(kind, pretend):
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(own)
     with gpu, torch.autocast("cuda", dtype=torch.bfloat16):
-        result = run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(pixels=PIXELS))
+        result = run_on(gpu, on_gpu, Plan(pixels=PIXELS))
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
@@ -359,7 +361,7 @@ def test_cuda_is_waited_for_as_often_however_many_regions_there_are(kind, preten
     for pixels in (PIXELS, HEIGHT * WIDTH // 6):
         gpu.stalls = 0
         with gpu:
-            run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan(pixels=pixels))
+            run_on(gpu, on_gpu, Plan(pixels=pixels))
         stalls.append(gpu.stalls)
     assert stalls[0] == stalls[1]
 
@@ -368,7 +370,7 @@ def test_pinned_memory_is_given_back_after_a_run(pretend):
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(network("two stages"))
     with gpu:
-        run(on_gpu, rows, HEIGHT, WIDTH, gpu.device, Plan("memory", pixels=PIXELS))
+        run_on(gpu, on_gpu, Plan("memory", pixels=PIXELS))
     assert not gpu.keeps_pinned
 
 
@@ -383,7 +385,8 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
         with record_attention(explored) as record:
             for overlay in OVERLAYS.values():
                 measure = probe(lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection)
-                maps.append(tap(explored, rows, HEIGHT, WIDTH, where, plan, name=selection.block, probe=measure))
+                shown = tapped(explored.program(), selection.block, measure)
+                maps.append(execute(shown, SOURCE, where, plan).numbers)
         records.append(record["stages.0.encoder.0"].attention)
 
     explore(own, torch.device("cpu"))
@@ -405,7 +408,7 @@ def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
     gpu.limit = before + 500_000
     photo = Photo.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
     with gpu:
-        assert own._run(run, photo, (0, 1), UNTURNED, Plan(place, pixels=PIXELS), None, None) is None
+        assert own._run(own.cube_of, photo, (0, 1), UNTURNED, Plan(place, pixels=PIXELS), None, None) is None
     assert gpu.peak > gpu.limit
     assert gpu.used == before
 
@@ -434,11 +437,12 @@ def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(kind, device, place,
     """What cuDNN takes besides is not in it."""
     height, width = 300, 400
     own = LARGE[kind]().eval().requires_grad_(False)
-    plans = planning._plans(own.hyperparameters, height, width, torch.device(device), False, precision, 0)
+    plans = all_plans(Job(own.program(), height, width, torch.device(device), precision))
     plan = next(plan for plan in plans if (plan.place, plan.pixels) == (place, pixels))
     gpu = pretend(device, is_empty=True)
     on_gpu = gpu.put(own)
     gpu.peak = before = gpu.used
     with gpu:
-        run(on_gpu, lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width, gpu.device, plan)
+        black = Source(lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width)
+        execute(on_gpu.program(), black, gpu.device, plan)
     assert 0.8 < plan.device_memory / (gpu.peak - before) < 1.2

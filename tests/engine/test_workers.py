@@ -9,17 +9,20 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from napari_mst.attention import tapped
 from napari_mst.engine import workers
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import run, tap
+from napari_mst.engine.run import Source, execute
 from napari_mst.engine.workers import Workers
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.watch import UNWATCHED
 
 FAULTS = """
 import resource, torch
 from napari_mst.engine.workers import Workers
+from napari_mst.watch import UNWATCHED
 torch.set_num_threads(2)
-with Workers(torch.device("cpu"), 1, None, None) as workers:
+with Workers(torch.device("cpu"), 1, UNWATCHED) as workers:
     regions = workers.each(lambda region: sum(torch.ones(300_000) for _ in range(8)).sum().item(), range(200), 1)
     faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt for _ in regions]
 print(faults[-1] - faults[100])
@@ -38,7 +41,7 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
 
     np.ones((2, 2)) @ np.ones((2, 2))
     before = threads()
-    with Workers(torch.device("cpu"), 1, None, None) as workers:
+    with Workers(torch.device("cpu"), 1, UNWATCHED) as workers:
         assert set(threads()) <= {1}
         assert list(workers.each(lambda region: threads(), [0], 1)) == [threads()]
     assert threads() == before
@@ -49,7 +52,8 @@ def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(monkeypa
     begun, prepare = [], workers._prepare_thread
     monkeypatch.setattr(workers, "_prepare_thread", lambda device: begun.append(device) or prepare(device))
     network, photo = MSTPlusPlus(stages=1, width=4, out_bands=4).eval(), np.zeros((3, 200, 200), np.float32)
-    for compute in (run, lambda *given: tap(*given, name="stages.0.bottleneck", probe=lambda *_: lambda x: x[0, :1])):
+    program, source = network.program(), Source(lambda start, stop: photo[:, start:stop], 200, 200)
+    for each in (program, tapped(program, "stages.0.bottleneck", lambda *_: lambda x: x[0, :1])):
         begun.clear()
-        compute(network, lambda start, stop: photo[:, start:stop], 200, 200, torch.device("cpu"), Plan(threads=2))
+        execute(each, source, torch.device("cpu"), Plan(threads=2))
         assert len(begun) == 2

@@ -23,8 +23,8 @@ from torch import Tensor
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.models import MODELS, ModelCard, checkpoint, load_model
 from napari_mst.models.cards import PUBLISHED, WEIGHTS, card_from_metadata, card_of_file, card_to_metadata
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 torch.manual_seed(0)
 NETWORK = MSTPlusPlus(out_bands=5, stages=2, width=4)

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from napari_mst.errors import CheckpointError
 from napari_mst.models import ModelCard, load_model
 from napari_mst.models.cards import WEIGHTS, card_to_metadata
-from napari_mst.models.pixelwise import PixelwiseNetwork
 from napari_mst.models.seal import BUNDLED, check_bundled, write_weights
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 torch.manual_seed(0)
 STATE = PixelwiseNetwork(out_bands=4, width=6).state_dict()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from napari_mst import load_model
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import fit
 from napari_mst.training.fit import Fit, FitSettings, start_network
 from napari_mst.training.simulate import SceneSimulator

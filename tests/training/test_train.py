@@ -11,7 +11,7 @@ import torch
 from napari_mst import cli, load_model
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import calibrate
 from napari_mst.training.baselines import GRID
 from napari_mst.training.fit import Fit, FitSettings

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine import native, onednn
-from napari_mst.engine.regions import Sides
+from napari_mst.engine.windows import Sides
 
 Convolve = Callable[[Tensor, Sides], Tensor]
 """A convolution of (1, C, h, w), and of zeros on its sides, without more padding -> (1, C', h', w')."""

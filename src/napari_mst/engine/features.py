@@ -8,7 +8,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from napari_mst.engine.regions import Region
+from napari_mst.engine.windows import Window
 from napari_mst.errors import OutOfMemory
 
 
@@ -22,22 +22,16 @@ class FeatureMap:
     def __init__(self, values: Tensor, device: torch.device) -> None:
         self._values, self._device = values, device
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """Rows and columns."""
-        height, width, _ = self._values.shape
-        return height, width
-
-    def read(self, region: Region) -> Tensor:
-        """The features of *region*, halo included: a view, if they live on the device."""
-        values = self._values[region.rows.whole, region.columns.whole]
+    def read(self, window: Window) -> Tensor:
+        """The features of *window*: a view, if they live on the device."""
+        values = self._values[window.rows, window.columns]
         if _is_elsewhere(values, self._device):
             values = sent(values, self._device)
         return values[None].permute(0, 3, 1, 2)
 
-    def write(self, region: Region, features: Tensor) -> None:
-        """Put (1, C, h, w) *features* where *region* is, without its halo."""
-        target = self._values[region.rows.start : region.rows.stop, region.columns.start : region.columns.stop]
+    def write(self, window: Window, features: Tensor) -> None:
+        """Put (1, C, h, w) *features* where *window* is."""
+        target = self._values[window.rows, window.columns]
         values = features[0].permute(1, 2, 0)
         if _is_elsewhere(target, self._device):
             values = _brought_back(values)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine.regions import Sides
-from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
+from napari_mst.engine.windows import Sides
+from napari_mst.networks.spectral_attention import HALO, SpectralAttentionBlock
 
 logger = logging.getLogger("napari_mst")
 

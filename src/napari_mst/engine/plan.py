@@ -17,15 +17,11 @@ from typing import Literal
 import torch
 
 from napari_mst.engine import native
+from napari_mst.engine.forms import plain_values
 from napari_mst.engine.memory import free_memory
+from napari_mst.engine.schedule import Schedule, schedule
 from napari_mst.errors import OutOfMemory
-from napari_mst.models.mst_plus_plus import MULTIPLE, Hyperparameters
-from napari_mst.models.pixelwise import PixelwiseHyperparameters
-from napari_mst.models.refining import RefiningHyperparameters
-from napari_mst.models.spectral_attention import HALO
-
-MAPS = 3.25
-"""Full-resolution feature maps that a run keeps."""
+from napari_mst.networks.network import Program
 
 MARGIN = 0.8
 """Share of the free memory that is used without being asked."""
@@ -46,11 +42,10 @@ _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _SMALL = 70_000  # pixels below which what a thread has in work is smaller by as much as the photo
 # where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
 _NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
-_REFINING_BYTES = 8 << 20  # of each thread, where a pixelwise network estimates first
-_PIXELWISE_BYTES = 1350  # a pixel of the rows that a thread has in work
-_GPU_VALUES = 15  # three hidden layers of 4 C channels of a region, its input and output, a pixel and channel
+_PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
+_POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
+_PUBLISHED_VALUES = 15 * 31  # a pixel of the published network: the bytes above are for as many
 _MPS_BYTES = 1 << 32  # of a tensor: beyond it some operations of MPS fail (github.com/pytorch/pytorch/issues/149325)
-_PIXELWISE_VALUES = 2.25  # a pixel and channel of the hidden layers
 _PHOTO_ROWS = 6  # copies of the photo's rows of a region: those that were read last, and those that are put together
 _PINNED = 3  # copies of a region in pinned memory: two that are read and one that is written
 
@@ -110,37 +105,82 @@ def pixelwise_rows(height: int, width: int) -> int:
     return max(min(_PIXELS // width, -(-height // _STEPS)), 1)
 
 
-Parameters = Hyperparameters | PixelwiseHyperparameters
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run that is to be planned.
+
+    Attributes
+    ----------
+    program, height, width, device
+        Of the run: the passes of the network, the size of the photo, and what computes.
+    precision
+        Of the maps that are kept; the name of a type of torch.
+    has_total
+        Whether a result of the same size is kept beside the run, to which its own is added.
+    after
+        Bytes that what follows the run takes besides the result.
+    """
+
+    program: Program
+    height: int
+    width: int
+    device: torch.device
+    precision: str = "float32"
+    has_total: bool = False
+    after: int = 0
+
+    @property
+    def number(self) -> int:
+        """Bytes of a value of the maps."""
+        return int(getattr(torch, self.precision).itemsize)
+
+    @property
+    def wide(self) -> int:
+        """Bytes of a value of the photo and of the result."""
+        return max(self.number, _FLOAT)
+
+    @property
+    def result(self) -> int:
+        """Bytes of the result."""
+        return self.program.output.channels * self.height * self.width * self.wide
+
+    @property
+    def total(self) -> int:
+        """Bytes of the result that is kept beside it."""
+        return self.result if self.has_total else 0
 
 
-def make_plan(
-    parameters: Parameters,
-    height: int,
-    width: int,
-    device: torch.device,
-    memory: int | None = None,
-    device_memory: int | None = None,
-    has_total: bool = False,
-    precision: str = "float32",
-    after: int = 0,
-    or_least: bool = False,
-) -> Plan:
-    """The fastest plan for a photo of *height* x *width* pixels within *memory* bytes of the computer's.
+@dataclass(frozen=True)
+class Budget:
+    """Bytes that a run may take of the computer's memory and of a GPU's own; None: most of what is free."""
 
-    On a GPU also within *device_memory* bytes of its own; both are most of what is free by default. *has_total*: a
-    result of the same size is kept beside the run, to which its own is added. *after*: bytes that what follows the run
-    takes besides the result. *or_least*: where none is within them, the one that needs least rather than an error.
+    memory: int | None = None
+    device_memory: int | None = None
+
+    def settled(self, device: torch.device) -> tuple[int, int]:
+        """Both in numbers: of the computer's memory, and of that of *device*."""
+        memory, device_memory = self.memory, self.device_memory
+        if memory is None:
+            memory = int(free_memory(torch.device("cpu")) * MARGIN)
+        if device_memory is None:
+            device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
+        return memory, device_memory
+
+
+def make_plan(job: Job, budget: Budget = Budget(), *, or_least: bool = False) -> Plan:
+    """The fastest plan for *job* within *budget*.
+
+    *or_least*: where none is within it, the one that needs least rather than an error.
 
     Raises
     ------
     OutOfMemory
         If it fits neither into memory nor onto the disk; the message gives the bytes needed and free.
     """
-    memory = int(free_memory(torch.device("cpu")) * MARGIN) if memory is None else memory
-    if device_memory is None:
-        device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
+    device = job.device
+    memory, device_memory = budget.settled(device)
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
-    plans = list(_plans(parameters, height, width, device, has_total, precision, after))
+    plans = list(all_plans(job))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
     for plan in possible:
         own = plan.device_memory if device.type == "mps" else 0  # which is the computer's memory, too
@@ -151,59 +191,64 @@ def make_plan(
     needed = _bytes_text(plans[0].memory + plans[0].device_memory)
     here = f" (and {_bytes_text(device_memory)} on {device})" if device.type != "cpu" else ""
     raise OutOfMemory(
-        f"Expected {needed} of free memory for {height} x {width} pixels on {device}, got {_bytes_text(memory)}{here} "
-        f"(and {_bytes_text(free_disk)} of disk). Take the CPU or a smaller image."
+        f"Expected {needed} of free memory for {job.height} x {job.width} pixels on {device}, "
+        f"got {_bytes_text(memory)}{here} (and {_bytes_text(free_disk)} of disk). Take the CPU or a smaller image."
     )
 
 
-def _plans(
-    parameters: Parameters,
-    height: int,
-    width: int,
-    device: torch.device,
-    has_total: bool,
-    precision: str,
-    after: int,
-) -> Iterator[Plan]:
-    """All plans, the fastest first."""
-    number = getattr(torch, precision).itemsize
-    wide = max(number, _FLOAT)
-    result = parameters.out_bands * height * width * wide
-    padded = (-(-height // MULTIPLE) * MULTIPLE) * (-(-width // MULTIPLE) * MULTIPLE)
-    maps = _maps(parameters, padded, number, wide)
-    total = has_total * result
-    if device.type == "cpu":
-        most = torch.get_num_threads()
-        for threads in (most >> halved for halved in range(most.bit_length())):
-            working = _cpu_bytes(parameters, height, width, has_total, precision, threads) * wide // _FLOAT
-            working += _rows_bytes(parameters, width)
-            fewer = threads if threads < most else 0
-            yield Plan("device", precision, memory=maps + total + working, threads=fewer)
-            yield Plan("file", precision, memory=max(working, after), disk=maps + total, threads=fewer)
-        return
-    has_streams = device.type == "cuda" and not isinstance(parameters, PixelwiseHyperparameters)
+def all_plans(job: Job) -> Iterator[Plan]:
+    """All plans for *job*, the fastest first."""
+    planned = schedule(job.program)
+    slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
+    plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
+    yield from plans(job, planned, sum(slabs))
+
+
+def _cpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
+    most = torch.get_num_threads()
+    whole = _whole_values(job, planned) * job.wide
+    for halved in range(most.bit_length()):
+        threads = most >> halved
+        working = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT + _rows_bytes(job) + whole
+        fewer = threads if threads < most else 0
+        yield Plan("device", job.precision, memory=maps + job.total + working, threads=fewer)
+        yield Plan("file", job.precision, memory=max(working, job.after), disk=maps + job.total, threads=fewer)
+
+
+def _gpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
+    has_streams = job.device.type == "cuda" and not planned.is_pointwise
+    streams = STREAMS if has_streams else 1
+    largest = max(job.result, planned.largest_map(job.height, job.width, job.number))
+    is_too_large = job.device.type == "mps" and largest >= _MPS_BYTES
     places: tuple[Place, ...] = ("device", "memory", "file")
     for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
-        region, values = _gpu_region(parameters, height, width, pixels)
-        working, photo = values * number, _PHOTO_ROWS * region * parameters.in_bands * _FLOAT
+        region = _gpu_region(job, planned, pixels)
+        working = max(region * planned.values, _whole_values(job, planned)) * job.number
+        photo = _PHOTO_ROWS * region * job.program.in_bands * _FLOAT
         if place == "device":
-            if device.type != "mps" or max(result, maps / MAPS) < _MPS_BYTES:
-                yield Plan(place, precision, result + total + max(photo, after), maps + working, pixels=pixels)
+            if not is_too_large:
+                host = job.result + job.total + max(photo, job.after)
+                yield Plan(place, job.precision, host, maps + working, pixels=pixels)
             continue
-        streams = STREAMS if has_streams else 1
-        copies = STREAMS * _PINNED * _power_of_2(region * parameters.width * number) if has_streams else 0
-        host, disk = (maps + total, 0) if place == "memory" else (0, maps + total)
-        yield Plan(place, precision, host + max(photo + copies, after), streams * working, disk, pixels)
+        copy = _power_of_2(int(region * planned.kept_values) * job.number)
+        copies = STREAMS * _PINNED * copy if has_streams else 0
+        kept = maps + job.total
+        host, disk = (kept, 0) if place == "memory" else (0, kept)
+        yield Plan(place, job.precision, host + max(photo + copies, job.after), streams * working, disk, pixels)
 
 
-def _gpu_region(parameters: Parameters, height: int, width: int, pixels: int) -> tuple[int, int]:
-    """Pixels of a region of *pixels* with its halo, and the values that a GPU works with in it."""
-    if isinstance(parameters, PixelwiseHyperparameters):
-        region = min(gpu_rows(width, pixels), height) * width
-        return region, int(region * _PIXELWISE_VALUES * parameters.width)
-    height, width = (-(-side // MULTIPLE) * MULTIPLE for side in (height, width))
-    region = min(gpu_rows(width, pixels) + 2 * (HALO + 1), height) * width
-    return region, region * _GPU_VALUES * parameters.width
+def _gpu_region(job: Job, planned: Schedule, pixels: int) -> int:
+    """Pixels of a region of about *pixels*, with its halo."""
+    height, width = job.program.padded(job.height, job.width)
+    return min(gpu_rows(width, pixels) + 2 * planned.reach, height) * width
+
+
+def _whole_values(job: Job, planned: Schedule) -> int:
+    """Values that the passes work with which take the whole image at once."""
+    if not any(sweep.is_whole for sweep in planned.sweeps):
+        return 0
+    height, width = job.program.padded(job.height, job.width)
+    return height * width * planned.values
 
 
 def gpu_rows(width: int, pixels: int) -> int:
@@ -216,29 +261,25 @@ def _power_of_2(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _maps(parameters: Parameters, pixels: int, number: int, wide: int) -> int:
-    """Bytes of what a run keeps: its feature maps; or nothing but the result of a pixelwise network."""
-    if isinstance(parameters, PixelwiseHyperparameters):
-        return pixels * parameters.out_bands * wide
-    of_map = pixels * parameters.width * number
-    return int((MAPS - 1) * of_map) + max(of_map, pixels * parameters.out_bands * wide)
-
-
-def _cpu_bytes(parameters: Parameters, height: int, width: int, has_total: bool, precision: str, threads: int) -> int:
+def _cpu_bytes(job: Job, planned: Schedule, threads: int) -> int:
     """Bytes of what *threads* of a CPU work with in float32: as measured, see benchmarks/memory.py."""
-    if isinstance(parameters, PixelwiseHyperparameters):
-        return (2 * threads + has_total) * _PIXELWISE_BYTES * pixelwise_rows(height, width) * width // 2
-    if precision == "float32" and native.is_installed():
-        of_all, of_each = next(rest for pixels, *rest in _NATIVE_BYTES if height * width < pixels)
-        return of_all + threads * (of_each + isinstance(parameters, RefiningHyperparameters) * _REFINING_BYTES)
-    share = min(0.5 + height * width / _LARGE / 2, 1)
-    of_thread = min(share, height * width / _SMALL) * _THREAD_BYTES
-    return int(share * (_KERNEL_BYTES + has_total * _TURNED_BYTES) + threads * of_thread)
+    pixels = job.height * job.width
+    if planned.is_pointwise:
+        of_rows = _POINTWISE_BYTES * planned.values * pixelwise_rows(job.height, job.width) * job.width
+        return int((2 * threads + job.has_total) * of_rows) // 2
+    more = max(planned.values / _PUBLISHED_VALUES, 1)
+    if job.precision == "float32" and native.is_installed():
+        of_all, of_each = next(rest for limit, *rest in _NATIVE_BYTES if pixels < limit)
+        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, torch.float32)
+        return int(of_all + threads * (of_each * more + of_plain))
+    share = min(0.5 + pixels / _LARGE / 2, 1)
+    of_thread = min(share, pixels / _SMALL) * _THREAD_BYTES * more
+    return int(share * (_KERNEL_BYTES + job.has_total * _TURNED_BYTES) + threads * of_thread)
 
 
-def _rows_bytes(parameters: Parameters, width: int) -> int:
+def _rows_bytes(job: Job) -> int:
     """Bytes of the rows of the photo that a run keeps at hand."""
-    return 4 * 80 * width * parameters.in_bands * _FLOAT
+    return 4 * 80 * job.width * job.program.in_bands * _FLOAT
 
 
 def _bytes_text(size: int) -> str:

@@ -1,56 +1,92 @@
-"""One spectral attention block applied to one region of an image, in the fastest form for its device."""
+"""Rectangles of a map, and the pixels of another map on which they depend."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
+Size = tuple[int, int]
+"""Height and width of a map."""
 
-from napari_mst.engine import native, onednn
-from napari_mst.engine.regions import Region
-from napari_mst.models.spectral_attention import HALO, SpectralAttentionBlock
-
-Read = Callable[[Region], Tensor]
-"""Features of a region, halo included: (1, C, h, w)."""
-
-Window = Callable[[Read, Region], Tensor]
-"""The output of a block on a region, halo included, from what reads its input: (1, C, h, w)."""
+Sides = tuple[int, int, int, int]
+"""Pixels above, below, left and right of a window."""
 
 
-def window_function(block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32) -> Window:
-    """*block* with its *mixing* matrix as a function of regions of its input, which are of *dtype*."""
-    apply: native.Block | onednn.OneDnnBlock | None = None
-    if native.is_available(block, dtype):
-        apply = native.Block(block, mixing)
-    elif onednn.is_available(block, dtype):
-        apply = onednn.OneDnnBlock(block, mixing, dtype)
-    own = block if apply is not None else _converted(block, dtype)
+class Window(NamedTuple):
+    """The pixels [top, bottom) x [left, right) of a map."""
 
-    def window(read: Read, region: Region) -> Tensor:
-        reach = region.grown(HALO)
-        features = read(reach)
-        top, bottom, left, right = (
-            HALO - more + less for more, less in zip(reach.missing, region.missing, strict=True)
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def rows(self) -> slice:
+        """Its rows of the map."""
+        return slice(self.top, self.bottom)
+
+    @property
+    def columns(self) -> slice:
+        """Its columns of the map."""
+        return slice(self.left, self.right)
+
+    @property
+    def size(self) -> Size:
+        """Its height and width."""
+        return self.bottom - self.top, self.right - self.left
+
+    def grown(self, pixels: int) -> "Window":
+        """The window with a halo of so many *pixels* around it."""
+        return Window(self.top - pixels, self.bottom + pixels, self.left - pixels, self.right + pixels)
+
+    def scaled(self, factor: Fraction) -> "Window":
+        """The window of a map *factor* times as large that covers this one."""
+        more, fewer = factor.numerator, factor.denominator
+        if more == fewer:
+            return self
+        top, bottom, left, right = (side * more for side in self)
+        return Window(top // fewer, -(-bottom // fewer), left // fewer, -(-right // fewer))
+
+    def aligned(self, multiple: int) -> "Window":
+        """The smallest window around this one that begins and ends at multiples of *multiple*."""
+        if multiple == 1:
+            return self
+        return self.scaled(Fraction(1, multiple)).scaled(Fraction(multiple))
+
+    def clipped(self, size: Size) -> "Window":
+        """The pixels of the window that a map of *size* has."""
+        height, width = size
+        return Window(max(self.top, 0), min(self.bottom, height), max(self.left, 0), min(self.right, width))
+
+    def joined(self, other: "Window") -> "Window":
+        """The smallest window around this one and *other*."""
+        return Window(
+            min(self.top, other.top),
+            max(self.bottom, other.bottom),
+            min(self.left, other.left),
+            max(self.right, other.right),
         )
-        if apply is not None:
-            return apply(features, (top, bottom, left, right))
-        height, width = features.shape[-2:]
-        return own.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
 
-    return window
+    def inside(self, outer: "Window") -> tuple[slice, slice]:
+        """The rows and columns of this window, counted from the first of the *outer* one."""
+        rows = slice(self.top - outer.top, self.bottom - outer.top)
+        columns = slice(self.left - outer.left, self.right - outer.left)
+        return rows, columns
+
+    def missing(self, size: Size) -> Sides:
+        """Pixels on each side that a map of *size* does not have."""
+        height, width = size
+        return max(-self.top, 0), max(self.bottom - height, 0), max(-self.left, 0), max(self.right - width, 0)
 
 
-def gram(block: SpectralAttentionBlock, features: Tensor) -> Tensor:
-    """The Gram matrix of (1, C, h, w) *features* that *block* needs: (1, C, C), float64."""
-    is_native = isinstance(block.norm, nn.Identity) and native.can_run(features.device, features.dtype)
-    return native.gram(features) if is_native else block.gram(features)
+def whole(size: Size) -> Window:
+    """All pixels of a map of *size*."""
+    height, width = size
+    return Window(0, height, 0, width)
 
 
-def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAttentionBlock:
-    """*block* with weights of *dtype*, and without whatever is hooked to it."""
-    if block.attention.to_v.weight.dtype == dtype:
-        return block
-    with torch.device("meta"):
-        is_normalised = not isinstance(block.norm, nn.Identity)
-        converted = SpectralAttentionBlock(block.attention.to_v.in_features, block.attention.heads, is_normalised)
-    converted.load_state_dict({name: weight.to(dtype) for name, weight in block.state_dict().items()}, assign=True)
-    return converted
+def tiles(size: Size, rows: int, columns: int) -> Iterator[Window]:
+    """Windows of *rows* x *columns* that cover a map of *size*, in rows; the last ones are smaller."""
+    height, width = size
+    for top in range(0, height, rows):
+        for left in range(0, width, columns):
+            yield Window(top, min(top + rows, height), left, min(left + columns, width))

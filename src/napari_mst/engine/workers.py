@@ -12,8 +12,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from napari_mst.engine.plan import STREAMS
-from napari_mst.engine.regions import Region
-from napari_mst.errors import raise_if_cancelled
+from napari_mst.engine.windows import Window
+from napari_mst.watch import Watch
 
 T = TypeVar("T")
 
@@ -37,14 +37,13 @@ class Workers:
         self,
         device: torch.device,
         cost: float,
-        progress: Callable[[float], None] | None,
-        is_cancelled: Callable[[], bool] | None,
+        watch: Watch,
         is_apart: bool = False,
         threads: int = 0,
     ) -> None:
         self._device = device
         self._cost, self._cost_done = cost, 0.0
-        self._progress, self._is_cancelled = progress, is_cancelled
+        self._watch = watch
         self._threads, self._open = torch.get_num_threads(), ExitStack()
         self._at_once = (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
         self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
@@ -71,37 +70,37 @@ class Workers:
             torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
         self._open.close()
 
-    def each(self, compute: Callable[[Region], T], regions: Iterable[Region], cost: float) -> Iterator[T]:
+    def each(self, compute: Callable[[Window], T], regions: Iterable[Window], cost: float) -> Iterator[T]:
         """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each.
 
         *cost* is the time that the pass takes, in any unit: progress moves as time does.
         """
         todo = list(regions)
         for done, result in enumerate(self._results(compute, todo), start=1):
-            if self._progress is not None:
-                self._progress(min(round((self._cost_done + cost * done / len(todo)) / self._cost, 9), 1.0))
+            share = (self._cost_done + cost * done / len(todo)) / self._cost
+            self._watch.report(min(round(share, 9), 1.0))
             yield result
         self._cost_done += cost
 
-    def _results(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
+    def _results(self, compute: Callable[[Window], T], todo: list[Window]) -> Iterator[T]:
         if self._pool is None:
             yield from self._results_here(compute, todo)
             return
         wait_for(self._device)  # a matrix that all streams are about to read
         running: deque[Future[T]] = deque()
         for region in todo:
-            raise_if_cancelled(self._is_cancelled)
+            self._watch.check()
             running.append(self._pool.submit(_infer, compute, region, self._device))
             if len(running) > _AHEAD * self._at_once:
                 yield running.popleft().result()
         while running:
-            raise_if_cancelled(self._is_cancelled)
+            self._watch.check()
             yield running.popleft().result()
 
-    def _results_here(self, compute: Callable[[Region], T], todo: list[Region]) -> Iterator[T]:
+    def _results_here(self, compute: Callable[[Window], T], todo: list[Window]) -> Iterator[T]:
         """The results of a GPU that this thread feeds, which is kept no more than `STREAMS` regions behind."""
         for region in todo:
-            raise_if_cancelled(self._is_cancelled)
+            self._watch.check()
             result = compute(region)
             if self._device.type in ("cuda", "mps"):
                 self._behind.append(torch.get_device_module(self._device).Event())
@@ -121,7 +120,7 @@ def _keep_blocks() -> None:
     torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 
 
-def _infer(compute: Callable[[Region], T], region: Region, device: torch.device) -> T:
+def _infer(compute: Callable[[Window], T], region: Window, device: torch.device) -> T:
     with torch.inference_mode():  # a mode of the calling thread only
         result = compute(region)
     wait_for(device)  # another stream reads it

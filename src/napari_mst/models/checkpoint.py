@@ -23,10 +23,8 @@ from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.formats.text import shown
 from napari_mst.memory import free_host_memory, is_out_of_memory
 from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
-from napari_mst.models.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
-from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise, is_pixelwise
-from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining, is_refining
 from napari_mst.models.seal import check_bundled, check_seal
+from napari_mst.networks import NETWORKS, Kind, Network
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -92,7 +90,7 @@ class Model:
     """A network with its conventions; `assumptions` are sentences for a person about what the file did not say."""
 
     card: ModelCard
-    network: MSTPlusPlus | PixelwiseNetwork
+    network: Network
     weights_sha256: str
     assumptions: tuple[str, ...] = ()
 
@@ -142,41 +140,45 @@ def _load(path: Path) -> Model:
     if is_bundled:
         check_bundled(path.name, sha256)
     state, card = _parsed(data, path.name if is_bundled else None)
-    network = _build(_checked(state))
+    kind = _kind(_checked(state))
+    network = kind.build(state)
     if not all(torch.isfinite(value).all() for value in network.state_dict().values()):
         raise CheckpointError("Expected finite weights, got NaN or infinity. Ask for another copy.")
-    card, assumptions = (card, ()) if card else _assumed_card(path.name, data, network)
-    bands = network.hyperparameters.out_bands
+    card, assumptions = (card, ()) if card else _assumed_card(path.name, data, kind, network)
+    bands = network.out_bands
     if card.wavelengths and len(card.wavelengths) != bands:
         raise CheckpointError(f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}.")
     return Model(card, network, sha256, assumptions)
 
 
-def _build(state: Mapping[str, Tensor]) -> MSTPlusPlus | PixelwiseNetwork:
-    if is_pixelwise(state):
-        return build_pixelwise(state)
-    return build_refining(state) if is_refining(state) else build_mst_plus_plus(state)
+def _kind(state: Mapping[str, Tensor]) -> Kind:
+    """The first row of `NETWORKS` that recognises *state*."""
+    for kind in NETWORKS.values():
+        if kind.recognises(state):
+            return kind
+    raise CheckpointError(f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors).")
 
 
-def _assumed_card(name: str, data: bytes, network: MSTPlusPlus | PixelwiseNetwork) -> tuple[ModelCard, tuple[str, ...]]:
+def _assumed_card(name: str, data: bytes, kind: Kind, network: Network) -> tuple[ModelCard, tuple[str, ...]]:
     """The published card for the published file; for any other without a card, the conventions of its kind."""
     if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
         return PUBLISHED, ()
-    bands = network.hyperparameters
-    is_alike = (bands.in_bands, bands.out_bands) == (3, len(PUBLISHED.wavelengths))
-    is_ours = isinstance(network, PixelwiseNetwork | RefiningMSTPlusPlus)
-    kind = "Pixelwise network" if isinstance(network, PixelwiseNetwork) else "MST++"
+    bands = network.out_bands
+    is_alike = (network.in_bands, bands) == (3, len(PUBLISHED.wavelengths))
+    conventions = {
+        "is_linear": PUBLISHED.is_linear,
+        "normalisation": PUBLISHED.normalisation,
+        "quantity": PUBLISHED.quantity,
+        **kind.conventions,
+    }
     card = ModelCard(
         name=name,
-        title=f"{kind} from {name}",
+        title=f"{kind.title} from {name}",
         wavelengths=PUBLISHED.wavelengths if is_alike else (),
-        is_linear=is_ours or PUBLISHED.is_linear,
-        normalisation="none" if is_ours else PUBLISHED.normalisation,
-        quantity="reflectance" if is_ours else PUBLISHED.quantity,
+        **conventions,
     )
-    taken = "trained by napari-mst, linear light" if is_ours else "published MST++, min-max normalised"
-    known = "31 bands of 400-700 nm" if is_alike else f"{bands.out_bands} bands of unknown wavelengths"
-    return card, (f"The weights file has no model card: taken as {taken}, {known}.",)
+    known = "31 bands of 400-700 nm" if is_alike else f"{bands} bands of unknown wavelengths"
+    return card, (f"The weights file has no model card: taken as {kind.taken_as}, {known}.",)
 
 
 # Reading

@@ -14,20 +14,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, distributed, nn
 
 from napari_mst.colour import SRGB_D65
-from napari_mst.errors import ModelError
 from napari_mst.models import load_model
-from napari_mst.models.camera import CameraNetwork
 from napari_mst.models.cards import ModelCard
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
-from napari_mst.models.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.models.seal import write_weights
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.evaluate import evaluate, model_method
 from napari_mst.training.simulate import Lesson
 from napari_mst.training.sources import Simulated, Source
@@ -92,17 +91,8 @@ def _distance(light: Tensor, expected: Tensor) -> Tensor:
 
 
 def pixelwise_network() -> PixelwiseNetwork:
-    """The bundled pixelwise network.
-
-    Raises
-    ------
-    ModelError
-        If the bundled file holds another network.
-    """
-    network = load_model("pixelwise-srgb").network
-    if not isinstance(network, PixelwiseNetwork):
-        raise ModelError(f"Expected a pixelwise network as pixelwise-srgb, got {type(network).__name__}.")
-    return network
+    """The bundled pixelwise network."""
+    return cast("PixelwiseNetwork", load_model("pixelwise-srgb").network)
 
 
 def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> RefiningMSTPlusPlus:
@@ -229,7 +219,7 @@ class Fit:
         in the end, and less at the beginning (`FitSettings.tolerance_at`).
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
-        if not isinstance(self.network, RefiningMSTPlusPlus):
+        if not hasattr(self.network, "pixelwise"):
             return reconstruction_loss(estimates, cubes, self.response, colours).mean()
         with torch.no_grad():
             attainable, degraded = self.network.pixelwise(colours), _distance(photos, colours)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import CARD, save_measured
 from napari_mst.training.simulate import SceneSimulator
 

@@ -7,6 +7,7 @@ import copy
 import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from torch import nn
@@ -16,9 +17,9 @@ from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import CheckpointError, CubeFileError
 from napari_mst.models import ModelCard, load_model
-from napari_mst.models.camera import CameraNetwork
-from napari_mst.models.mst_plus_plus import MSTPlusPlus
-from napari_mst.models.pixelwise import PixelwiseNetwork
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.baselines import GRID
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save
@@ -148,9 +149,9 @@ def _start(name: str, source: Source) -> MSTPlusPlus | None:
     if not name:
         return None
     model = load_model(name)
-    if not isinstance(model.network, MSTPlusPlus) or not np.array_equal(model.card.wavelengths, GRID):
+    if not hasattr(model.network, "stages") or not np.array_equal(model.card.wavelengths, GRID):
         raise CheckpointError(f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}.")
-    network = copy.deepcopy(model.network).requires_grad_(True).train()
+    network = cast("MSTPlusPlus", copy.deepcopy(model.network)).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
     if inner := _told(network):
@@ -172,7 +173,7 @@ def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNe
 def _told(network: nn.Module) -> CameraNetwork | None:
     """The part of *network* that has to be told the camera, if there is one."""
     inner = getattr(network, "pixelwise", None)
-    return inner if isinstance(inner, CameraNetwork) else None
+    return inner if hasattr(inner, "see_with") else None
 
 
 def _rendering(plan: Plan, network: nn.Module) -> str:

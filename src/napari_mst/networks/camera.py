@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError
-from napari_mst.models.pixelwise import DARKEST, LIMIT, OFFSET, PixelwiseHyperparameters, colour_features
+from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, OnePixel, PixelwiseHyperparameters, colour_features
 
 _COLOURS = 9
 _NOISE = 1e-4  # variance of a channel, white being 1: what the linear estimate does not try to explain
@@ -22,7 +22,7 @@ _FLOOR = 0.03  # of the brightness: the least that the linear estimate may say
 _CEILING = 0.97  # of the limit: the most
 
 
-class CameraNetwork(nn.Module):
+class CameraNetwork(OnePixel):
     """Three hidden layers of *width* around the linear estimate of the camera that `see_with` sets.
 
     `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B, H, W) reflectance

@@ -6,7 +6,7 @@ from safetensors.torch import save
 
 from napari_mst import load_model
 from napari_mst.errors import CheckpointError
-from napari_mst.models.pixelwise import LIMIT, PixelwiseNetwork, build_pixelwise
+from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork, build_pixelwise
 
 torch.manual_seed(0)
 NETWORK = PixelwiseNetwork(out_bands=7, width=16).eval().requires_grad_(False)

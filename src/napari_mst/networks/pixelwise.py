@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.errors import CheckpointError
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 LIMIT = 1.25
 """Reflectance that no estimate exceeds, whatever the colour, up to white."""
 
 _FEATURES = 9
+_VALUES = 2.25  # numbers for each pixel and channel of the hidden layers that are worked with at a time
 DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
 OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
 
@@ -33,7 +35,40 @@ class PixelwiseHyperparameters:
     width: int = 64
 
 
-class PixelwiseNetwork(nn.Module):
+class OnePixel(Network):
+    """A network that sees one pixel at a time: what the pixelwise and the camera network share."""
+
+    hyperparameters: PixelwiseHyperparameters
+
+    @property
+    def in_bands(self) -> int:
+        """Channels of the photo."""
+        return self.hyperparameters.in_bands
+
+    @property
+    def out_bands(self) -> int:
+        """Bands of the cube."""
+        return self.hyperparameters.out_bands
+
+    def first_pass(self, name: str) -> Pass:
+        """The one pass from the photo to the spectra, the map *name*."""
+        width, bands = self.hyperparameters.width, self.out_bands
+        return Pass(
+            name,
+            (PHOTO,),
+            self,
+            bands,
+            work=_FEATURES * width + 2 * width**2 + width * bands,
+            values=int(_VALUES * width),
+        )
+
+    def program(self) -> Program:
+        """The one pass, which is the cube: the network itself."""
+        dtype = next(self.parameters()).dtype
+        return Program((self.first_pass("spectra"),), self.in_bands, dtype=dtype)
+
+
+class PixelwiseNetwork(OnePixel):
     """Three hidden layers of *width*; `forward` takes (N, 3, H, W) linear sRGB, 0 to 1 and beyond.
 
     It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.

@@ -4,20 +4,23 @@ Letters: N batch, B bands, H rows, W columns.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
-from napari_mst.models.camera import CameraNetwork, build_camera, is_camera
-from napari_mst.models.mst_plus_plus import Hyperparameters, MSTPlusPlus, build_mst_plus_plus
-from napari_mst.models.pixelwise import PixelwiseNetwork, build_pixelwise
+from napari_mst.networks.camera import CameraNetwork, build_camera, is_camera
+from napari_mst.networks.mst_plus_plus import Hyperparameters, MSTPlusPlus, Plus, build_mst_plus_plus
+from napari_mst.networks.network import PHOTO, Pass
+from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 
 _PREFIX = "pixelwise."
 
 
 _BLACK = 0.003
+_POWER_WORK = 8
+"""Multiplications that take as long as one power."""
 
 
 class RefiningHyperparameters(Hyperparameters):
@@ -37,9 +40,20 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         self.hyperparameters = RefiningHyperparameters(**asdict(self.hyperparameters))
         self.pixelwise = pixelwise
 
-    def shallow(self, photo: Tensor) -> Tensor:
-        """(N, 3, H, W) -> (N, B, H, W)."""
-        return self.conv_in(encoded(photo)) + self.first_spectra(photo)
+    def first_passes(self, name: str) -> list[Pass]:
+        """The estimate of the pixelwise network, encoded, and a convolution of the encoded photo."""
+        light, spectra = f"{name} light", f"{name} spectra"
+        width = self.hyperparameters.width
+        estimate = replace(self.pixelwise.first_pass(spectra), local=self.first_spectra, is_kept=False)
+        return [
+            Pass(light, (PHOTO,), encoded, self.in_bands, is_kept=False, work=_POWER_WORK * self.in_bands),
+            estimate,
+            Pass(name, (light, spectra), Plus(self.conv_in), width, halo=1),
+        ]
+
+    def last_passes(self, bands: str) -> list[Pass]:
+        """Encoded spectra -> reflectance."""
+        return [Pass("reflectance", (bands,), self.finish, self.out_bands, work=_POWER_WORK * self.out_bands)]
 
     def first_spectra(self, photo: Tensor) -> Tensor:
         """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W). In full precision: it is what is kept."""

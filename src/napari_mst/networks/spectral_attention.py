@@ -15,13 +15,19 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 """
 
 import functools
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.network import Pass
+
 HALO = 3
 """Pixels around a region that `SpectralAttentionBlock.apply_mixing` needs: two for pos, one for the FFN."""
+
+BLOCK_VALUES = 15
+"""Numbers for each pixel and channel that a block works with: three hidden layers of 4 C channels, input and output."""
 
 _NORM_EPS = 1e-12
 _CPU_CHUNK = 1024
@@ -154,6 +160,27 @@ class SpectralAttentionBlock(nn.Module):
     def mixing(self, gram: Tensor) -> Tensor:
         """Gram matrix of the whole image -> mixing matrix M, both (N, C, C)."""
         return self.attention.mixing(self.attention.attention(gram))
+
+    def prepared(self, source: Pass) -> Pass:
+        """*source*, which also adds up the Gram matrix of what it writes, and folds it for this block."""
+        return replace(source, statistic=self.gram, fold=self.folded)
+
+    def passes(self, name: str, source: str) -> list[Pass]:
+        """The one pass of this block from the map *source*, which is `prepared`, to the map *name*."""
+        channels = self.attention.to_v.in_features
+        own = Pass(name, (source,), self.apply_mixing, channels, halo=HALO, uses=source)
+        return [replace(own, work=self.local_work, values=BLOCK_VALUES * channels)]
+
+    def folded(self, gram: Tensor, _pixels: int = 0) -> Tensor:
+        """`mixing`, as the fold of a pass."""
+        return self.mixing(gram)
+
+    @property
+    def local_work(self) -> int:
+        """Multiplications and additions of `apply_mixing` for each pixel: all weights but those of q and k."""
+        attention = self.attention
+        of_matrices = attention.to_q.weight.numel() + attention.to_k.weight.numel()
+        return sum(parameter.numel() for parameter in self.parameters()) - of_matrices
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
         """The local part: (N, C, H, W) -> (N, C, H, W), exact `HALO` pixels away from a cut."""

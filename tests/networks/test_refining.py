@@ -6,8 +6,8 @@ from safetensors.torch import save
 
 from napari_mst import load_model
 from napari_mst.errors import CheckpointError
-from napari_mst.models.pixelwise import PixelwiseNetwork
-from napari_mst.models.refining import RefiningMSTPlusPlus, build_refining
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
 
 torch.manual_seed(0)
 NETWORK = RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=2).eval().requires_grad_(False)

@@ -5,15 +5,17 @@ this is an independent implementation. Letters: N batch, B bands, C feature chan
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError, ModelError
-from napari_mst.models.spectral_attention import SpectralAttentionBlock
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.spectral_attention import SpectralAttentionBlock
 
 MULTIPLE = 8
 """Sides are reflect-padded up to a multiple of this before the network runs."""
@@ -48,14 +50,24 @@ def _modules(modules: list[M]) -> list[M]:
     return cast("list[M]", nn.ModuleList(modules))
 
 
-class SpectralTransformer(nn.Module):
-    """SST: a U-shape of five SABs (C, 2C, 4C, 2C, C channels; 1, 2, 4, 2, 1 heads) with a residual."""
+Block = Any
+"""A module with the passes of a block: `prepared` and `passes`, as those of `SpectralAttentionBlock`."""
 
-    def __init__(self, width: int, norm_before_attention: bool = False) -> None:
+MakeBlock = Callable[[int, int], Block]
+"""Channels and heads -> a block."""
+
+
+class SpectralTransformer(nn.Module):
+    """SST: a U-shape of five blocks (C, 2C, 4C, 2C, C channels; 1, 2, 4, 2, 1 heads) with a residual.
+
+    *make_block* makes one of so many channels and heads: a SAB as published.
+    """
+
+    def __init__(self, width: int, make_block: MakeBlock = SpectralAttentionBlock) -> None:
         super().__init__()
 
-        def block(scale: int) -> SpectralAttentionBlock:
-            return SpectralAttentionBlock(width * scale, scale, norm_before_attention)
+        def block(scale: int) -> Block:
+            return make_block(width * scale, scale)
 
         self.embedding = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.encoder = _modules([block(1), block(2)])
@@ -66,21 +78,64 @@ class SpectralTransformer(nn.Module):
         self.decoder = _modules([block(2), block(1)])
         self.mapping = nn.Conv2d(width, width, 3, padding=1, bias=False)
 
+    def passes(self, name: str, source: str) -> list[Pass]:
+        """The passes of this stage, called *name*, of the map *source*; the last one writes the map *name*.
+
+        Every block reads a map whose Gram matrix is folded into the mixing matrix that the block applies.
+        """
+        width = self.embedding.out_channels
+        encoder, decoder = (*self.encoder, self.bottleneck), self.decoder
+        embedded, lowest = f"{name}.embedding", f"{name}.bottleneck"
+        passes = [encoder[0].prepared(Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False))]
+        features = embedded
+        for level, down in enumerate(self.down):
+            skip, lower = f"{name}.encoder.{level}", f"{name}.down.{level}"
+            passes += encoder[level].passes(skip, features)
+            halved = Pass(lower, (skip,), down, down.out_channels, halo=1, scale=Fraction(1, 2))
+            passes.append(encoder[level + 1].prepared(halved))
+            features = lower
+        passes += self.bottleneck.passes(lowest, features)
+        features = lowest
+        for level, (up, fuse, block) in enumerate(zip(self.up, self.fuse, decoder, strict=True)):
+            doubled, fused, skip = f"{name}.up.{level}", f"{name}.fuse.{level}", f"{name}.encoder.{1 - level}"
+            passes.append(Pass(doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False))
+            both = Pass(fused, (doubled, skip), Concatenated(fuse), fuse.out_channels)
+            features = f"{name}.decoder.{level}"
+            passes += [block.prepared(both), *block.passes(features, fused)]
+        return [*passes, Pass(name, (features, source), Plus(self.mapping), width, halo=1)]
+
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W), H and W multiples of 4."""
-        features = self.embedding(x)
-        skips = []
-        for block, down in zip(self.encoder, self.down, strict=True):
-            features = block(features)
-            skips.append(features)
-            features = down(features)
-        features = self.bottleneck(features)
-        for up, fuse, block in zip(self.up, self.fuse, self.decoder, strict=True):
-            features = block(fuse(torch.cat([up(features), skips.pop()], dim=1)))
-        return x + self.mapping(features)
+        return Program(tuple(self.passes("stage", PHOTO)), x.shape[1]).whole(x)
 
 
-class MSTPlusPlus(nn.Module):
+class Plus:
+    """A convolution of one map, to which others are added as they are: a residual."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        self.convolution = convolution
+
+    def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
+        """(N, C, H, W) and maps of C' channels -> (N, C', H, W)."""
+        result: Tensor = self.convolution(x)
+        for other in others:
+            result = result + other
+        return result
+
+
+class Concatenated:
+    """A 1x1 convolution of two maps side by side: the fusion of doubled features with the skip."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        self.convolution = convolution
+
+    def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
+        """Twice (N, C, H, W) -> (N, C, H, W)."""
+        result: Tensor = self.convolution(torch.cat([x, skip], dim=1))
+        return result
+
+
+class MSTPlusPlus(Network):
     """MST++: 3x3 convolution, *stages* spectral transformers, 3x3 convolution, residual.
 
     `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). The residual goes
@@ -105,8 +160,12 @@ class MSTPlusPlus(nn.Module):
         width = out_bands if width is None else width
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, norm_before_attention)
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
-        self.stages = _modules([SpectralTransformer(width, norm_before_attention) for _ in range(stages)])
+        self.stages = _modules([SpectralTransformer(width, self.make_block) for _ in range(stages)])
         self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
+
+    def make_block(self, channels: int, heads: int) -> Block:
+        """A block of the U-shapes: with spectral attention, as published."""
+        return SpectralAttentionBlock(channels, heads, self.hyperparameters.norm_before_attention)
 
     @property
     def is_residual_around_output(self) -> bool:
@@ -119,40 +178,51 @@ class MSTPlusPlus(nn.Module):
             if isinstance(module, SpectralAttentionBlock):
                 yield name, module
 
-    def shallow(self, photo: Tensor) -> Tensor:
-        """The features that the stages refine: (N, in_bands, H, W) -> (N, width, H, W)."""
-        return self.conv_in(photo)
+    @property
+    def in_bands(self) -> int:
+        """Channels of the photo."""
+        return self.hyperparameters.in_bands
 
-    def forward(self, photo: Tensor) -> Tensor:
-        """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
-        height, width = photo.shape[-2:]
-        shallow = self.shallow(pad(photo))
-        deep = shallow
-        for stage in self.stages:
-            deep = stage(deep)
-        bands = self.conv_out(deep) + shallow if self.is_residual_around_output else self.conv_out(deep + shallow)
-        return self.finish(bands[..., :height, :width])
+    @property
+    def out_bands(self) -> int:
+        """Bands of the cube."""
+        return self.hyperparameters.out_bands
 
-    def finish(self, bands: Tensor) -> Tensor:
-        """What is done to every value in the end: nothing, as published."""
-        return bands
+    def first_passes(self, name: str) -> list[Pass]:
+        """The passes from the photo to the features that the stages refine, the map *name*."""
+        return [Pass(name, (PHOTO,), self.conv_in, self.hyperparameters.width, halo=1)]
+
+    def last_passes(self, bands: str) -> list[Pass]:  # noqa: ARG002 - networks around it have some
+        """What is done to the map *bands* in the end: nothing, as published."""
+        return []
+
+    def program(self) -> Program:
+        """All passes, from the photo to the cube.
+
+        The first features are needed once more in the end, and then computed again rather than kept.
+        """
+        passes = self.first_passes("shallow")
+        features = "shallow"
+        for index, stage in enumerate(self.stages):
+            passes += stage.passes(f"stages.{index}", features)
+            features = f"stages.{index}"
+        passes += [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
+        passes += self._bands(features, "shallow again")
+        passes += self.last_passes("bands")
+        return Program(tuple(passes), self.in_bands, MULTIPLE, self.conv_in.weight.dtype)
+
+    def _bands(self, features: str, shallow: str) -> list[Pass]:
+        """The last convolution, and the residual around it or, where the widths differ, before it."""
+        last = Pass("bands", (features, shallow), Plus(self.conv_out), self.out_bands, halo=1, is_kept=False)
+        if self.is_residual_around_output:
+            return [last]
+        added = Pass("sum", (features, shallow), torch.add, self.hyperparameters.width, is_kept=False, work=1)
+        return [added, replace(last, reads=("sum",))]
 
 
-def pad(photo: Tensor, multiple: int = MULTIPLE) -> Tensor:
-    """Reflect-pad the last two axes at the end up to a multiple; sides too short to reflect once reflect again."""
-    for axis in (-2, -1):
-        rows = reflected_index(photo.shape[axis], multiple)
-        if len(rows) != photo.shape[axis]:
-            photo = photo.index_select(axis, rows.to(photo.device))
-    return photo
-
-
-def reflected_index(length: int, multiple: int = MULTIPLE) -> Tensor:
-    """Index of the source pixel of every padded pixel: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
-    padded = -(-length // multiple) * multiple
-    period = max(2 * (length - 1), 1)
-    index = torch.arange(padded) % period
-    return torch.minimum(index, period - index) if length > 1 else index
+def is_mst_plus_plus(state: Mapping[str, Tensor]) -> bool:
+    """Whether *state* holds the weights of an MST++ network, in the published or in our layout."""
+    return {"conv_in.weight", "conv_out.weight"} <= state.keys()
 
 
 def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:

@@ -1,0 +1,266 @@
+"""The order in which a program is run: sweeps over the image, and which maps are kept between them.
+
+Only a statistic couples distant pixels. All passes between two statistics are one sweep: they are computed together,
+region by region, and nothing but what a later sweep reads is kept. What one sweep reads for the last time makes room
+for what later ones write.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+from napari_mst.engine.windows import Size
+from napari_mst.networks.network import PHOTO, Pass, Program
+
+REACH = 8
+"""Pixels of halo that the passes of a sweep may add up to: more would be computed twice than a kept map costs."""
+
+_ALIGNMENT = 64  # bytes: maps in a slab begin at cache lines
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Passes that are computed together, region by region.
+
+    Attributes
+    ----------
+    passes
+        In the order in which they run; the first few may compute again what was not kept.
+    keeps
+        Names of the maps that it writes for later sweeps, or as the result.
+    adds_up
+        Names of the maps whose statistic it adds up.
+    """
+
+    passes: tuple[Pass, ...]
+    keeps: tuple[str, ...]
+    adds_up: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """The map whose regions it goes through: the first that it reads."""
+        return self.passes[0].reads[0]
+
+    @property
+    def reads(self) -> set[str]:
+        """Names of the maps that it reads and does not write itself."""
+        written = {each.writes for each in self.passes}
+        return {name for each in self.passes for name in each.reads} - written
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a pass depends on all pixels at once, so that there is only one region."""
+        return any(each.halo is None for each in self.passes)
+
+    def grain(self, scales: Mapping[str, Fraction]) -> int:
+        """The multiple, in pixels of the base, at which its regions begin; *scales* are those of the program."""
+        base = scales[self.base]
+        coarse = [base / scales[each.writes] for each in self.passes]
+        aligned = [base / scales[each.reads[0]] * each.align for each in self.passes]
+        return lcm(*(step.numerator for step in (*coarse, *aligned)))
+
+    @property
+    def reach(self) -> int:
+        """Pixels of halo that its passes add up to."""
+        return max(int(depth) for depth in _depths(self.passes).values())
+
+
+class Slot(NamedTuple):
+    """The slab in which a map is kept, and where it begins: bytes."""
+
+    slab: int
+    offset: int
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The sweeps of a program."""
+
+    program: Program
+    sweeps: tuple[Sweep, ...]
+
+    @property
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Every map that is kept, with the sweep that writes it and the last one that reads it."""
+        kept: dict[str, tuple[int, int]] = {}
+        for index, sweep in enumerate(self.sweeps):
+            kept |= dict.fromkeys(sweep.keeps, (index, index))
+            kept |= {name: (kept[name][0], index) for name in sweep.reads if name != PHOTO}
+        return kept
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether the result depends on nothing around a pixel."""
+        return len(self.sweeps) == 1 and self.sweeps[0].reach == 0
+
+    @property
+    def reach(self) -> int:
+        """Pixels of halo that a sweep needs, at most."""
+        return max(sweep.reach for sweep in self.sweeps)
+
+    @property
+    def values(self) -> int:
+        """Numbers for each pixel of the photo that a pass works with at a time, at most."""
+        scales = self.program.scales
+        return max(int(self.program.values(each) * float(scales[each.reads[0]]) ** 2) for each in self.program.passes)
+
+    @property
+    def kept_values(self) -> float:
+        """Numbers for each pixel of the photo of the largest map that is kept."""
+        scales = self.program.scales
+        return max(self.program.channels(name) * float(scales[name]) ** 2 for name in self.kept)
+
+    def largest_map(self, height: int, width: int, number: int) -> int:
+        """Bytes of the largest map that is kept, of *number* bytes a value."""
+        rows, columns = self.program.padded(height, width)
+        return int(rows * columns * self.kept_values) * number
+
+    def storage(self, height: int, width: int, number: int, wide: int) -> tuple[list[int], dict[str, Slot]]:
+        """Sizes of the slabs, in bytes, for a photo of *height* x *width*, and where in them each map is kept.
+
+        Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the end, so that
+        nothing else stays in memory with it.
+        """
+        sizes, output = self.program.sizes(height, width), self.program.output.writes
+        sizes[output] = result_size(self.program, height, width)
+        buffers = [_Buffer(names, *span, 0) for names, span in self._shared().items()]
+        for buffer in buffers:
+            of_each = (self._bytes(name, sizes[name], wide if name == output else number) for name in buffer.names)
+            buffer.size = max(of_each)
+        return _placed(buffers, output)
+
+    def _bytes(self, name: str, size: Size, number: int) -> int:
+        values = size[0] * size[1] * self.program.channels(name)
+        return -(-values * number // _ALIGNMENT) * _ALIGNMENT
+
+    def _shared(self) -> dict[tuple[str, ...], tuple[int, int]]:
+        """Maps that take each other's place pixel by pixel, with the first and last sweep of all of them."""
+        spans = self.kept
+        shared: dict[tuple[str, ...], tuple[int, int]] = {}
+        for name, (first, last) in spans.items():
+            before = self._replaced(name, first, spans)
+            group = next((names for names in shared if before in names), ()) if before else ()
+            start = shared.pop(group)[0] if group else first
+            shared[(*group, name)] = (start, last)
+        return shared
+
+    def _replaced(self, name: str, index: int, spans: dict[str, tuple[int, int]]) -> str:
+        """The map of the same shape that is read for the last time where *name* is written, pixel by pixel; or ""."""
+        sweep, writer = self.sweeps[index], self.program.writer(name)
+        is_read_here = any(name in each.reads for each in sweep.passes)
+        if name == self.program.output.writes or is_read_here or writer.halo != 0 or writer.scale != 1:
+            return ""
+        for read in writer.reads:
+            readers = [each for each in sweep.passes if read in each.reads]
+            is_last = read in spans and spans[read][1] == index and read in sweep.reads
+            if is_last and readers == [writer] and self.program.channels(read) == writer.channels:
+                return read
+        return ""
+
+
+def schedule(program: Program) -> Schedule:
+    """The sweeps of *program*."""
+    groups = list(_groups(program))
+    sweeps = []
+    for index, (passes, again) in enumerate(groups):
+        later = {name for more, _ in groups[index + 1 :] for name in _outside(more)}
+        own = [each for each in passes if each not in again]
+        is_needed = [each.writes in later or each is program.output for each in own]
+        keeps = tuple(each.writes for each, needed in zip(own, is_needed, strict=True) if needed)
+        adds_up = tuple(each.writes for each in own if each.statistic is not None)
+        sweeps.append(Sweep(tuple(passes), keeps, adds_up))
+    return Schedule(program, tuple(sweeps))
+
+
+def result_size(program: Program, height: int, width: int) -> Size:
+    """Height and width of the result for a photo of *height* x *width*."""
+    return (height, width) if program.is_cropped else program.sizes(height, width)[program.output.writes]
+
+
+def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
+    """The passes of each sweep, and which of them are computed again."""
+    passes: list[Pass] = []
+    again: list[Pass] = []
+    for each in program.passes:
+        if passes and _needs_a_sweep(each, passes):
+            yield passes, again
+            passes, again = [], []
+        repeated = [one for one in _not_kept(program, each) if one not in passes]
+        again += repeated
+        passes += [*repeated, each]
+    yield passes, again
+
+
+def _needs_a_sweep(each: Pass, before: Sequence[Pass]) -> bool:
+    """Whether *each* has to wait until all regions of the passes *before* it are done, or had better."""
+    own = {one.writes for one in before}
+    if each.uses in own or each.halo is None or before[-1].halo is None:
+        return True
+    is_kept = all(one.is_kept for one in before if one.writes in each.reads)
+    return is_kept and _depths([*before, each])[each.writes] > REACH
+
+
+def _not_kept(program: Program, each: Pass) -> list[Pass]:
+    """The passes that compute what *each* reads, as far as it is not kept, in the order in which they run."""
+    found: list[Pass] = []
+    for name in each.reads:
+        if name != PHOTO and not (writer := program.writer(name)).is_kept:
+            found += [one for one in (*_not_kept(program, writer), writer) if one not in found]
+    return found
+
+
+def _outside(passes: Sequence[Pass]) -> set[str]:
+    written = {each.writes for each in passes}
+    return {name for each in passes for name in each.reads} - written
+
+
+def _depths(passes: Sequence[Pass]) -> dict[str, Fraction]:
+    """Halo of what the first pass reads on which each map depends, in pixels of the map."""
+    depths: dict[str, Fraction] = {}
+    for each in passes:
+        deepest = max(depths.get(name, Fraction(0)) for name in each.reads)
+        halo = (each.halo or 0) + (each.align if each.align > 1 else 0)
+        depths[each.writes] = (deepest + halo) * each.scale
+    return depths
+
+
+@dataclass
+class _Buffer:
+    """Memory of maps that take each other's place, from the *first* sweep to the *last* one."""
+
+    names: tuple[str, ...]
+    first: int
+    last: int
+    size: int
+
+    def meets(self, other: "_Buffer") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, Slot]]:
+    """Slabs for *buffers*: each takes the first gap among those that live with it, the result the first slab."""
+    largest = max(buffer.size for buffer in buffers)
+    slabs: list[int] = []
+    placed: list[tuple[_Buffer, Slot]] = []
+    for buffer in sorted(buffers, key=lambda buffer: (output not in buffer.names, -buffer.size)):
+        place = next(_gaps(buffer, slabs, placed), None)
+        if place is None:
+            place = Slot(len(slabs), 0)
+            slabs.append(max(buffer.size, largest) if output in buffer.names else buffer.size)
+        placed.append((buffer, place))
+    return slabs, {name: place for buffer, place in placed for name in buffer.names}
+
+
+def _gaps(buffer: _Buffer, slabs: list[int], placed: list[tuple[_Buffer, Slot]]) -> Iterator[Slot]:
+    for index, size in enumerate(slabs):
+        others = sorted(
+            (place.offset, other.size) for other, place in placed if place.slab == index and other.meets(buffer)
+        )
+        offset = 0
+        for start, length in (*others, (size, 0)):
+            if offset + buffer.size <= start:
+                yield Slot(index, offset)
+                break
+            offset = max(offset, start + length)

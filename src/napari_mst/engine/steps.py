@@ -1,0 +1,193 @@
+"""The passes of a sweep in the form in which a device computes them, for one window of the image after another."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from napari_mst.engine.forms import Compute, Form, form_of, in_precision
+from napari_mst.engine.schedule import Sweep
+from napari_mst.engine.windows import Size, Window, whole
+from napari_mst.networks.network import PHOTO, Local, Pass, Program
+
+Read = Callable[[str, Window], Tensor]
+"""The features (1, C, h, w) of a window of a map that is kept, or of the photo."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A map that a step reads: its name, the *halo* (None: all of it), and the size of what is written by its size."""
+
+    name: str
+    halo: int | None
+    scale: Fraction
+    align: int = 1
+
+    @cached_property
+    def inverse(self) -> Fraction:
+        """The size of the map by that of what is written."""
+        return 1 / self.scale
+
+    def reach(self, written: Window) -> Window:
+        """The pixels on which a window of what is *written* depends, also where the image has none."""
+        return written.scaled(self.inverse).grown(self.halo or 0).aligned(self.align)
+
+    def window(self, written: Window, size: Size) -> Window:
+        """Those that the map, of *size*, has."""
+        return whole(size) if self.halo is None else self.reach(written).clipped(size)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One pass, or several in one form."""
+
+    passes: tuple[Pass, ...]
+    readings: tuple[Reading, ...]
+    form: Form | None
+
+    @property
+    def last(self) -> Pass:
+        """The pass that writes the map."""
+        return self.passes[-1]
+
+    @property
+    def scale(self) -> Fraction:
+        """The size of what is written by that of the first map that is read."""
+        return self.readings[0].scale
+
+    @property
+    def uses(self) -> str:
+        """The map whose folded statistic it uses; "" if none."""
+        return next((each.uses for each in self.passes if each.uses), "")
+
+
+def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtype]) -> list[Step]:
+    """The passes of *sweep*, whose maps are of *dtypes*, in the fastest forms for *device*."""
+    steps, left = [], list(sweep.passes)
+    while left:
+        form = form_of(left, device, widest(left[0], dtypes))
+        count = len(form.kinds) if form is not None else 1
+        if any(each.writes in sweep.keeps for each in left[: count - 1]):
+            form, count = None, 1
+        steps.append(_step(tuple(left[:count]), form))
+        del left[:count]
+    return steps
+
+
+def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict[str, torch.dtype]:
+    """The type of every map: a pass computes in the widest that it reads, and what is kept is *narrow*."""
+    dtypes = {PHOTO: wide}
+    for each in program.passes:
+        dtypes[each.writes] = narrow if each.is_kept else widest(each, dtypes)
+    return dtypes | {program.output.writes: wide}
+
+
+def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
+    """The type in which a pass computes."""
+    return max((dtypes[name] for name in one.reads), key=lambda dtype: dtype.itemsize)
+
+
+def _step(passes: tuple[Pass, ...], form: Form | None) -> Step:
+    """The maps that *passes* read from outside, the first with its halo; all with it where there is no form."""
+    readings: list[Reading] = []
+    scale, written = Fraction(1), {each.writes for each in passes}
+    for each in reversed(passes):
+        scale = scale * each.scale
+        align = 1 if form is not None else _alignment(each)
+        outside = [name for name in each.reads if name not in written]
+        own = [
+            Reading(name, each.halo if form is None or name == passes[0].reads[0] else 0, scale, align)
+            for name in outside
+        ]
+        readings = own + readings
+    return Step(passes, tuple(readings), form)
+
+
+def _alignment(each: Pass) -> int:
+    """Multiple of pixels at which windows of a plain pass begin: it has to write whole pixels of a smaller map."""
+    return max(each.align, each.scale.denominator)
+
+
+def needs(steps: Sequence[Step], wanted: Mapping[str, Window], sizes: Mapping[str, Size]) -> dict[str, Window]:
+    """The window of every map that has to be computed, or read, for the *wanted* windows of some maps.
+
+    A map that is larger than what it is made of is computed in whole multiples of that.
+    """
+    needed = dict(wanted)
+    for step in reversed(steps):
+        written = needed[step.last.writes].aligned(step.scale.numerator)
+        needed[step.last.writes] = written
+        for reading in step.readings:
+            window = reading.window(written, sizes[reading.name])
+            known = needed.get(reading.name, window)
+            needed[reading.name] = known.joined(window)
+    return needed
+
+
+def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) -> Window:
+    """The pixels of the padded photo on which a *window* of the result depends, statistics held fixed."""
+    steps = []
+    for each in program.passes:
+        readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
+        steps.append(Step((each,), tuple(readings), None))
+    return needs(steps, {program.output.writes: window}, sizes)[PHOTO]
+
+
+@dataclass(frozen=True, eq=False)
+class Executable:
+    """A step with what computes it, in maps of *dtype*.
+
+    `compute` takes the windows of the maps that are read, the window that is written, and the size of the first map.
+    """
+
+    step: Step
+    dtype: torch.dtype
+    compute: Callable[[Sequence[Tensor], Window, Size], Tensor]
+
+    @classmethod
+    def of(cls, step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> "Executable":
+        """*step* with the *folded* statistic that it uses."""
+        dtype = widest(step.passes[0], dtypes)
+        used = folded[step.uses] if step.uses else None
+        if step.form is not None:
+            return cls(step, dtype, _in_form(step.readings[0], step.form.build(step.passes, used, dtype)))
+        local = in_precision(step.last.local, dtype)
+        return cls(step, dtype, _as_written(step.readings[0], local, (used,) if step.uses else ()))
+
+    def apply(self, maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]) -> Tensor:
+        """The window *written* of the map, from windows of those that it reads."""
+        windows = []
+        for reading in self.step.readings:
+            window = reading.window(written, sizes[reading.name])
+            values = within(window, *maps[reading.name])
+            windows.append(values if values.dtype == self.dtype else values.to(self.dtype))
+        return self.compute(windows, written, sizes[self.step.readings[0].name])
+
+
+def within(window: Window, have: Window, values: Tensor) -> Tensor:
+    """The values of a *window*, of those that we *have*."""
+    if window == have:
+        return values
+    rows, columns = window.inside(have)
+    return values[..., rows, columns]
+
+
+def _in_form(first: Reading, compute: Compute) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
+    """*compute* of a form, which is told what the image lacks of the halo."""
+    return lambda windows, written, size: compute(windows, first.reach(written).missing(size))
+
+
+def _as_written(
+    first: Reading, local: Local, used: tuple[Any, ...]
+) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
+    """*local* of a plain pass, of whose result the halo is cut off."""
+
+    def compute(windows: Sequence[Tensor], written: Window, size: Size) -> Tensor:
+        rows, columns = written.inside(first.window(written, size).scaled(first.scale))
+        return local(*windows, *used)[..., rows, columns]
+
+    return compute

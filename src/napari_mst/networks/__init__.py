@@ -1,0 +1,75 @@
+"""Networks: one file each, and `NETWORKS`, the table of those that a weights file can hold.
+
+A network is a torch module that says its passes (`network.Network`): all that the engine, the pipeline and the window
+ask of it. To add one: a file here and a row of `NETWORKS`. CONTRIBUTING.md shows an example.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from napari_mst.networks.mst_plus_plus import build_mst_plus_plus, is_mst_plus_plus
+from napari_mst.networks.network import Network
+from napari_mst.networks.pixelwise import build_pixelwise, is_pixelwise
+from napari_mst.networks.refining import build_refining, is_refining
+
+__all__ = ["NETWORKS", "Kind", "Network"]
+
+State = Mapping[str, Tensor]
+"""The weights of a network by name."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One row of `NETWORKS`.
+
+    Attributes
+    ----------
+    title
+        For a person.
+    recognises
+        Whether a state dict holds the weights of such a network.
+    build
+        The network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors are missing, left over or
+        of the wrong shape.
+    conventions
+        Fields of the model card that hold for a weights file without one; those of the published MST++ otherwise.
+    taken_as
+        The same in words, for a person.
+    """
+
+    title: str
+    recognises: Callable[[State], bool]
+    build: Callable[[State], Network]
+    conventions: Mapping[str, Any]
+    taken_as: str
+
+
+_OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
+
+NETWORKS: dict[str, Kind] = {
+    "pixelwise": Kind(
+        title="Pixelwise network",
+        recognises=is_pixelwise,
+        build=build_pixelwise,
+        conventions=_OURS,
+        taken_as="trained by napari-mst, linear light",
+    ),
+    "refining": Kind(
+        title="MST++",
+        recognises=is_refining,
+        build=build_refining,
+        conventions=_OURS,
+        taken_as="trained by napari-mst, linear light",
+    ),
+    "mst++": Kind(
+        title="MST++",
+        recognises=is_mst_plus_plus,
+        build=build_mst_plus_plus,
+        conventions={},
+        taken_as="published MST++, min-max normalised",
+    ),
+}
+"""In the order of asking: the first row that recognises a weights file builds its network."""

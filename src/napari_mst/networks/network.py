@@ -1,0 +1,225 @@
+"""The description of a network that the engine runs: a list of passes over maps of an image.
+
+A pass reads maps, computes another one from their neighbourhood, and may add something up over all pixels: a
+statistic, which later passes use. So the list holds all that an exact streamed run has to know of a network, and it is
+the network's mathematics: evaluated on whole maps it is `forward`, region by region it is the engine's `run`.
+Letters: N batch, C channels, H rows, W columns.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+PHOTO = "photo"
+"""The map that a program begins with: (N, in_bands, H, W)."""
+
+Local = Callable[..., Tensor]
+"""Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> the map that the pass writes.
+
+Along a border of the image it pads as the network does; at a cut, what it gives within the halo of the pass may be off.
+"""
+
+Folded = dict[str, Any]
+"""By the name of a map: its statistic over the whole image, folded into what later passes use."""
+
+
+def _as_it_is(total: Tensor, _pixels: int) -> Tensor:
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One step of a network.
+
+    Attributes
+    ----------
+    writes
+        Name of the map that it writes, of *channels*.
+    reads
+        Names of the maps that it reads, all of one size.
+    local
+        Computes the map. Where it is a known module or method, the engine may have a faster form of it.
+    halo
+        Pixels of the maps it reads, on each side, on which a pixel depends. None: on all pixels.
+    scale
+        Size of the map it writes by the size of those it reads.
+    align
+        Regions of the maps it reads begin and end at multiples of this: the side of a window of attention.
+    uses
+        Name of the map whose folded statistic `local` takes as its last argument.
+    statistic
+        A tensor that is additive over regions of the map: (N, C, h, w) -> a Gram matrix, a sum.
+    fold
+        The statistic of all pixels, and their number -> what later passes use.
+    is_kept
+        Whether the engine may keep the map for later passes. What is not kept is computed again where it is read: for
+        cheap maps, which would take memory. What is kept may be of 16 bits.
+    work
+        Multiplications and additions for each pixel that it writes; by default the number of parameters of `local`.
+    values
+        Numbers for each pixel that it works with at a time; by default those it reads and writes, twice.
+    """
+
+    writes: str
+    reads: tuple[str, ...]
+    local: Local
+    channels: int
+    halo: int | None = 0
+    scale: Fraction = Fraction(1)
+    align: int = 1
+    uses: str = ""
+    statistic: Callable[[Tensor], Tensor] | None = None
+    fold: Callable[[Tensor, int], Any] = _as_it_is
+    is_kept: bool = True
+    work: float | None = None
+    values: int | None = None
+
+    @property
+    def cost(self) -> float:
+        """Multiplications and additions for each pixel that it writes: `work`, or about as many."""
+        if self.work is not None:
+            return self.work
+        owner = getattr(self.local, "__self__", getattr(self.local, "convolution", self.local))
+        weights = owner.parameters() if isinstance(owner, torch.nn.Module) else ()
+        of_each = sum(weight.numel() for weight in weights) / max(float(self.scale), 1.0) ** 2
+        return of_each or float(self.channels)
+
+    def apply(self, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+        """The map that it writes, from those that it reads."""
+        if self.uses:
+            return self.local(*maps, folded[self.uses])
+        return self.local(*maps)
+
+
+Apply = Callable[[Pass, Sequence[Tensor], Mapping[str, Any]], Tensor]
+"""Computes the map that a pass writes, as `Pass.apply` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """All passes of a network in the order in which they run; the last one writes the result.
+
+    The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*. *is_cropped* says
+    whether the result is cut back to the size of the photo. *dtype* is that of the weights, the photo and the result.
+    """
+
+    passes: tuple[Pass, ...]
+    in_bands: int = 3
+    multiple: int = 1
+    dtype: torch.dtype = torch.float32
+    is_cropped: bool = True
+
+    @property
+    def output(self) -> Pass:
+        """The pass that writes the result."""
+        return self.passes[-1]
+
+    def channels(self, name: str) -> int:
+        """Channels of the map *name*."""
+        return self.in_bands if name == PHOTO else self.writer(name).channels
+
+    def values(self, each: Pass) -> int:
+        """Numbers for each pixel that the pass *each* works with at a time."""
+        if each.values is not None:
+            return each.values
+        return 2 * (each.channels + sum(self.channels(name) for name in each.reads))
+
+    def writer(self, name: str) -> Pass:
+        """The pass that writes the map *name*."""
+        return next(each for each in self.passes if each.writes == name)
+
+    def padded(self, height: int, width: int) -> tuple[int, int]:
+        """Sides of the padded photo."""
+        rows, columns = (-(-side // self.multiple) * self.multiple for side in (height, width))
+        return rows, columns
+
+    def sizes(self, height: int, width: int) -> dict[str, tuple[int, int]]:
+        """Height and width of every map, for a photo of *height* x *width*."""
+        sizes = {PHOTO: self.padded(height, width)}
+        for each in self.passes:
+            rows, columns = sizes[each.reads[0]]
+            sizes[each.writes] = math.ceil(rows * each.scale), math.ceil(columns * each.scale)
+        return sizes
+
+    @property
+    def scales(self) -> dict[str, Fraction]:
+        """The size of every map by that of the padded photo."""
+        scales = {PHOTO: Fraction(1)}
+        for each in self.passes:
+            scales[each.writes] = scales[each.reads[0]] * each.scale
+        return scales
+
+    def until(self, name: str, *more: Pass) -> "Program":
+        """The passes up to the one that writes the map *name*, and *more* of them: the result is not cropped."""
+        names = [each.writes for each in self.passes]
+        wanted = self.passes[: names.index(name) + 1]
+        return replace(self, passes=(*wanted, *more), is_cropped=False)
+
+    def replaced(self, changed: Pass) -> "Program":
+        """The same program with *changed* in the place of the pass that writes the same map."""
+        passes = tuple(changed if each.writes == changed.writes else each for each in self.passes)
+        return replace(self, passes=passes)
+
+    def whole(self, photo: Tensor, folded: Folded | None = None, apply: Apply = Pass.apply) -> Tensor:
+        """The result for a batch of photos (N, in_bands, H, W), every map in one piece.
+
+        Statistics that are *folded* already are taken as they are. *apply* computes each pass.
+        """
+        maps, folded = {PHOTO: pad(photo, self.multiple)}, dict(folded or {})
+        last_read = {name: each for each in self.passes for name in each.reads}
+        for each in self.passes:
+            result = maps[each.writes] = apply(each, [maps[name] for name in each.reads], folded)
+            if each.statistic is not None and each.writes not in folded:
+                folded[each.writes] = each.fold(each.statistic(result), result.shape[-2] * result.shape[-1])
+            for name in each.reads:
+                if last_read[name] is each:
+                    maps.pop(name, None)
+        return result[..., : photo.shape[-2], : photo.shape[-1]] if self.is_cropped else result
+
+
+class Network(nn.Module, ABC):
+    """A network as the engine, the pipeline and the models see it: a torch module that says its passes.
+
+    `forward` is the program evaluated on whole maps, so both are one mathematics.
+    """
+
+    @property
+    @abstractmethod
+    def in_bands(self) -> int:
+        """Channels of the photo."""
+
+    @property
+    @abstractmethod
+    def out_bands(self) -> int:
+        """Bands of the cube."""
+
+    @abstractmethod
+    def program(self) -> Program:
+        """All passes, from the photo to the cube, with the weights that the network has."""
+
+    def forward(self, photo: Tensor) -> Tensor:
+        """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
+        return self.program().whole(photo)
+
+
+def pad(photo: Tensor, multiple: int) -> Tensor:
+    """Reflect-pad the last two axes at the end up to a multiple; sides too short to reflect once reflect again."""
+    for axis in (-2, -1):
+        rows = reflected_index(photo.shape[axis], multiple)
+        if len(rows) != photo.shape[axis]:
+            photo = photo.index_select(axis, rows.to(photo.device))
+    return photo
+
+
+def reflected_index(length: int, multiple: int) -> Tensor:
+    """Index of the source pixel of every padded pixel: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
+    padded = -(-length // multiple) * multiple
+    period = max(2 * (length - 1), 1)
+    index = torch.arange(padded) % period
+    return torch.minimum(index, period - index) if length > 1 else index

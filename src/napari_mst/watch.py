@@ -1,0 +1,36 @@
+"""How a long computation is going: it reports the share that is done and stops as soon as somebody cancels it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from napari_mst.errors import raise_if_cancelled
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done, 0-1, from the thread that computes."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Somebody who watches a computation, or a part of it: is told the share done, and asked whether to cancel."""
+
+    progress: Progress | None = None
+    is_cancelled: Callable[[], bool] | None = None
+
+    def report(self, share: float) -> None:
+        """Tell the *share* of this computation that is done, 0-1."""
+        if self.progress is not None:
+            self.progress(share)
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the computation is cancelled."""
+        raise_if_cancelled(self.is_cancelled)
+
+    def part(self, start: float, stop: float) -> "Watch":
+        """The watch over the part of this computation from *start* to *stop*, shares of the whole."""
+        if self.progress is None:
+            return self
+        return Watch(lambda share: self.report(start + share * (stop - start)), self.is_cancelled)
+
+
+UNWATCHED = Watch()
+"""Nobody watches."""

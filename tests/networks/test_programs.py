@@ -1,0 +1,363 @@
+"""One network after the other through the engine: every row of `NETWORKS`, and networks that nobody has seen yet.
+
+The two networks of this file are the worked example of CONTRIBUTING.md: what somebody writes who adds one.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst import Reconstructor
+from napari_mst.engine.plan import Job, Plan, make_plan
+from napari_mst.engine.region import region
+from napari_mst.engine.run import Execution, Source, execute
+from napari_mst.engine.schedule import schedule
+from napari_mst.engine.windows import Window
+from napari_mst.errors import Cancelled, OutOfMemory
+from napari_mst.models import Model, ModelCard
+from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.network import PHOTO, Pass, Program
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.spectral_attention import FeedForward
+from napari_mst.watch import Watch
+
+CPU = torch.device("cpu")
+
+
+class Gated(Network):
+    """A small CNN as HSCNN+ and its kin, with squeeze-and-excitation: a gate a channel from its mean over the image."""
+
+    def __init__(self, bands: int = 6, width: int = 8) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+        self.squeeze = nn.Linear(width, width)
+        self.last = nn.Conv2d(width, bands, 1)
+
+    @property
+    def in_bands(self) -> int:
+        return 3
+
+    @property
+    def out_bands(self) -> int:
+        return self.last.out_channels
+
+    def features(self, photo: Tensor) -> Tensor:
+        return self.second(F.gelu(self.first(photo)))
+
+    def gate(self, total: Tensor, pixels: int) -> Tensor:
+        return torch.sigmoid(self.squeeze((total / pixels).to(self.squeeze.weight.dtype)))
+
+    def gated(self, features: Tensor, gate: Tensor) -> Tensor:
+        return self.last(features * gate.to(features.dtype)[:, :, None, None])
+
+    def program(self) -> Program:
+        width = self.squeeze.in_features
+        features = Pass("features", (PHOTO,), self.features, width, halo=2, statistic=added_up, fold=self.gate)
+        bands = Pass("bands", ("features",), self.gated, self.out_bands, uses="features")
+        return Program((features, bands), self.in_bands, dtype=self.last.weight.dtype)
+
+
+def added_up(features: Tensor) -> Tensor:
+    return features.double().sum((2, 3))
+
+
+class WindowAttention(nn.Module):
+    """Attention between the pixels of each window of *side* x *side*."""
+
+    def __init__(self, channels: int, heads: int, side: int) -> None:
+        super().__init__()
+        self.heads, self.side = heads, side
+        self.to_qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, channels, height, width = x.shape
+        down, across = height // self.side, width // self.side
+        windows = x.unflatten(3, (across, self.side)).unflatten(2, (down, self.side))
+        tokens = windows.permute(0, 2, 4, 3, 5, 1).reshape(-1, self.side**2, channels)
+        q, k, v = self.to_qkv(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attended = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        windows = attended.view(n, down, across, self.side, self.side, channels).permute(0, 5, 1, 3, 2, 4)
+        return x + windows.reshape(x.shape)
+
+
+class WindowBlock(nn.Module):
+    """x + attention in windows, then x + FFN(LayerNorm(x)): the block of MST++ with another attention."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.attention = WindowAttention(channels, heads, side=2)
+        self.feed_forward = FeedForward(channels)
+        self.channels = channels
+
+    def prepared(self, source: Pass) -> Pass:
+        return source
+
+    def passes(self, name: str, source: str) -> list[Pass]:
+        attended = f"{name}.attended"
+        return [
+            Pass(attended, (source,), self.attention, self.channels, align=self.attention.side, is_kept=False),
+            Pass(name, (attended,), self.fed_forward, self.channels, halo=1),
+        ]
+
+    def fed_forward(self, x: Tensor) -> Tensor:
+        return x + self.feed_forward(x)
+
+
+class WindowMSTPlusPlus(MSTPlusPlus):
+    """MST++ with window attention in the place of the spectral one."""
+
+    def make_block(self, channels: int, heads: int) -> WindowBlock:
+        return WindowBlock(channels, heads)
+
+
+class EveryPixel(Network):
+    """Attention of every pixel to all others: it needs the whole photo at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+        self.last = nn.Conv2d(4, 5, 1)
+
+    in_bands, out_bands = 3, 5
+
+    def attended(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).mT
+        return x + F.scaled_dot_product_attention(tokens, tokens, tokens).mT.reshape(x.shape)
+
+    def program(self) -> Program:
+        passes = (
+            Pass("features", (PHOTO,), self.first, 4, halo=1),
+            Pass("attended", ("features",), self.attended, 4, halo=None),
+            Pass("bands", ("attended",), self.last, 5),
+        )
+        return Program(passes, dtype=self.last.weight.dtype)
+
+
+def camera() -> CameraNetwork:
+    network = CameraNetwork(torch.rand(6, 4), width=8)
+    network.see_with(torch.rand(6, 3))
+    return network
+
+
+OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
+    "pixelwise": [lambda: PixelwiseNetwork(out_bands=6, width=8)],
+    "refining": [
+        lambda: RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1),
+        lambda: RefiningMSTPlusPlus(camera(), stages=1),
+    ],
+    "mst++": [
+        lambda: MSTPlusPlus(stages=2, out_bands=5),
+        lambda: MSTPlusPlus(stages=1, out_bands=5, width=8, norm_before_attention=True),
+    ],
+}
+MAKERS = {f"{kind} {index}": make for kind, makers in OF_THE_TABLE.items() for index, make in enumerate(makers)}
+MAKERS |= {"gated": Gated, "windows": lambda: WindowMSTPlusPlus(stages=1, out_bands=5)}
+
+
+def built(kind: str) -> Network:
+    torch.manual_seed(0)
+    maker = {**MAKERS, "every pixel": EveryPixel}[kind]
+    return maker().eval().requires_grad_(False)
+
+
+def photo_of(height: int, width: int) -> np.ndarray:
+    return np.random.default_rng(0).random((3, height, width), dtype=np.float32)
+
+
+def source_of(photo: np.ndarray) -> Source:
+    return Source(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+
+
+def whole(network: Network, photo: np.ndarray) -> np.ndarray:
+    """The network's own forward in float64: the reference."""
+    exact = network.double()(torch.from_numpy(photo).double()[None])[0].numpy()
+    network.float()
+    return exact
+
+
+def test_every_row_of_the_table_is_tried_here() -> None:
+    assert set(OF_THE_TABLE) == set(NETWORKS)
+
+
+@pytest.mark.parametrize("kind", OF_THE_TABLE)
+def test_a_row_recognises_the_weights_of_its_network_and_no_earlier_one_does(kind: str) -> None:
+    for make in OF_THE_TABLE[kind]:
+        state = make().state_dict()
+        assert next(name for name, row in NETWORKS.items() if row.recognises(state)) == kind
+
+
+@pytest.mark.usefixtures("executor")
+@pytest.mark.parametrize("side", [16, 40])
+@pytest.mark.parametrize("kind", [*MAKERS, "every pixel"])
+def test_forward_and_program_are_one_mathematics(kind: str, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Execution, "tile", lambda *_: (side, side))
+    network, photo = built(kind), photo_of(45, 70)
+    streamed, expected = execute(network.program(), source_of(photo), CPU).numbers, whole(network, photo)
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", [*MAKERS, "every pixel"])
+def test_in_float64_they_agree_in_every_digit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Execution, "tile", lambda *_: (16, 24))
+    network, photo = built(kind).double(), photo_of(37, 70)
+    streamed = execute(network.program(), source_of(photo), CPU).numbers
+    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("executor")
+@pytest.mark.parametrize("window", [(8, 24, 100, 116), (0, 16, 0, 16), (83, 90, 121, 131), (40, 41, 60, 61)], ids=str)
+@pytest.mark.parametrize("kind", MAKERS)
+def test_any_part_of_a_cube_is_that_of_the_whole_run(kind: str, window: tuple[int, int, int, int]) -> None:
+    network, photo = built(kind), photo_of(90, 131)
+    numbers, folded = execute(network.program(), source_of(photo), CPU)
+    own = Window(*window)
+    part = region(network.program(), folded, source_of(photo), own)
+    expected = numbers[:, own.rows, own.columns]
+    np.testing.assert_allclose(part, expected, rtol=0, atol=1e-6 * np.abs(numbers).max())
+
+
+def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
+    network, photo = built("gated"), photo_of(200, 60)
+    asked: list[tuple[int, int]] = []
+    source = source_of(photo)
+    watched = source._replace(rows=lambda start, stop: asked.append((start, stop)) or source.rows(start, stop))
+    _, folded = execute(network.program(), source, CPU)
+    region(network.program(), folded, watched, Window(100, 104, 10, 20))
+    assert asked == [(98, 106)]
+
+
+def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() -> None:
+    from napari_mst import load_model
+
+    program = load_model("mstpp-srgb").network.program()
+    photo = photo_of(160, 170)
+    numbers, folded = execute(program, source_of(photo), CPU)
+    own = Window(72, 88, 80, 96)
+    near = region(program, folded, source_of(photo), own, halo=32)
+    np.testing.assert_allclose(near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max())
+
+
+@pytest.mark.parametrize("place", ["device", "memory", "file"])
+@pytest.mark.parametrize("kind", ["gated", "windows"])
+def test_a_new_network_goes_through_every_place_with_progress_and_cancel(kind: str, place: str) -> None:
+    network, photo = built(kind), photo_of(75, 70)
+    shares: list[float] = []
+    streamed = execute(network.program(), source_of(photo), CPU, Plan(place), Watch(shares.append)).numbers
+    expected = whole(network, photo)
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        execute(network.program(), source_of(photo), CPU, Plan(place), Watch(is_cancelled=lambda: True))
+
+
+@pytest.mark.parametrize("kind", ["gated", "windows"])
+def test_a_new_network_keeps_features_of_16_bits(kind: str) -> None:
+    network, photo = built(kind), photo_of(45, 70)
+    narrow = execute(network.program(), source_of(photo), CPU, Plan(precision="bfloat16")).numbers
+    expected = whole(network, photo)
+    assert narrow.dtype == np.float32
+    assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < 0.03
+
+
+def test_a_pass_over_all_pixels_is_planned_with_its_memory_or_refused() -> None:
+    program = built("every pixel").program()
+    small, large = (make_plan(Job(program, side, 100, CPU)).memory for side in (100, 4000))
+    assert large - small > 3900 * 100 * 4 * schedule(program).values
+    from napari_mst.engine.plan import Budget
+
+    with pytest.raises(OutOfMemory, match=r"Expected .* of free memory"):
+        make_plan(Job(program, 20_000, 20_000, CPU), Budget(memory=10**8))
+
+
+class Brighter(MSTPlusPlus):
+    """Its first features are of the square root of the photo."""
+
+    def first_passes(self, name: str) -> list[Pass]:
+        root = Pass(f"{name} root", (PHOTO,), lambda photo: photo.clamp_min(0).sqrt(), 3, is_kept=False)
+        return [root, *(replace(each, reads=(root.writes,)) for each in super().first_passes(name))]
+
+
+def test_a_network_that_changes_a_part_of_another_is_run_as_it_is() -> None:
+    torch.manual_seed(0)
+    network, photo = Brighter(stages=1, out_bands=6).eval().requires_grad_(False), photo_of(24, 32)
+    streamed, expected = execute(network.program(), source_of(photo), CPU).numbers, whole(network, photo)
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    torch.manual_seed(0)
+    plain = whole(MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False), photo)
+    assert np.abs(plain - expected).max() > 0.01 * np.abs(expected).max()
+
+
+def is_gated(state: dict[str, Tensor]) -> bool:
+    return "squeeze.weight" in state
+
+
+def build_gated(state: dict[str, Tensor]) -> Gated:
+    network = Gated(len(state["last.weight"]), len(state["first.weight"]))
+    network.load_state_dict(state)
+    return network.eval().requires_grad_(False)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row for `Gated`, before the others."""
+    row = Kind("Gated CNN", is_gated, build_gated, {"is_linear": True, "normalisation": "none"}, "a gated CNN")
+    rows = {"gated": row, **NETWORKS}
+    monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", rows)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_registered_network_goes_from_its_file_to_a_cube(tmp_path, capsys) -> None:
+    """One file and one row: the loader, the pipeline with regions and previews, and the command line."""
+    from PIL import Image
+    from safetensors.torch import save_file
+
+    from napari_mst import load_model, read_cube
+    from napari_mst.cli import main
+
+    torch.manual_seed(0)
+    save_file(Gated(31, 8).state_dict(), tmp_path / "gated.safetensors")
+    model = load_model(tmp_path / "gated.safetensors")
+    assert model.card.title.startswith("Gated CNN")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 56, 3), dtype=np.uint8)
+    own = Reconstructor(model, "cpu")
+    cube = own.reconstruct(pixels)
+    assert cube.shape == (31, 40, 56)
+    assert own.reconstruct(pixels, region=(8, 24, 16, 40)).shape == (31, 16, 24)
+    assert own.preview(pixels).shape == cube.shape
+    assert "of memory" in str(own.plan(40, 56))
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    arguments = [
+        "reconstruct",
+        tmp_path / "photo.png",
+        "-o",
+        tmp_path / "cube.npz",
+        "--model",
+        tmp_path / "gated.safetensors",
+    ]
+    assert main([*map(str, arguments), "--device", "cpu"]) == 0
+    np.testing.assert_array_equal(read_cube(tmp_path / "cube.npz").data, cube.data)
+
+
+def test_a_network_that_is_not_in_the_table_runs_in_the_pipeline() -> None:
+    card = ModelCard(
+        name="gated",
+        title="Gated",
+        wavelengths=tuple(np.linspace(400, 700, 6)),
+        is_linear=True,
+        normalisation="none",
+        quantity="reflectance",
+    )
+    cube = Reconstructor(Model(card, built("gated"), "0" * 64), "cpu").reconstruct(np.zeros((24, 32, 3), np.uint8))
+    assert cube.shape == (6, 24, 32)
