@@ -1,11 +1,16 @@
 """Fixtures that every folder of tests uses."""
 
+import math
 import os
+import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 # Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -52,3 +57,59 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the reference data ../shared/data is not beside this checkout")
     return folder
+
+
+@dataclass(frozen=True)
+class Authors:
+    """Outputs of the authors' MST++, in float64, for weights and photos that are a formula of their names and sizes.
+
+    Made with the code of https://github.com/caiyuanhao1998/MST-plus-plus (MIT). `attention` is the softmax of all 15
+    blocks for the photo of 48 x 61, by our names, in the order in which they run.
+    """
+
+    photos: dict[str, NDArray[np.float32]]
+    outputs: dict[str, NDArray[np.float32]]
+    attention: dict[str, NDArray[np.float32]]
+    weights: Path
+
+
+@pytest.fixture(scope="session")
+def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
+    """The authors' outputs, and a checkpoint in their layout with the weights that gave them."""
+    import torch
+
+    from napari_mst.networks.mst_plus_plus import MSTPlusPlus, rename_published_keys
+
+    with np.load(Path(__file__).parent / "data" / "parity.npz") as stored:
+        arrays = dict(stored)
+    sizes = [key.removeprefix("out_") for key in arrays if key.startswith("out_")]
+    network = MSTPlusPlus()
+    shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    own_names = {key: next(iter(rename_published_keys({key: None}))) for key in map(str, arrays["keys"])}
+    weights = {key: torch.from_numpy(_weight(key, shapes[name])) for key, name in own_names.items()}
+    path = tmp_path_factory.mktemp("authors") / "published_layout.pth"
+    torch.save({"state_dict": weights, "epoch": 1, "iter": 1}, path)
+    blocks = [each.writes for each in network.program().passes if each.uses]
+    matrices = [arrays[key] for key in sorted(arrays) if key.startswith("attention_48x61/")]
+    return Authors(
+        photos={size: _photo(*map(int, size.split("x"))) for size in sizes},
+        outputs={size: arrays[f"out_{size}"] for size in sizes},
+        attention=dict(zip(blocks, matrices, strict=True)),
+        weights=path,
+    )
+
+
+def _weight(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The weight that the outputs were made with: about as large as trained ones."""
+    drawn = np.random.default_rng([zlib.crc32(key.encode()), 1]).standard_normal(shape)
+    if len(shape) >= 2:
+        drawn = drawn / math.sqrt(math.prod(shape[1:])) * 0.9
+    elif key.endswith("weight") or "rescale" in key:
+        drawn = 1 + 0.1 * drawn
+    else:
+        drawn = 0.05 * drawn
+    return drawn.astype(np.float32)
+
+
+def _photo(height: int, width: int) -> NDArray[np.float32]:
+    return np.random.default_rng([1, height, width]).random((3, height, width), dtype=np.float32)

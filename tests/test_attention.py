@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +11,10 @@ import torch
 from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
 from napari_mst.attention import attention_blocks
 from napari_mst.attention_record import AttentionRecord, BlockAttention, block_title
-from napari_mst.engine.regions import tiles
-from napari_mst.engine.run import _Run, run
+from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
-from napari_mst.models.mst_plus_plus import MSTPlusPlus, rename_published_keys
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction import _copied
 
 Golden = tuple[np.ndarray, dict[str, np.ndarray]]
@@ -55,16 +54,13 @@ def largest_relative_difference(record: AttentionRecord, other: AttentionRecord)
 
 
 @pytest.fixture(scope="module")
-def golden(shared_data: Path) -> Golden:
-    with np.load(shared_data / "published_model" / "golden.npz") as stored:
-        blocks = {key.partition("/")[2]: stored[key] for key in stored if key.startswith("attention_48x61/")}
-        names = [key.removesuffix(".attention.x") for key in rename_published_keys({f"{key}.x": 0 for key in blocks})]
-        return stored["in_48x61"], dict(zip(names, blocks.values(), strict=True))
+def golden(authors: Any) -> Golden:
+    return authors.photos["48x61"], authors.attention
 
 
 @pytest.fixture(scope="module")
-def published(shared_data: Path) -> MSTPlusPlus:
-    return load_model(shared_data / "published_model" / "seeded_weights_published_layout.pth").network
+def published(authors: Any) -> MSTPlusPlus:
+    return load_model(authors.weights).network
 
 
 def recorded_whole(network: MSTPlusPlus, photo: np.ndarray) -> AttentionRecord:
@@ -112,9 +108,9 @@ def test_the_size_of_the_regions_changes_a_recording_by_rounding_only(
     golden: Golden, published: MSTPlusPlus, side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photo, expected = golden
-    monkeypatch.setattr(_Run, "_tiles", lambda _, height, width: tiles(height, width, height, width))
+    monkeypatch.setattr(Execution, "tile", lambda _, size: size)
     one_region = recorded_streamed(published, photo)
-    monkeypatch.setattr(_Run, "_tiles", lambda _, height, width: tiles(height, width, side, side))
+    monkeypatch.setattr(Execution, "tile", lambda *_: (side, side))
     cut = recorded_streamed(published, photo)
     assert largest_difference(one_region, cut) <= 1e-6
     assert distance_to(expected, cut) <= 1e-6

@@ -33,6 +33,6 @@ def test_calibration_writes_the_card_and_leaves_the_weights(tmp_path, monkeypatc
     assert all((before[key] == after[key]).all() for key in before)
 
 
-def test_file_without_a_card_is_refused(shared_data):
+def test_file_without_a_card_is_refused(authors):
     with pytest.raises(CheckpointError, match="with a card"):
-        calibrate.calibrate(shared_data / "published_model" / "seeded_weights_published_layout.pth")
+        calibrate.calibrate(authors.weights)
