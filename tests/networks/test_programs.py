@@ -18,7 +18,7 @@ from napari_mst.engine.region import region
 from napari_mst.engine.run import Execution, Source, execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.windows import Window
-from napari_mst.errors import Cancelled, OutOfMemory
+from napari_mst.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.camera import CameraNetwork
@@ -361,3 +361,9 @@ def test_a_network_that_is_not_in_the_table_runs_in_the_pipeline() -> None:
     )
     cube = Reconstructor(Model(card, built("gated"), "0" * 64), "cpu").reconstruct(np.zeros((24, 32, 3), np.uint8))
     assert cube.shape == (6, 24, 32)
+
+
+def test_a_module_that_says_no_passes_is_refused_in_one_sentence() -> None:
+    card = ModelCard("plain", "Plain", (), True, "none", "reflectance")
+    with pytest.raises(ModelError, match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\."):
+        Model(card, nn.Conv2d(3, 31, 3), "0" * 64)

@@ -118,16 +118,12 @@ class OneDnnConvolution:
 
 
 def convolve(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    gelu: bool = False,
-    groups: int = 1,
-    stride: tuple[int, ...] = (1, 1),
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False, stride: tuple[int, ...] = (1, 1)
 ) -> Tensor:
     """Unpadded convolution and its GELU in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise
-    result: Tensor = operation(x, weight, bias, (0, 0), stride, (1, 1), groups, "gelu" if gelu else "none", [], "none")
+    follows = "gelu" if gelu else "none"
+    result: Tensor = operation(x, weight, bias, (0, 0), stride, (1, 1), 1, follows, [], "none")
     return result
 
 
@@ -141,7 +137,11 @@ def convolve_onto(
 
 
 def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
-    return convolve(x, weight, gelu=gelu, groups=x.shape[1])
+    """Unpadded convolution of each channel by itself, and its GELU, in one oneDNN primitive."""
+    operation: Any = torch.ops.mkldnn._convolution_pointwise
+    follows = "gelu" if gelu else "none"
+    result: Tensor = operation(x, weight, None, (0, 0), (1, 1), (1, 1), x.shape[1], follows, [], "none")
+    return result
 
 
 def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:

@@ -87,12 +87,25 @@ _OTHER_NETWORKS = {
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network with its conventions; `assumptions` are sentences for a person about what the file did not say."""
+    """A network with its conventions; `assumptions` are sentences for a person about what the file did not say.
+
+    Raises
+    ------
+    ModelError
+        If the network does not say its passes: see `napari_mst.networks.Network`.
+    """
 
     card: ModelCard
     network: Network
     weights_sha256: str
     assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.network, "program", None)):
+            kind = type(self.network).__name__
+            raise ModelError(
+                f"Expected a network that says its passes (`napari_mst.networks.Network`), got {kind}. Add `program`."
+            )
 
 
 def load_model(name_or_path: str | PathLike[str]) -> Model:
