@@ -18,8 +18,8 @@ from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {
     "mstpp-camera.safetensors": "f170958362342cad0752d1c8f0565141d9f0f94f42da10370a3bf5a767cad5d4",
-    "mstpp-srgb.safetensors": "a64d6a1254c92aff790f3b090edf58ccd1d493a10334ec94369815b0718ef994",
-    "pixelwise-srgb.safetensors": "99e55aed0edbd20a79efc25a50958640e2258cad3ca1e4d541aa21746ea18ad2",
+    "mstpp-srgb.safetensors": "f63d04f49a17752f04fd0edf2480265a37111920fd1dbb895690b752cb486e01",
+    "pixelwise-srgb.safetensors": "0daf6914a67c6167f4921092f65dda08f33e7ac90542a5497ea244385f5b539c",
 }
 """SHA-256 of each bundled weights file. After new weights: `sha256sum src/napari_mst/models/weights/*`."""
 
