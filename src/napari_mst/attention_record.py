@@ -36,6 +36,11 @@ class BlockAttention:
     logits: NDArray[np.float32]
     attention: NDArray[np.float32]
 
+    def of_head(self, head: int) -> "BlockAttention":
+        """The matrices of one head, (1, d, d)."""
+        own = slice(head, head + 1)
+        return BlockAttention(self.logits[own], self.attention[own])
+
     @property
     def entropy(self) -> NDArray[np.float64]:
         """(h, d): -sum_j A_ij log2 A_ij in bits; 0 if one channel has it all, log2(d) if all have the same."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.attention import HeadProbe, attention_blocks, folded, probe, record_attention, tapped
-from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, BlockAttention, Selection
+from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, Selection
 from napari_mst.cube import Provenance
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, execute
@@ -122,7 +122,7 @@ class AttentionExplorer:
             keys=keys,
             queries=queries,
             values=values,
-            matrices=BlockAttention(*(part[head : head + 1] for part in vars(record[block]).values())),
+            matrices=record[block].of_head(head),
             provenance=provenance,
         )
 
