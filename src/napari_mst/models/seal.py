@@ -17,7 +17,7 @@ from napari_mst.formats.commit import saving
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {
-    "mstpp-camera.safetensors": "f170958362342cad0752d1c8f0565141d9f0f94f42da10370a3bf5a767cad5d4",
+    "mstpp-camera.safetensors": "d175f73c5020f5b5d1ebf84fb2bc0182f3aec06c7fdaf52815e6db89bf5eb664",
     "mstpp-srgb.safetensors": "f63d04f49a17752f04fd0edf2480265a37111920fd1dbb895690b752cb486e01",
     "pixelwise-srgb.safetensors": "0daf6914a67c6167f4921092f65dda08f33e7ac90542a5497ea244385f5b539c",
 }
