@@ -367,3 +367,25 @@ def test_a_module_that_says_no_passes_is_refused_in_one_sentence() -> None:
     card = ModelCard("plain", "Plain", (), True, "none", "reflectance")
     with pytest.raises(ModelError, match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\."):
         Model(card, nn.Conv2d(3, 31, 3), "0" * 64)
+
+
+class Doubled(FeedForward):
+    """Adds twice as much as it should."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+@pytest.mark.usefixtures("executor")
+@pytest.mark.parametrize("precision", ["", "bfloat16"])
+def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written(precision: str) -> None:
+    torch.manual_seed(0)
+    network, photo = MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False), photo_of(24, 40)
+    plain = whole(network, photo)
+    for _, block in network.blocks():
+        block.feed_forward.__class__ = Doubled
+    streamed = execute(network.program(), source_of(photo), CPU, Plan(precision=precision)).numbers
+    expected = whole(network, photo)
+    tolerance = (0.03 if precision else 1e-6) * np.abs(expected).max()
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=tolerance)
+    assert np.abs(plain - expected).max() > tolerance

@@ -21,7 +21,7 @@ from napari_mst.engine.fusion import UpFusion
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
-from napari_mst.networks.spectral_attention import HALO, SpectralAttentionBlock
+from napari_mst.networks.spectral_attention import HALO, FeedForward, SpectralAttention, SpectralAttentionBlock
 
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
@@ -135,7 +135,12 @@ def _has_no_norm(block: SpectralAttentionBlock) -> bool:
 
 
 def _is_block(local: Local) -> bool:
-    return _is_method(local, SpectralAttentionBlock.apply_mixing)
+    """The block itself, and not one that changes a part of it: of that the forms know nothing."""
+    if not _is_method(local, SpectralAttentionBlock.apply_mixing):
+        return False
+    block = _owner(local)
+    parts = type(block), type(block.attention), type(block.feed_forward)
+    return parts == (SpectralAttentionBlock, SpectralAttention, FeedForward)
 
 
 def _is_published_block(local: Local) -> bool:
