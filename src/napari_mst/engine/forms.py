@@ -167,7 +167,7 @@ def _is_doubling(local: Local) -> bool:
 
 
 def _is_fusion(local: Local) -> bool:
-    return isinstance(local, Concatenated) and local.convolution.bias is None
+    return type(local) is Concatenated and local.convolution.bias is None
 
 
 # Builders
@@ -227,7 +227,9 @@ def _owner(method: Callable[..., Any]) -> SpectralAttentionBlock:
 
 def _convolved(local: Local) -> nn.Conv2d:
     """The convolution that *local* is, or adds to."""
-    return cast("nn.Conv2d", local.convolution if isinstance(local, Plus | Concatenated) else local)
+    if type(local) is Plus or type(local) is Concatenated:
+        return local.convolution
+    return cast("nn.Conv2d", local)
 
 
 def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAttentionBlock:
