@@ -10,7 +10,7 @@ import pytest
 import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.plugins import _initialize_plugins
+from npe2 import PluginManager
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import WAVELENGTHS, make_cube
@@ -29,7 +29,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 
 @pytest.fixture
 def viewer() -> ViewerModel:
-    _initialize_plugins()
+    PluginManager.instance().discover()
     return ViewerModel()
 
 
