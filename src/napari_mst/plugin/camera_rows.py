@@ -7,7 +7,6 @@ from napari.layers import Image
 from qtpy.QtCore import QLocale, Qt
 from qtpy.QtGui import QDoubleValidator
 from qtpy.QtWidgets import QCheckBox, QComboBox, QCompleter, QFileDialog, QFormLayout, QHBoxLayout, QLineEdit, QWidget
-from superqt import QSearchableComboBox
 
 from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants, matching_camera
 from napari_mst.errors import CameraError, PhotoError
@@ -33,7 +32,7 @@ class CameraRows:
         self.camera = _choices(load_cameras(), "of a CSV file ...", CAMERA_HINT)
         self.illuminant = _choices(load_illuminants(), "of a CSV file ...", ILLUMINANT_HINT)
         self.white = QLineEdit(placeholderText="full scale", toolTip=WHITE_HINT)
-        numbers = QDoubleValidator(0.0, 1e9, 6)
+        numbers = QDoubleValidator(0.0, 1e9, 6, self.white)
         numbers.setLocale(QLocale.c())
         self.white.setValidator(numbers)
         self.balanced = QCheckBox("balanced", checked=True, toolTip=BALANCED_HINT)
@@ -90,15 +89,16 @@ class _Completer(QCompleter):
         return [path.replace(" ", "_")]
 
 
-class SearchBox(QSearchableComboBox):
+class SearchBox(QComboBox):
     """A box to search in, whose entry `_FILE` asks for a file."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.completer_object = _Completer(
-            filterMode=Qt.MatchFlag.MatchContains, caseSensitivity=Qt.CaseSensitivity.CaseInsensitive
-        )
-        self.setCompleter(self.completer_object)
+        super().__init__(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        completer = _Completer(parent=self)
+        completer.setModel(self.model())
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self.setCompleter(completer)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(12)
         self.lineEdit().setPlaceholderText("choose, or type to search")

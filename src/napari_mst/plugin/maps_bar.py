@@ -110,7 +110,7 @@ class MapsBar(QWidget):
         self._worker = create_worker(make_map, order, _worker_class=JobWorker, _ignore_errors=True)
         self._worker.reports.progressed.connect(self._on_progress)
         self._worker.returned.connect(self._on_returned)
-        self._worker.errored.connect(self._on_error)
+        self._worker.reports.failed.connect(self._on_error)
         self._worker.finished.connect(self._on_finished)
         self._show_busy()
         self._worker.start()

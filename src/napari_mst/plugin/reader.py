@@ -16,8 +16,13 @@ Found = dict[Hashable, Any]
 """What each task has read, by its key; or the latest of each slot."""
 
 
-def run_all(tasks: Sequence[Task], is_stopped: Callable[[], bool]) -> Found:
-    """What the *tasks* find, until it is stopped."""
+Work = tuple[Sequence[Task], Callable[[], bool]]
+"""Tasks, and what asks whether to stop."""
+
+
+def run_all(box: list[Work]) -> Found:
+    """What the tasks in *box* find, until it is stopped. It empties the box, as PySide6 keeps some workers."""
+    tasks, is_stopped = box.pop()
     found: Found = {}
     for task in tasks:
         try:
@@ -74,7 +79,7 @@ class RegionReader(QObject):
             return
         small = tuple(task for task in self._wanted if not task.is_large)
         self._stop, self._running = _Flag(), small or self._wanted[:1]
-        self._worker = create_worker(run_all, self._running, self._stop.get, _start_thread=False)
+        self._worker = create_worker(run_all, [(self._running, self._stop.get)], _start_thread=False)
         self._worker.returned.connect(self._on_found)
         self._worker.errored.connect(self._on_error)
         self._worker.finished.connect(self._on_finished)

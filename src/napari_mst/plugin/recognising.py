@@ -157,7 +157,7 @@ class Recogniser:
 
 
 def _read_cube(path: Path, _: Reports) -> "SpectralCube | Damage":
-    """The job of the thread. It raises nothing, as napari's slot for errors of workers fails under PySide6."""
+    """The job of the thread: what went wrong is a result too."""
     try:
         return read_cube(path)
     except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)

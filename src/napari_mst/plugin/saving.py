@@ -194,6 +194,7 @@ class Save(QObject):
         dialog.setWindowTitle(TITLE)
         dialog.setWindowModality(Qt.WindowModality.NonModal)
         dialog.setMinimumDuration(PATIENCE)
+        dialog.setValue(0)  # from here Qt counts the time; without it, it waits for 4 s
         dialog.canceled.connect(self.cancel)
         dialog.destroyed.connect(self._on_dialog_gone)
         return dialog
@@ -219,7 +220,7 @@ class Save(QObject):
 
 
 def _write(order: Order, reports: Reports) -> Outcome:
-    """The job of the thread. It raises nothing, as napari's slot for errors of workers fails under PySide6."""
+    """The job of the thread: what went wrong is a result too."""
 
     def advance(fraction: float) -> None:
         raise_if_cancelled(reports.is_cancelled)

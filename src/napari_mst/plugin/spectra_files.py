@@ -106,7 +106,7 @@ class SpectraFiles:
         worker = create_worker(_kept, (keep, shown), _worker_class=JobWorker, _ignore_errors=True)
         self._workers.add(worker)
         worker.returned.connect(lambda result: self._dock.say(done(result)))
-        worker.errored.connect(lambda error: show_error(str(error)))
+        worker.reports.failed.connect(lambda error: show_error(str(error)))
         worker.finished.connect(lambda: self._workers.discard(worker))
         worker.start()
 

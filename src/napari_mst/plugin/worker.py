@@ -90,10 +90,15 @@ class _Signals(QObject):
     told = Signal(str)
     recorded = Signal(object)
     previewed = Signal(object)
+    failed = Signal(object)
 
 
 class JobWorker(FunctionWorker[Any]):
-    """Runs one job on its request; `quit` cancels it."""
+    """Runs one job on its request; `quit` cancels it.
+
+    `reports.failed` tells what went wrong; `errored` stays silent, as napari's own slot for it takes too few arguments
+    under PySide6.
+    """
 
     def __init__(self, job: Callable[[Any, Reports], Any], request: Any) -> None:
         super().__init__(job)
@@ -132,7 +137,7 @@ class JobWorker(FunctionWorker[Any]):
         return self._cancelled.is_set()
 
     def work(self) -> Any:
-        """What the job gives, or None if the job was cancelled; anything else that goes wrong is a `NapariMstError`."""
+        """What the job gives; None if it was cancelled, or has failed with the `NapariMstError` that is told."""
         try:
             return self._job(self._box.pop(), self)
         except Cancelled:
@@ -140,7 +145,9 @@ class JobWorker(FunctionWorker[Any]):
             return None
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
             failure = sentence_of(error)
-        raise failure
+        self.quit()  # there is no result to deliver
+        self.reports.failed.emit(failure)
+        return None
 
 
 def sentence_of(error: Exception) -> NapariMstError:
@@ -168,7 +175,7 @@ def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) ->
     worker.reports.recorded.connect(partial(workspace.record, generation))
     worker.reports.previewed.connect(partial(workspace.preview, generation))
     worker.returned.connect(partial(workspace.deliver, generation))
-    worker.errored.connect(partial(workspace.fail, generation))
+    worker.reports.failed.connect(partial(workspace.fail, generation))
     worker.finished.connect(partial(workspace.end, generation))
     worker.warned.connect(_log_warning)
     worker.start()
