@@ -5,22 +5,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import napari
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.plugins.utils import get_preferred_reader
+from napari.settings import get_settings
 from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog, QPushButton
+from qtpy.QtWidgets import QApplication, QFileDialog, QMainWindow, QMessageBox, QProgressDialog, QPushButton
 from tests.plugin.conftest import WAVELENGTHS, make_cube
 
 from napari_mst.errors import Cancelled, SaveError
 from napari_mst.formats import FORMATS, Format, read_cube, write_cube
-from napari_mst.plugin import builtin_writer, picks, remembering, saving
+from napari_mst.plugin import builtin_writer, contributions, opening, picks, remembering, saving
 from napari_mst.plugin.contributions import write_layer
-from napari_mst.plugin.layers import cube_layer
 from napari_mst.plugin.recognising import attend
 from napari_mst.plugin.saving import Order, Save, ask_to_save
 
@@ -29,13 +28,18 @@ over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.n
 
 
 @pytest.fixture
-def window(make_napari_viewer: Callable[..., napari.Viewer]) -> Iterator[napari.Viewer]:
-    """A window that shows a cube."""
-    viewer = make_napari_viewer(show=True)
-    data, arguments, _ = cube_layer(make_cube(), "cube")
-    viewer.add_image(data, **arguments)
-    attend(viewer)
-    yield viewer
+def viewer(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[ViewerModel]:
+    """The current viewer, which shows a cube, and a window to ask over; napari's own takes seconds."""
+    PluginManager.instance().discover()
+    desk = QMainWindow()
+    qtbot.addWidget(desk)
+    desk.show()
+    qtbot.waitExposed(desk)
+    for module in (saving, builtin_writer, opening, contributions):
+        monkeypatch.setattr(module, "current_viewer", lambda: cube_viewer)
+    monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
+    attend(cube_viewer)
+    yield cube_viewer
     for box in boxes():
         box.close()
 
@@ -76,9 +80,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 @over_formats
 def test_a_cube_is_saved_with_everything_from_the_menu(
-    window: napari.Viewer, qtbot: QtBot, tmp_path: Path, form: Format, choose: Callable[[Path], None]
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, form: Format, choose: Callable[[Path], None]
 ) -> None:
-    picks.pin(window, (550, 4, 7))
+    picks.pin(viewer, (550, 4, 7))
     path = tmp_path / f"saved{form.suffixes[0]}"
     choose(path)
     PluginManager.instance().commands.execute("napari-mst.save")
@@ -91,7 +95,7 @@ def test_a_cube_is_saved_with_everything_from_the_menu(
 
 
 def test_a_save_can_be_cancelled_and_leaves_what_was_there(
-    window: napari.Viewer, qtbot: QtBot, tmp_path: Path, gate: threading.Event
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, gate: threading.Event
 ) -> None:
     old = write_cube(tmp_path / "cube.hdr", make_cube(3, 4))
     save = Save(Order(make_cube(), old, may_replace=True))
@@ -108,7 +112,7 @@ def test_a_save_can_be_cancelled_and_leaves_what_was_there(
 
 
 def test_the_window_lives_while_naparis_dialog_waits_for_our_writer(
-    window: napari.Viewer, tmp_path: Path, gate: threading.Event
+    viewer: ViewerModel, tmp_path: Path, gate: threading.Event
 ) -> None:
     lived = list[bool]()
 
@@ -117,13 +121,13 @@ def test_the_window_lives_while_naparis_dialog_waits_for_our_writer(
         gate.set()
 
     QTimer.singleShot(50, look)
-    (written,) = window.layers.save(str(tmp_path / "cube.zarr"), plugin="napari-mst")
+    (written,) = viewer.layers.save(str(tmp_path / "cube.zarr"), plugin="napari-mst")
     assert lived == [False]
     np.testing.assert_array_equal(read_cube(written).wavelengths, WAVELENGTHS)
 
 
 def test_a_cancelled_save_of_naparis_dialog_says_so(
-    window: napari.Viewer, tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+    viewer: ViewerModel, tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cancel() -> None:
         for save in list(Save.running):
@@ -131,25 +135,25 @@ def test_a_cancelled_save_of_naparis_dialog_says_so(
         gate.set()
 
     QTimer.singleShot(50, cancel)
-    layer = window.layers["cube"]
+    layer = viewer.layers["cube"]
     with pytest.raises(Cancelled, match="what was there before is intact"):
         write_layer(str(tmp_path / "cube.tif"), *layer.as_layer_data_tuple()[:2])
     assert not list(tmp_path.iterdir())
 
 
 def test_what_goes_wrong_is_said_and_raised(
-    window: napari.Viewer, qtbot: QtBot, tmp_path: Path, choose: Callable[[Path], None], told: Callable[[], list[str]]
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, choose: Callable[[Path], None], told: Callable[[], list[str]]
 ) -> None:
     choose(tmp_path / "none" / "cube.tif")
-    assert ask_to_save(window) is None
+    assert ask_to_save(viewer) is None
     assert ["an existing folder" in sentence for sentence in told()] == [True]
     with pytest.raises(SaveError, match="an existing folder"):
-        write_layer(str(tmp_path / "none" / "cube.tif"), *window.layers["cube"].as_layer_data_tuple()[:2])
+        write_layer(str(tmp_path / "none" / "cube.tif"), *viewer.layers["cube"].as_layer_data_tuple()[:2])
 
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_files_are_replaced_only_if_the_user_says_so(
-    window: napari.Viewer,
+    viewer: ViewerModel,
     qtbot: QtBot,
     tmp_path: Path,
     choose: Callable[[Path], None],
@@ -165,7 +169,7 @@ def test_files_are_replaced_only_if_the_user_says_so(
 
     monkeypatch.setattr(QMessageBox, "question", question)
     choose(tmp_path / "cube")
-    save = ask_to_save(window)
+    save = ask_to_save(viewer)
     assert asked == ["cube.img is already there. Replace?"]
     if yes:
         qtbot.waitUntil(lambda: save.has_ended)
@@ -186,7 +190,7 @@ def test_without_a_cube_there_is_nothing_to_save(
 
 @pytest.mark.parametrize("suffix", [".tif", ".npz"])
 def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offered(
-    window: napari.Viewer,
+    viewer: ViewerModel,
     qtbot: QtBot,
     tmp_path: Path,
     suffix: str,
@@ -194,7 +198,7 @@ def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offere
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / f"cube{suffix}"
-    window.layers.save(str(path), plugin="napari")
+    viewer.layers.save(str(path), plugin="napari")
     assert not read_cube(path, band_axis=0).has_wavelengths
     (box,) = boxes()
     assert not box.isModal()
@@ -208,49 +212,49 @@ def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offere
 
 @pytest.mark.parametrize("suffix", [".hdr", ".mat", ".zarr"])
 def test_a_cube_in_a_format_that_napari_has_not_is_saved_by_us(
-    window: napari.Viewer, tmp_path: Path, suffix: str
+    viewer: ViewerModel, tmp_path: Path, suffix: str
 ) -> None:
     (writer,) = (
         one for one in PluginManager.instance().iter_compatible_writers(["image"]) if one.display_name == "lossless"
     )
-    (written,) = window.layers.save(str(tmp_path / f"cube{suffix}"), _writer=writer)
+    (written,) = viewer.layers.save(str(tmp_path / f"cube{suffix}"), _writer=writer)
     np.testing.assert_array_equal(read_cube(written).wavelengths, WAVELENGTHS)
     assert not boxes()
 
 
-def test_naparis_writer_saves_other_layers_as_without_us(window: napari.Viewer, tmp_path: Path) -> None:
-    photo = window.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
-    window.layers.selection = {photo}
-    window.layers.save(str(tmp_path / "photo.tif"), selected=True, plugin="napari")
+def test_naparis_writer_saves_other_layers_as_without_us(viewer: ViewerModel, tmp_path: Path) -> None:
+    photo = viewer.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
+    viewer.layers.selection = {photo}
+    viewer.layers.save(str(tmp_path / "photo.tif"), selected=True, plugin="napari")
     assert (tmp_path / "photo.tif").exists()
     assert not boxes()
 
 
-def test_naparis_writer_is_watched_once(window: napari.Viewer) -> None:
+def test_naparis_writer_is_watched_once(viewer: ViewerModel) -> None:
     watched = PluginManager.instance().commands.get(builtin_writer.COMMAND)
     builtin_writer.watch()
     assert PluginManager.instance().commands.get(builtin_writer.COMMAND) is watched
 
 
 def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
-    window: napari.Viewer, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remembering, "_offered", set())
     path = write_cube(tmp_path / "cube.hdr", make_cube())
     for _ in range(2):
-        window.open(path, plugin="napari-mst")
+        viewer.open(path, plugin="napari-mst")
     qtbot.waitUntil(lambda: len(boxes()) == 1)
     press(boxes()[0], "Always for .hdr", qtbot)
     qtbot.waitUntil(lambda: not boxes() and get_preferred_reader(str(path)) is not None)
-    (layer,) = window._open_or_raise_error([str(path)])
+    (layer,) = viewer._open_or_raise_error([str(path)])
     assert layer.source.reader_plugin == "napari-mst"
 
 
 def test_nothing_is_offered_where_napari_does_not_ask(
-    window: napari.Viewer, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remembering, "_offered", set())
-    window.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
+    viewer.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
     remembering.offer(tmp_path / "cube.mat")
     remembering.remember(".hdr")
     remembering.offer(tmp_path / "cube.hdr")
