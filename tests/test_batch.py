@@ -13,6 +13,7 @@ from napari_mst.batch import Job, check_names, claimed, find_photos, folders_for
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
+from napari_mst.watch import UNWATCHED, Watch
 
 
 def touched(folder: Path, *names: str) -> list[Path]:
@@ -124,9 +125,9 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path) -> None:
     job = job_in(tmp_path)
-    with claimed(job, bool, waits=False) as is_ours, claimed(job, bool, waits=False) as is_theirs:
+    with claimed(job, UNWATCHED, waits=False) as is_ours, claimed(job, UNWATCHED, waits=False) as is_theirs:
         assert (is_ours, is_theirs) == (True, False)
-    with claimed(job, bool, waits=False) as is_free:
+    with claimed(job, UNWATCHED, waits=False) as is_free:
         assert is_free
     assert not list(job.target.parent.iterdir())
 
@@ -135,7 +136,8 @@ CLAIMING = """
 import sys
 from pathlib import Path
 from napari_mst.batch import Job, claimed
-with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), bool, waits=False) as is_ours:
+from napari_mst.watch import UNWATCHED
+with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), UNWATCHED, waits=False) as is_ours:
     print(is_ours, flush=True)
     sys.stdin.read()
 """
@@ -149,10 +151,10 @@ def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_kil
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         asked = iter((False, False, True))
-        with claimed(job, lambda: next(asked), waits=True) as is_ours:
+        with claimed(job, Watch(is_cancelled=lambda: next(asked)), waits=True) as is_ours:
             assert not is_ours
         assert not list(asked)
         other.send_signal(signal.SIGKILL)
-        with claimed(job, bool, waits=True) as is_ours:
+        with claimed(job, UNWATCHED, waits=True) as is_ours:
             assert is_ours
     assert not list(job.target.parent.iterdir())

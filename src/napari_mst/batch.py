@@ -17,6 +17,7 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import NapariMstError, PhotoError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
 from napari_mst.formats.text import shown
+from napari_mst.watch import Watch
 
 PHOTO_SUFFIXES = (".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Files of these names are taken from a folder; a file that is named itself may have any."""
@@ -167,7 +168,7 @@ def finished(job: Job, wanted: Callable[[str], Provenance]) -> set[Path]:
 
 
 @contextmanager
-def claimed(job: Job, is_cancelled: Callable[[], bool], *, waits: bool) -> Iterator[bool]:
+def claimed(job: Job, watch: Watch, *, waits: bool) -> Iterator[bool]:
     """Whether *job* is left to this run while the block lasts; where it *waits*, only a cancel makes that untrue.
 
     Raises
@@ -181,7 +182,7 @@ def claimed(job: Job, is_cancelled: Callable[[], bool], *, waits: bool) -> Itera
     lock = FileLock(path)
     try:
         _made(job.target.parent)
-        lock.acquire(timeout=-1 if waits else 0, cancel_check=is_cancelled)
+        lock.acquire(timeout=-1 if waits else 0, cancel_check=watch.is_cancelled)
     except Timeout:
         yield False
         return

@@ -11,10 +11,9 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,6 @@ from napari_mst.errors import (
     NapariMstError,
     PhotoError,
     SaveError,
-    raise_if_cancelled,
 )
 from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.formats.text import shown
@@ -58,6 +56,7 @@ from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.terminal import harmless_output
 from napari_mst.training.commands import add_evaluate, add_train
+from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction import Reconstructor
@@ -371,13 +370,14 @@ class _Run:
     def make(self, job: Job, done: set[Path], waits: bool) -> bool:
         """Make what is not *done* of *job*; false if another run is at it, and this one does not wait."""
         with asked_to_stop() as is_cancelled:
+            watch = Watch(is_cancelled=is_cancelled)
             if not self.is_batch:
-                self._make(job, done, is_cancelled)
+                self._make(job, done, watch)
                 return True
-            with claimed(job, is_cancelled, waits=waits) as is_ours:
+            with claimed(job, watch, waits=waits) as is_ours:
                 if is_ours:
                     is_done = done.issuperset(job.outputs)
-                    self._make(job, done if is_done else self.finished(job), is_cancelled)
+                    self._make(job, done if is_done else self.finished(job), watch)
                 elif not waits:
                     _tell(f"note: {job.name}: another run is making it; it is looked at again at the end")
                 return is_ours
@@ -386,20 +386,17 @@ class _Run:
         encoding = "linear" if self.reconstructor.capture else _encoding(self.options) or "srgb"
         return self.reconstructor.origin(sha256, encoding, self.options.region, self.options.ensemble)
 
-    def _make(self, job: Job, done: set[Path], is_cancelled: Callable[[], bool]) -> None:
+    def _make(self, job: Job, done: set[Path], watch: Watch) -> None:
         overwrite = self.options.overwrite
         check_outputs(job, overwrite, done)
-        for path, cube in self._cubes(job, done, is_cancelled):
+        for path, cube in self._cubes(job, done, watch):
             if cube is not None:
-                progress = partial(_raise_if, is_cancelled)
-                path = write_cube(path, cube, overwrite=overwrite, progress=progress)
+                path = write_cube(path, cube, overwrite=overwrite, progress=watch.reach)  # Ctrl-C ends a save
             print(path, flush=True)  # a batch takes long, and Ctrl-C may end it
 
-    def _cubes(
-        self, job: Job, done: set[Path], is_cancelled: Callable[[], bool]
-    ) -> Iterator[tuple[Path, SpectralCube | None]]:
+    def _cubes(self, job: Job, done: set[Path], watch: Watch) -> Iterator[tuple[Path, SpectralCube | None]]:
         """The outputs of *job*, with the cube to save there, or None for what is *done*."""
-        made = None if job.target in done else self._reconstructed(job, is_cancelled)
+        made = None if job.target in done else self._reconstructed(job, watch)
         yield job.target, made
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
@@ -410,24 +407,16 @@ class _Run:
         for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 
-    def _reconstructed(self, job: Job, is_cancelled: Callable[[], bool]) -> SpectralCube:
+    def _reconstructed(self, job: Job, watch: Watch) -> SpectralCube:
         reconstructor, region, ensemble = self.reconstructor, self.options.region, self.options.ensemble
         source = _read_photo(job.photo, self.options)
-        plan = reconstructor.plan_for(source, region, ensemble=ensemble, is_cancelled=is_cancelled)
+        plan = reconstructor.plan_for(source, region, ensemble=ensemble, is_cancelled=watch.is_cancelled)
         _tell(f"note: {job.name}: {plan}")
-        with _bar(job.name) as progress:
-            cube = reconstructor.reconstruct(
-                source, progress=progress, is_cancelled=is_cancelled, region=region, ensemble=ensemble
-            )
+        with _bar(job.name, watch) as shown_on:
+            cube = reconstructor.reconstruct(source, **shown_on.arguments, region=region, ensemble=ensemble)
         for assumption in cube.provenance.assumptions:
             _tell(f"note: {job.name}: {assumption}")
         return cube
-
-
-def _raise_if(is_cancelled: Callable[[], bool], share: float) -> None:
-    """Let Ctrl-C end a save, which tells the *share* that is written."""
-    del share
-    raise_if_cancelled(is_cancelled)
 
 
 def _reconstructor_for(options: argparse.Namespace) -> "Reconstructor":
@@ -485,7 +474,7 @@ def _attention(options: argparse.Namespace) -> int:
         check_attention_target(options.output, overwrite=options.overwrite)
     reconstructor = _reconstructor(options, precision=options.precision)
     with asked_to_stop() as is_cancelled:
-        record, maps = _explored(reconstructor, options, is_cancelled)
+        record, maps = _explored(reconstructor, options, Watch(is_cancelled=is_cancelled))
         for assumption in record.provenance.assumptions:
             _tell(f"note: {options.photo.name}: {assumption}")
         print(write_attention(options.output, record, maps, overwrite=options.overwrite))
@@ -493,7 +482,7 @@ def _attention(options: argparse.Namespace) -> int:
 
 
 def _explored(
-    reconstructor: "Reconstructor", options: argparse.Namespace, is_cancelled: Callable[[], bool]
+    reconstructor: "Reconstructor", options: argparse.Namespace, watch: Watch
 ) -> tuple[AttentionRecord, list[AttentionMap]]:
     """The matrices of the photo, and the maps that were asked for."""
     from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
@@ -501,25 +490,23 @@ def _explored(
     photo = _read_photo(options.photo, options)
     selection = Selection(options.block, options.head, options.key, options.query)
 
-    def explorer(progress: Callable[[float], None]) -> AttentionExplorer:
-        return AttentionExplorer(
-            reconstructor, photo, region=options.region, progress=progress, is_cancelled=is_cancelled
-        )
+    def explorer(shown_on: Watch) -> AttentionExplorer:
+        return AttentionExplorer(reconstructor, photo, region=options.region, **shown_on.arguments)
 
     maps = []
     for overlay in options.map:
-        with _bar(f"{photo.name}: {overlay}") as progress:
-            maps.append(explorer(progress).map(overlay, selection))
-    with _bar(photo.name) as progress:
-        return explorer(progress).record(), maps
+        with _bar(f"{photo.name}: {overlay}", watch) as shown_on:
+            maps.append(explorer(shown_on).map(overlay, selection))
+    with _bar(photo.name, watch) as shown_on:
+        return explorer(shown_on).record(), maps
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar: what a run takes as *progress*."""
+def _bar(title: str, watch: Watch) -> Iterator[Watch]:
+    """A progress bar as a watch, which is cancelled as *watch* is."""
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
     with tqdm(total=1.0, desc=title, bar_format=layout, smoothing=0) as bar:
-        yield lambda share: bar.update(share - bar.n)
+        yield Watch(lambda share: bar.update(share - bar.n), watch.is_cancelled)
 
 
 def _models(_: argparse.Namespace) -> int:

@@ -75,4 +75,4 @@ class Cancelled(NapariMstError, RuntimeError):
 def raise_if_cancelled(is_cancelled: Callable[[], bool] | None) -> None:
     """Raise `Cancelled` if there is somebody to ask, and says so."""
     if is_cancelled is not None and is_cancelled():
-        raise Cancelled("The reconstruction was cancelled.")
+        raise Cancelled("The computation was cancelled.")

@@ -3,7 +3,6 @@
 Letters: d channels of a head, H rows, W columns.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,9 @@ from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Program
 from napari_mst.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.photo import Rectangle
-from napari_mst.reconstruction import Compute, PhotoLike, Progress, Reconstructor
+from napari_mst.reconstruction import Compute, PhotoLike, Reconstructor
 from napari_mst.sensitivity import Value, corner, sensitivity
-from napari_mst.watch import Watch
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 PICTURE = 160
 """Pixels of the longer side of a picture of the steps, at most."""
@@ -52,7 +51,7 @@ class AttentionExplorer:
         *,
         region: Rectangle | None = None,
         progress: Progress | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
+        is_cancelled: IsCancelled | None = None,
     ) -> None:
         network = reconstructor.network
         if not attention_blocks(network):
@@ -65,7 +64,7 @@ class AttentionExplorer:
             )
         self._reconstructor, self._network, self._region = reconstructor, network, region
         self._program = reconstructor.program
-        self._progress, self._is_cancelled = progress, is_cancelled
+        self._watch = Watch(progress, is_cancelled)
         self._photo = reconstructor.read(photo)
         self.shape: tuple[int, int] = (self._photo if region is None else self._photo.cropped(region)).shape
         self._first = np.array(region or (0, 0, 0, 0))[::2]
@@ -161,7 +160,7 @@ class AttentionExplorer:
         )
 
     def _compute(self, compute: Compute) -> tuple[NDArray[np.floating], Provenance]:
-        return self._reconstructor.compute(compute, self._photo, self._region, self._progress, self._is_cancelled)
+        return self._reconstructor.compute(compute, self._photo, self._region, self._watch)
 
     def _mapped(self, program: Program) -> Compute:
         """Runs *program*, which ends in a map of attention."""

@@ -16,7 +16,7 @@ Whatever the depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``en
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
@@ -27,9 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.errors import PhotoError, raise_if_cancelled
+from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
 from napari_mst.image_files import decode_file, georeference_in
+from napari_mst.watch import UNWATCHED, Watch
 
 Encoding = Literal["srgb", "linear"]
 Pixels = NDArray[Any]
@@ -167,10 +168,10 @@ class Photo:
         georeference = self.georeference.cropped(top, left) if self.georeference else None
         return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid, georeference=georeference)
 
-    def reduced(self, pixels: int, is_cancelled: Callable[[], bool] | None = None) -> Self:
+    def reduced(self, pixels: int, watch: Watch = UNWATCHED) -> Self:
         """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers.
 
-        Raises `Cancelled` as soon as *is_cancelled* says so.
+        Raises `Cancelled` as soon as *watch* says so.
         """
         rows, columns = self.shape
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
@@ -179,7 +180,7 @@ class Photo:
         )
         rows_of_sums = []
         for top, bottom in pairwise(row_edges):
-            raise_if_cancelled(is_cancelled)
+            watch.check()
             rows_of_sums.append(self._weighted_sums(top, bottom, column_edges))
         sums = np.stack(rows_of_sums, axis=1)
         weights = sums[-1]

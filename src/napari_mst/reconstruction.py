@@ -35,7 +35,7 @@ from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo import Photo, Rectangle, as_photo
-from napari_mst.watch import Watch
+from napari_mst.watch import UNWATCHED, Progress, Watch
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -49,9 +49,6 @@ class Compute(Protocol):
     def __call__(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """(C, H, W) numbers of the photo of *source*, computed as *plan* says."""
 
-
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done, 0-1, from the thread that computes."""
 
 CORRECTION = 0.45
 """How long the correction of the colours takes, as `run_cost`: 0.15 to 1.5, by how many spectra it has to move."""
@@ -308,7 +305,7 @@ class Reconstructor:
         source = self.read(photo)
         part, notes = _part(source, region)
         error = self._noted_error(source, region, notes, is_cancelled)
-        small = part.reduced(PREVIEW_PIXELS, is_cancelled)
+        small = part.reduced(PREVIEW_PIXELS, Watch(is_cancelled=is_cancelled))
         size = " x ".join(map(str, small.shape))
         notes.append(f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers.")
         cube = self._reconstruct(source, small, notes, UNTURNED, None, is_cancelled)
@@ -334,14 +331,14 @@ class Reconstructor:
         compute: Compute,
         photo: Photo,
         region: Rectangle | None = None,
-        progress: Progress | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
+        watch: Watch = UNWATCHED,
     ) -> tuple[NDArray[np.floating], Provenance]:
         """What *compute* makes of *photo*, or of a *region* of it.
 
         Everything else, and the errors, as `reconstruct`.
         """
-        data, provenance = self._computed(compute, photo, *_part(photo, region), UNTURNED, progress, is_cancelled)
+        part, notes = _part(photo, region)
+        data, provenance = self._computed(compute, photo, part, notes, UNTURNED, watch.progress, watch.is_cancelled)
         return data, replace(provenance, region=_region_text(region))
 
     def read(self, photo: PhotoLike) -> Photo:

@@ -2,11 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from napari_mst.errors import raise_if_cancelled
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
+
+IsCancelled = Callable[[], bool]
+"""Asked again and again, from the thread that computes, whether the work is to stop."""
+
+
+class Arguments(TypedDict):
+    """The keyword arguments by which a public function is watched."""
+
+    progress: Progress | None
+    is_cancelled: IsCancelled | None
 
 
 @dataclass(frozen=True)
@@ -14,7 +25,7 @@ class Watch:
     """Somebody who watches a computation, or a part of it: is told the share done, and asked whether to cancel."""
 
     progress: Progress | None = None
-    is_cancelled: Callable[[], bool] | None = None
+    is_cancelled: IsCancelled | None = None
 
     def report(self, share: float) -> None:
         """Tell the *share* of this computation that is done, 0-1."""
@@ -25,11 +36,21 @@ class Watch:
         """Raise `Cancelled` if the computation is cancelled."""
         raise_if_cancelled(self.is_cancelled)
 
+    def reach(self, share: float) -> None:
+        """Raise `Cancelled` if the computation is cancelled, else tell the *share* that is done, at most 1."""
+        self.check()
+        self.report(min(share, 1.0))
+
     def part(self, start: float, stop: float) -> "Watch":
         """The watch over the part of this computation from *start* to *stop*, shares of the whole."""
         if self.progress is None:
             return self
         return Watch(lambda share: self.report(start + share * (stop - start)), self.is_cancelled)
+
+    @property
+    def arguments(self) -> Arguments:
+        """Keyword arguments with which a public function is watched: `classify(cube, spectra, **watch.arguments)`."""
+        return {"progress": self.progress, "is_cancelled": self.is_cancelled}
 
 
 UNWATCHED = Watch()

@@ -13,7 +13,6 @@ from napari.utils.notifications import notification_manager
 from pytestqt.qtbot import QtBot
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import Cancelled
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
 from napari_mst.plugin import session
@@ -52,14 +51,13 @@ class GatedJob:
         self.modes.append((request.precision, request.memory))
         rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
         reports.say("Running on cpu (no GPU was found).")
-        reports.progress(0)
+        reports.watch.report(0)
         for cube in self.previews:
             reports.preview(cube)
         self.begun.set()
         while not self.gate.wait(0.005):
-            reports.progress(0.25)
-            if reports.is_cancelled():
-                raise Cancelled("Cancelled.")
+            reports.watch.report(0.25)
+            reports.watch.check()
         if self.error is not None:
             raise self.error
         quality = np.full((rows, columns), 2, np.float32) if request.correct_colour else None

@@ -12,6 +12,7 @@ from napari_mst.plugin import picks, region_tasks, regions
 from napari_mst.plugin.layers import cube_layer
 from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.watch import UNWATCHED
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 
@@ -19,7 +20,7 @@ SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     return [
-        task.run(lambda: False)
+        task.run(UNWATCHED)
         for task in region_tasks.tasks_of(layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans()))
     ]
 
@@ -153,7 +154,7 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(cube_viewer: 
     truth = cube_viewer.add_image(data + noise, **arguments)
     reads = region_tasks.errors_of(cube_viewer.layers["cube"], truth)
     (task,) = region_tasks.tasks_of(labels, cube_viewer.layers["cube"], 0, cube_viewer, reads)
-    comparison = task.run(lambda: False)[1]
+    comparison = task.run(UNWATCHED)[1]
     assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)
 
@@ -164,7 +165,7 @@ def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(cube_viewer: 
     (task,) = region_tasks.tasks_of(
         shapes, cube, 0, cube_viewer, region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
     )
-    spectrum = task.run(lambda: False)
+    spectrum = task.run(UNWATCHED)
     expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
     np.testing.assert_allclose(spectrum.lower, expected.lower)
     assert spectrum.spread == expected.spread

@@ -12,11 +12,12 @@ from pytestqt.qtbot import QtBot
 from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, PhotoError
+from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo import Photo
 from napari_mst.plugin.layers import LayerPhoto
 from napari_mst.plugin.worker import JobWorker, Reports, reconstruct
 from napari_mst.plugin.workspace import Request
+from napari_mst.watch import UNWATCHED
 
 
 class Payload:
@@ -74,10 +75,9 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
 
 def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
     def job(_: Request, reports: Reports) -> SpectralCube:
-        reports.progress(0.5)
-        while not reports.is_cancelled():
-            pass
-        raise Cancelled("Cancelled.")
+        reports.watch.report(0.5)
+        while True:
+            reports.watch.check()
 
     worker = JobWorker(job, Request(1, Source(), "model", "cpu"))
     heard: list[str] = []
@@ -92,7 +92,7 @@ def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
 class Silence:
     previews: tuple[SpectralCube, ...] = ()
 
-    def progress(self, fraction: float) -> None: ...
+    watch = UNWATCHED
 
     def say(self, text: str) -> None: ...
 
@@ -101,9 +101,6 @@ class Silence:
 
     def record(self, record: AttentionRecord) -> None:
         self.recorded = record
-
-    def is_cancelled(self) -> bool:
-        return False
 
 
 def test_the_dock_gives_the_numbers_of_the_api() -> None:
@@ -136,7 +133,7 @@ def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
     told: list[float] = []
     worker.reports.progressed.connect(told.append)
     for share in range(1000):
-        worker.progress(share / 1000)
+        worker.watch.report(share / 1000)
     assert told[0] == 0
     assert len(told) < 20
 

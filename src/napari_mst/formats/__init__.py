@@ -15,8 +15,8 @@ from typing import Any
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import commit, envi, folder, matlab, npz, tiff, zarr
-from napari_mst.formats.samples import Progress
 from napari_mst.formats.text import out_of_memory, shown
+from napari_mst.watch import Progress, Watch
 
 __all__ = ["FORMATS", "Format", "check_target", "find_format", "is_own_cube", "read_cube", "write_cube"]
 
@@ -50,7 +50,7 @@ class Format:
     is_own
         Whether a file of this kind is a cube that we saved, by its description alone: its numbers are not read.
     read, write
-        `read(path, **options)` and `write(path, cube, overwrite=..., progress=..., **options)`.
+        `read(path, **options)` and `write(path, cube, overwrite=..., watch=..., **options)`.
     targets
         The files that saving to a path writes; the last is the one to open.
     is_folder
@@ -204,7 +204,7 @@ def write_cube(
         stored without loss. What was there before is intact.
     """
     path = Path(path)
-    return _writer(path).write(path, cube, overwrite=overwrite, progress=progress, **options)
+    return _writer(path).write(path, cube, overwrite=overwrite, watch=Watch(progress), **options)
 
 
 def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:

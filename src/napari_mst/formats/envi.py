@@ -20,9 +20,10 @@ from napari_mst.formats.envi_georeference import in_envi, read_from_envi
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
 from napari_mst.formats.record import CHANGED
-from napari_mst.formats.samples import LAZY_BYTES, Progress, blocks, check_room, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
+from napari_mst.watch import UNWATCHED, Watch
 
 DATA_SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".cube", ".hsi", ".envi", ".data")
 _STORED = ("u1", "i2", "u2", "i4", "u4", "f4", "f8")
@@ -85,7 +86,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
     raise CubeFileError(f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again.")
 
 
-def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
     """Save *cube* as `name.img` and `name.hdr`, and return the header.
 
     float32 stays float32; types that ENVI has not (int8, float16, bool, 64-bit integers) are widened without loss.
@@ -102,7 +103,7 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
     with commit.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (data, header):
         crc = 0
         with data.open("wb") as file:
-            for block in blocks(cube.data, dtype, progress):
+            for block in blocks(cube.data, dtype, watch):
                 file.write(block.data)
                 crc = crc32(block, crc)
         header.write_bytes(header_text(cube, dtype, f"{crc:08x}").encode("ascii"))

@@ -30,8 +30,9 @@ from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
 from napari_mst.formats import commit, matlab_reader, record
 from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, Progress, crc32, stored_type
+from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, crc32, stored_type
 from napari_mst.formats.text import mismatch
+from napari_mst.watch import UNWATCHED, Watch
 
 _CLASSES = {
     "u1": b"uint8", "i1": b"int8", "u2": b"uint16", "i2": b"int16", "u4": b"uint32", "i4": b"int32",
@@ -56,7 +57,7 @@ def is_matlab(path: Path) -> bool:
     return is_level_5 or (head.startswith(HDF5_MARK) and path.suffix.lower() == ".mat")
 
 
-def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
     """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
     Raises
@@ -76,7 +77,7 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, pro
             stored = _create(file, (bands, width, height), dtype)
             with temporary.open("r+b") as raw:
                 raw.seek(stored.id.get_offset())
-                crc = _write_planes(raw, cube.data, dtype, progress)
+                crc = _write_planes(raw, cube.data, dtype, watch)
             bands_in_nm = cube.wavelengths.tolist() if cube.has_wavelengths else []
             stored.attrs[SEAL] = np.bytes_(record.seal(cube, dtype, crc, _bands(bands_in_nm)))
             if cube.has_wavelengths:
@@ -146,7 +147,7 @@ def _create(file: Any, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Any
     return stored
 
 
-def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None) -> str:
+def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], watch: Watch) -> str:
     """Write (B, W, H) numbers, a band at a time, and return their checksum in (B, H, W) order.
 
     The library would take twice as long as a file does.
@@ -159,8 +160,7 @@ def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], prog
         for row in range(0, height, _ROWS):
             turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
         raw.write(turned.data)
-        if progress is not None:
-            progress((band + 1) / bands)
+        watch.report((band + 1) / bands)
     return f"{crc:08x}"
 
 

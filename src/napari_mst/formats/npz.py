@@ -25,8 +25,9 @@ from napari_mst.errors import NapariMstError
 from napari_mst.formats import commit, record
 from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import LAZY_BYTES, Progress, blocks, check_room, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
+from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MOST_MEMBERS = 1000
@@ -69,7 +70,7 @@ def is_own_npz(path: Path) -> bool:
         return f"{OWN}.npy" in archive.namelist()
 
 
-def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
     """Save *cube* uncompressed, so that a large one can be mapped; bool becomes uint8.
 
     Raises
@@ -87,7 +88,7 @@ def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, progre
             shape = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": cube.shape}
             npy.write_array_header_1_0(file, shape)
             crc = 0
-            for block in blocks(cube.data, dtype, progress):
+            for block in blocks(cube.data, dtype, watch):
                 file.write(block.data)
                 crc = crc32(block, crc)
         if cube.has_wavelengths:

@@ -3,7 +3,7 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from napari_mst.errors import OutOfMemory, SaveError
 from napari_mst.formats.text import shown
 from napari_mst.memory import free_host_memory
+from napari_mst.watch import UNWATCHED, Watch
 
-Progress = Callable[[float], None]
 BLOCK_BYTES = 4 * 2**20
 LAZY_BYTES = 256 * 2**20
 """A file up to this size is read into memory and its checksum verified; a larger one is memory-mapped."""
@@ -62,15 +62,14 @@ def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
     return max(1, BLOCK_BYTES // (width * dtype.itemsize))
 
 
-def blocks(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None = None) -> Iterator[NDArray[Any]]:
-    """The (B, H, W) cube as C-contiguous (rows, W) blocks of *dtype*, band by band; *progress* is told 0 to 1."""
+def blocks(data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED) -> Iterator[NDArray[Any]]:
+    """The (B, H, W) cube as C-contiguous (rows, W) blocks of *dtype*, band by band; *watch* is told after each."""
     bands, height, width = data.shape
     rows = rows_per_block(width, dtype)
     for band in range(bands):
         for start in range(0, height, rows):
             yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
-        if progress is not None:
-            progress((band + 1) / bands)
+        watch.report((band + 1) / bands)
 
 
 def crc32(block: NDArray[Any], crc: int = 0) -> int:

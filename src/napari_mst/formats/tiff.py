@@ -25,7 +25,6 @@ from napari_mst.formats.envi_georeference import in_tiff
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.samples import (
     LAZY_BYTES,
-    Progress,
     blocks,
     check_room,
     checksum,
@@ -33,6 +32,7 @@ from napari_mst.formats.samples import (
     stored_type,
 )
 from napari_mst.formats.text import mismatch, shown
+from napari_mst.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
     from tifffile import FileHandle, TiffFile, TiffFormat, TiffPageSeries
@@ -70,7 +70,7 @@ def write_tiff(
     cube: SpectralCube,
     *,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    watch: Watch = UNWATCHED,
     flavour: Flavour = "gdal",
     compress: bool = False,
 ) -> Path:
@@ -93,7 +93,7 @@ def write_tiff(
     with commit.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
         tifffile.imwrite(
             temporary,
-            _encoded(cube.data, dtype, progress, compress),
+            _encoded(cube.data, dtype, watch, compress),
             shape=cube.shape,
             dtype=dtype,
             byteorder="<",
@@ -155,8 +155,8 @@ def read_tiff(
     return described_cube(data, description, [*warnings, *doubts])
 
 
-def _encoded(data: NDArray[Any], dtype: np.dtype[Any], progress: Progress | None, compress: bool) -> Iterator[Any]:
-    stored = blocks(data, dtype, progress)
+def _encoded(data: NDArray[Any], dtype: np.dtype[Any], watch: Watch, compress: bool) -> Iterator[Any]:
+    stored = blocks(data, dtype, watch)
     return (zlib.compress(block.data) for block in stored) if compress else stored
 
 

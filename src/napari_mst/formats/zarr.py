@@ -22,10 +22,11 @@ from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import commit, record
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import LAZY_BYTES, Progress, check_room, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, check_room, crc32, stored_type
 from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, absent_chunks, damaged, stored_chunks
+from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
@@ -46,7 +47,7 @@ def is_own_zarr(path: Path) -> bool:
     return OWN in described_here.get("attributes", {})
 
 
-def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
     """Save *cube* in chunks of one band, compressed without loss; bool becomes uint8.
 
     Raises
@@ -78,10 +79,9 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, progr
 
         def written(fraction: float) -> None:
             _write_out(files, temporary)
-            if progress is not None:
-                progress(fraction)
+            watch.report(fraction)
 
-        crc = _write_numbers(array, cube, dtype, written)
+        crc = _write_numbers(array, cube, dtype, Watch(written))
         array.attrs[_SEAL] = record.seal(cube, dtype, crc, Description(names=band_names(cube))).decode()
         _write_out(files, temporary)
     return path
@@ -192,7 +192,7 @@ def _attributes(cube: SpectralCube, name: str) -> dict[str, Any]:
     return {"ome": {**ome, "omero": {"channels": channels}}, OWN: json.dumps(record.record(cube))}
 
 
-def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], progress: Progress) -> str:
+def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> str:
     """Give *array* several chunks at a time, which zarr compresses at once; the checksum in (B, H, W) order."""
     bands, height, width = cube.shape
     row_bytes = width * dtype.itemsize
@@ -206,7 +206,7 @@ def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], progres
             crc = crc32(block, crc)
             array[part] = block
             done = block.shape[0] * min(row + rows, height) / height
-            progress((band + done) / bands)
+            watch.report((band + done) / bands)
     return f"{crc:08x}"
 
 

@@ -62,8 +62,8 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
         raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
     reconstructor = Reconstructor(load_model(request.model), device=request.device, capture=request.capture)
     device = reconstructor.device
-    reconstructor.prepare(reports.say, reports.is_cancelled)
-    stop, region = reports.is_cancelled, request.source.region
-    explorer = AttentionExplorer(reconstructor, photo, region=region, progress=reports.progress, is_cancelled=stop)
+    reconstructor.prepare(reports.say, reports.watch.is_cancelled)
+    region = request.source.region
+    explorer = AttentionExplorer(reconstructor, photo, region=region, **reports.watch.arguments)
     reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}.")
     return explorer

@@ -21,6 +21,7 @@ from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Spread, point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
+from napari_mst.watch import UNWATCHED
 
 Picked = dict[tuple[int, int, int, str, str, str], Spectrum]
 """Spectra by row, column, window, name of the cube, name and colour."""
@@ -132,7 +133,7 @@ class Collection:
         task = error_band_of(cube, row, column)
         read = self.reader.found.get(task.key)
         if task.key not in self.reader.found and self._has_torch and len(self._bands) < AT_ONCE:
-            read = task.run(lambda: False)
+            read = task.run(UNWATCHED)
         if read is None:
             self._bands.append(task)
             return spectrum

@@ -100,12 +100,12 @@ def _layer(order: Order, number: int, title: str, data: Any, more: dict[str, Any
 def _classes(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     if len(order.spectra) > MOST_CLASSES:
         raise SpectrumError(f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Hide some curves.")
-    found = maps.classify(order.cube, order.spectra, order.number, reports.progress, reports.is_cancelled)
+    found = maps.classify(order.cube, order.spectra, order.number, **reports.watch.arguments)
     return found.labels, _coloured([spectrum.colour for spectrum in order.spectra], [s.name for s in order.spectra])
 
 
 def _clusters(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
-    found = maps.cluster(order.cube, int(order.number), progress=reports.progress, is_cancelled=reports.is_cancelled)
+    found = maps.cluster(order.cube, int(order.number), **reports.watch.arguments)
     return found.labels, {"features": _named([centre.name for centre in found.centres])}
 
 
@@ -123,13 +123,13 @@ def _named(names: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _components(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
-    found = maps.principal_components(order.cube, int(order.number), reports.progress, reports.is_cancelled)
+    found = maps.principal_components(order.cube, int(order.number), **reports.watch.arguments)
     titles = [f"PC {number} ({share:.1%})" for number, share in enumerate(found.explained, 1)]
     return found.bands, {"titles": titles}
 
 
 def _anomalies(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
-    return _map(maps.anomalies(order.cube, reports.progress, reports.is_cancelled))
+    return _map(maps.anomalies(order.cube, **reports.watch.arguments))
 
 
 def _ratio(order: Order, _: Reports) -> tuple[Any, dict[str, Any]]:
@@ -146,7 +146,7 @@ def _composite(order: Order, _: Reports) -> tuple[Any, dict[str, Any]]:
 
 
 def _true_colour(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
-    image = colours.true_colour(order.cube, reports.progress, reports.is_cancelled)
+    image = colours.true_colour(order.cube, **reports.watch.arguments)
     return image, {"rgb": True, "contrast_limits": (0.0, 255.0)}
 
 
@@ -154,14 +154,14 @@ def _from_photo(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     if order.photo is None:
         raise SpectrumError("Expected a photo of the size of the cube, got none. Open the photo that it was made from.")
     photo = order.photo.read()
-    return _map(colours.colour_difference(order.cube, photo, reports.progress, reports.is_cancelled))
+    return _map(colours.colour_difference(order.cube, photo, **reports.watch.arguments))
 
 
 def _error(measure: compare.Measure) -> Make:
     def make(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
         if order.reference is None:
             raise SpectrumError("Expected a reference cube, got none. Choose one under Compare.")
-        found = compare.error_map(order.cube, order.reference, measure, reports.progress, reports.is_cancelled)
+        found = compare.error_map(order.cube, order.reference, measure, **reports.watch.arguments)
         if measure != "difference":
             return _map(found)
         most = max(abs(limit) for limit in _limits(found))

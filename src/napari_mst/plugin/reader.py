@@ -9,6 +9,7 @@ from superqt.utils import FunctionWorker, create_worker
 
 from napari_mst.errors import Cancelled
 from napari_mst.plugin.region_tasks import Task
+from napari_mst.watch import Watch
 
 logger = logging.getLogger("napari_mst")
 
@@ -24,9 +25,10 @@ def run_all(box: list[Work]) -> Found:
     """What the tasks in *box* find, until it is stopped. It empties the box, as PySide6 keeps some workers."""
     tasks, is_stopped = box.pop()
     found: Found = {}
+    watch = Watch(is_cancelled=is_stopped)
     for task in tasks:
         try:
-            found[task.key] = task.run(is_stopped)
+            found[task.key] = task.run(watch)
         except Cancelled:
             break
         if is_stopped():

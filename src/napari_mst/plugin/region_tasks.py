@@ -23,7 +23,7 @@ from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Region, Spread, region_spectrum
 from napari_mst.spectra.spectrum import Origin, Spectrum
-from napari_mst.spectra.strips import IsCancelled
+from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
 OPEN_SHAPES = frozenset(["line", "path"])
@@ -45,14 +45,14 @@ class Task:
     slot
         What it is of: that of a shape stays the same while the shape is dragged, and its key changes.
     run
-        Reads; it is given what asks whether to stop, and may then raise `Cancelled`.
+        Reads; it is given who watches, and raises `Cancelled` soon after they cancel.
     is_large
         Whether it waits for all that are not.
     """
 
     key: Hashable
     slot: Hashable
-    run: Callable[[IsCancelled], Any]
+    run: Callable[[Watch], Any]
     is_large: bool = False
 
 
@@ -99,10 +99,13 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
     def of_region(region: Region, slot: Hashable) -> Spectrum:
         return region_spectrum(cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts)
 
+    def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
+        return label_spectra(cube, labels, spread, **facts, **watch.arguments)
+
     return Reading(
         ("spectra", spread, *facts.values()),
         of_region,
-        partial(label_spectra, cube, spread=spread, **facts),
+        of_labels,
     )
 
 
@@ -116,9 +119,9 @@ def errors_of(on: Image, reference: Image) -> Reading:
         except SpectrumError:
             return None
 
-    def of_labels(labels: NDArray[Any], is_cancelled: IsCancelled) -> Labelled[Comparison] | None:
+    def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Comparison] | None:
         try:
-            return None if cube is None or truth is None else compare_labels(cube, truth, labels, None, is_cancelled)
+            return None if cube is None or truth is None else compare_labels(cube, truth, labels, **watch.arguments)
         except SpectrumError:
             return None
 
@@ -144,7 +147,7 @@ def _vertices(corners: Points2, kind: str, matrix: NDArray[np.float64]) -> Point
 
 
 def _read_shape(
-    vertices: Points2, kind: str, shape: tuple[int, int], reading: Reading, slot: Hashable, _: IsCancelled
+    vertices: Points2, kind: str, shape: tuple[int, int], reading: Reading, slot: Hashable, _: Watch
 ) -> Any:
     try:
         region = (_line if kind in OPEN_SHAPES else Region.of_polygon)(vertices, shape)
@@ -154,9 +157,9 @@ def _read_shape(
 
 
 def _read_labels(
-    labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int], reading: Reading, is_cancelled: IsCancelled
+    labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int], reading: Reading, watch: Watch
 ) -> Any:
-    return reading.of_labels(labels=on_grid(np.asarray(labels), matrix, shape), is_cancelled=is_cancelled)
+    return reading.of_labels(labels=on_grid(np.asarray(labels), matrix, shape), watch=watch)
 
 
 def _facts(layer: Image) -> dict[str, Any]:

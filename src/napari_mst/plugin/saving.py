@@ -22,7 +22,7 @@ from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
-from napari_mst.errors import Cancelled, ChoiceNeeded, NapariMstError, SaveError, raise_if_cancelled
+from napari_mst.errors import Cancelled, ChoiceNeeded, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.text import shown
@@ -221,13 +221,8 @@ class Save(QObject):
 
 def _write(order: Order, reports: Reports) -> Outcome:
     """The job of the thread: what went wrong is a result too."""
-
-    def advance(fraction: float) -> None:
-        raise_if_cancelled(reports.is_cancelled)
-        reports.progress(fraction)
-
     try:
-        path = write_cube(order.path, order.cube, overwrite=order.may_replace, progress=advance)
+        path = write_cube(order.path, order.cube, overwrite=order.may_replace, progress=reports.watch.reach)
     except Cancelled:
         raise
     except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)

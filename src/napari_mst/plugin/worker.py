@@ -22,6 +22,7 @@ from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
 from napari_mst.plugin.workspace import Request, Workspace
+from napari_mst.watch import Watch
 
 logger = logging.getLogger("napari_mst")
 
@@ -35,8 +36,9 @@ PREVIEW_FROM = 2_000_000
 class Reports(Protocol):
     """How a job speaks to the outside, from its own thread."""
 
-    def progress(self, fraction: float) -> None:
-        """The fraction done, 0-1."""
+    @property
+    def watch(self) -> Watch:
+        """Told the share done, and asked whether to stop."""
 
     def say(self, text: str) -> None:
         """One sentence for the user."""
@@ -46,9 +48,6 @@ class Reports(Protocol):
 
     def record(self, record: AttentionRecord) -> None:
         """The attention of the run."""
-
-    def is_cancelled(self) -> bool:
-        """Whether to stop."""
 
 
 Job = Callable[[Request, Reports], SpectralCube]
@@ -70,16 +69,15 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         capture=request.capture,
     )
     device = reconstructor.device
-    reconstructor.prepare(reports.say, reports.is_cancelled)
+    watch = reports.watch
+    reconstructor.prepare(reports.say, watch.is_cancelled)
     rows, columns = (photo if region is None else photo.cropped(region)).shape
-    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble, is_cancelled=reports.is_cancelled)
+    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble, is_cancelled=watch.is_cancelled)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
     if rows * columns >= PREVIEW_FROM:
-        reports.preview(reconstructor.preview(photo, reports.is_cancelled, region=region))
+        reports.preview(reconstructor.preview(photo, watch.is_cancelled, region=region))
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(
-            photo, reports.progress, reports.is_cancelled, region=region, ensemble=request.ensemble
-        )
+        cube = reconstructor.reconstruct(photo, **watch.arguments, region=region, ensemble=request.ensemble)
     if record:
         reports.record(replace(record, provenance=cube.provenance))
     return cube
@@ -113,8 +111,12 @@ class JobWorker(FunctionWorker[Any]):
         self._cancelled.set()
         super().quit()
 
-    def progress(self, fraction: float) -> None:
+    @property
+    def watch(self) -> Watch:
         """See `Reports`."""
+        return Watch(self._tell, self._cancelled.is_set)
+
+    def _tell(self, fraction: float) -> None:
         now = time.monotonic()
         if now - self._told >= PERIOD:
             self._told = now
@@ -131,10 +133,6 @@ class JobWorker(FunctionWorker[Any]):
     def preview(self, cube: SpectralCube) -> None:
         """See `Reports`."""
         self.reports.previewed.emit(cube)
-
-    def is_cancelled(self) -> bool:
-        """See `Reports`."""
-        return self._cancelled.is_set()
 
     def work(self) -> Any:
         """What the job gives; None if it was cancelled, or has failed with the `NapariMstError` that is told."""

@@ -14,7 +14,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo import Photo, as_photo
 from napari_mst.spectra.maps import Map, band_near
-from napari_mst.spectra.strips import IsCancelled, Progress, strips, watching
+from napari_mst.spectra.strips import strips
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 VISIBLE = (450.0, 650.0)
 """Nanometres that a cube must cover to have a true colour; outside them the eye has little sensitivity."""
@@ -58,7 +59,7 @@ def true_colour(
     """
     _check_visible(cube)
     image = np.zeros((*cube.shape[1:], 3), dtype=np.uint8)
-    for rows, strip in strips(cube, watching(progress, is_cancelled)):
+    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
         encoded = np.round(255 * _seen(cube, strip))
         image[rows] = np.where(np.isfinite(encoded), encoded, 0).astype(np.uint8)
     return image
@@ -91,7 +92,7 @@ def colour_difference(
             f"{source.shape[0]} x {source.shape[1]}. Take the photo that the cube was made from."
         )
     result = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, strip in strips(cube, watching(progress, is_cancelled)):
+    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
         shot = linear_to_srgb(np.clip(source.rows(rows.start, rows.stop, linear=True).astype(np.float64), 0, 1))
         labs = [color.rgb2lab(image) for image in (_seen(cube, strip), np.moveaxis(shot, 0, -1))]
         result[rows] = color.deltaE_ciede2000(*labs)

@@ -19,8 +19,9 @@ from napari_mst.spectra.maps import Map
 from napari_mst.spectra.matching import FEWEST_BANDS
 from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
-from napari_mst.spectra.strips import IsCancelled, Progress, raw_strips, strips, watching
+from napari_mst.spectra.strips import raw_strips, strips
 from napari_mst.spectra.transforms import resampled
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
 
@@ -113,7 +114,7 @@ def compare_labels(
     numbers = label_numbers(labels)
     moments, scores = Moments(len(numbers), int(bands.sum())), np.zeros((6, len(numbers)))
     sizes = np.zeros(len(numbers), dtype=int)
-    for rows, strip in raw_strips(cube, watching(progress, is_cancelled)):
+    for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
         if (groups := label_groups(labels, numbers, rows)) is None:
             continue
         sizes[groups.labels] += groups.sizes
@@ -162,7 +163,7 @@ def error_map(
         raise SpectrumError(f"Expected one of {', '.join(_MEASURES)}, got {str(measure)[:30]!r}.")
     bands, aligned = _aligned(cube, reference)
     result = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, strip in strips(cube, watching(progress, is_cancelled)):
+    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
         e, r = strip[bands], aligned(np.asarray(reference.data[:, rows]).astype(np.float64))
         bad = ~(np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0))
         e[:, bad] = r[:, bad] = np.nan

@@ -15,7 +15,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.regions import Spread, spread_name
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
-from napari_mst.spectra.strips import IsCancelled, Progress, raw_strips, watching
+from napari_mst.spectra.strips import raw_strips
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 Numbers = NDArray[np.integer[Any]]
 T = TypeVar("T")
@@ -142,7 +143,7 @@ def label_spectra(
     Cancelled
         Soon after *is_cancelled* returned true.
     """
-    labels, watch = np.asarray(labels), watching(progress, is_cancelled)
+    labels, watch = np.asarray(labels), Watch(progress, is_cancelled)
     if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
         raise SpectrumError(
             f"Expected an image of whole numbers of {cube.shape[1]} x {cube.shape[2]} pixels, got {labels.dtype} of "
@@ -189,7 +190,7 @@ def label_groups(labels: Numbers, numbers: Numbers, rows: slice) -> Groups | Non
 
 
 def _moments(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Progress, gaps: NDArray[np.bool_] | None = None
+    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Watch, gaps: NDArray[np.bool_] | None = None
 ) -> Moments:
     """Of each label and band; what is in *gaps* (B, N) counts as 0."""
     moments = Moments(len(numbers), len(cube.data))
@@ -204,7 +205,7 @@ def _moments(
 
 
 def _without_gaps(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Progress
+    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Watch
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """*labels* without pixels that are no number in a band where their label has some; and (B, N) where it has none."""
     has_numbers = np.zeros((len(cube.data), len(numbers)), dtype=bool)
@@ -224,7 +225,7 @@ def _without_gaps(
 
 
 def _percentiles(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, spread: tuple[float, float], watch: Progress
+    cube: SpectralCube, labels: Numbers, numbers: Numbers, spread: tuple[float, float], watch: Watch
 ) -> tuple[Values, Values]:
     """Two (N, B) percentiles of each label, one band at a time; NaN of a label without pixels."""
     found = np.full((2, len(numbers), len(cube.data)), np.nan)
@@ -240,5 +241,5 @@ def _percentiles(
             values[part].sort()
         low, high = (values[groups.starts + one].astype(np.float64) for one in (below, above))
         found[:, groups.labels, band] = low + (high - low) * (at - below)
-        watch((band + 1) / len(cube.data))
+        watch.reach((band + 1) / len(cube.data))
     return found[0], found[1]

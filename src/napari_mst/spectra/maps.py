@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Spectrum, Values
-from napari_mst.spectra.strips import IsCancelled, Progress, passing, pixels, watching
+from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import resampled
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 Map = NDArray[np.float32]
 LARGEST_ANGLE = 10.0
@@ -84,7 +85,7 @@ def classify(
     bands, members = _members(cube, spectra)
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(_of_bands(cube, bands), watching(progress, is_cancelled)):
+    for rows, good, values in pixels(_of_bands(cube, bands), Watch(progress, is_cancelled)):
         lit = values.any(axis=1)
         good[good] = lit
         if lit.any():
@@ -116,14 +117,14 @@ def cluster(
     """
     if not 2 <= count < 2**16:
         raise SpectrumError(f"Expected 2 to {2**16 - 1} clusters, got {count}.")
-    kmeans, watch = _spectral().kmeans, watching(progress, is_cancelled)
+    kmeans, watch = _spectral().kmeans, Watch(progress, is_cancelled)
     passes = iterations + 1
-    centres = _diagonal(cube, count, passing(watch, 0, passes))
+    centres = _diagonal(cube, count, watch.part(0, 1 / passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     for iteration in range(iterations):
         sums, sizes = np.zeros_like(centres), np.zeros(count)
         has_changed = False
-        for rows, good, values in pixels(cube, passing(watch, iteration + 1, passes)):
+        for rows, good, values in pixels(cube, watch.part((iteration + 1) / passes, (iteration + 2) / passes)):
             if good.any():
                 with _quiet():
                     found, means = kmeans(values[None], count, 1, start_clusters=centres)
@@ -135,7 +136,7 @@ def cluster(
         if not has_changed:
             break
         np.divide(sums, sizes[:, None], out=centres, where=sizes[:, None] > 0)
-    watch(1.0)
+    watch.reach(1.0)
     spectra = [
         Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}") for number, centre in enumerate(centres, 1)
     ]
@@ -156,11 +157,11 @@ def principal_components(
     """
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
-    watch = watching(progress, is_cancelled)
-    components = _statistics(cube, passing(watch, 0, 2)).principal_components
+    watch = Watch(progress, is_cancelled)
+    components = _statistics(cube, watch.part(0, 0.5)).principal_components
     reduced = components.reduce(num=count)
     bands = np.full((count, *cube.shape[1:]), np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, passing(watch, 1, 2)):
+    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
         bands[:, rows][:, good] = reduced.transform(values).T
     explained = components.eigenvalues[:count] / (components.eigenvalues.sum() or 1)
     return PrincipalComponents(bands, explained, np.ascontiguousarray(components.eigenvectors[:, :count].T))
@@ -178,10 +179,10 @@ def anomalies(cube: SpectralCube, progress: Progress | None = None, is_cancelled
     Cancelled
         Soon after *is_cancelled* returned true.
     """
-    watch = watching(progress, is_cancelled)
-    statistics = _statistics(cube, passing(watch, 0, 2))
+    watch = Watch(progress, is_cancelled)
+    statistics = _statistics(cube, watch.part(0, 0.5))
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, passing(watch, 1, 2)):
+    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
         result[rows][good] = _spectral().rx(values, background=statistics)
     return result
 
@@ -241,7 +242,7 @@ def _of_bands(cube: SpectralCube, bands: NDArray[np.bool_]) -> SpectralCube:
     return SpectralCube(cube.data[first : last + 1], cube.wavelengths[first : last + 1], cube.unit)
 
 
-def _diagonal(cube: SpectralCube, count: int, watch: Progress) -> Values:
+def _diagonal(cube: SpectralCube, count: int, watch: Watch) -> Values:
     """*count* centres evenly from the least to the largest values, (count, B), as `spectral.kmeans` begins."""
     low, high = np.full(cube.shape[0], np.inf), np.full(cube.shape[0], -np.inf)
     for _, good, values in pixels(cube, watch):
@@ -252,7 +253,7 @@ def _diagonal(cube: SpectralCube, count: int, watch: Progress) -> Values:
     return np.asarray(low + np.arange(count)[:, None] * ((high - low) / (count - 1)))
 
 
-def _statistics(cube: SpectralCube, watch: Progress) -> Any:
+def _statistics(cube: SpectralCube, watch: Watch) -> Any:
     """`spectral.GaussianStats` of all pixels: mean and covariance, merged over strips.
 
     Chan, Golub & LeVeque, The American Statistician 37 (1983) 242, doi:10.2307/2683386.

@@ -3,58 +3,37 @@
 Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled
+from napari_mst.watch import Watch
 
 STRIP_PIXELS = 2**16
 """About how many pixels are worked on at a time: 16 MB of float64 for 31 bands."""
 
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done, 0-1, from the thread that computes."""
-IsCancelled = Callable[[], bool]
 
-
-def watching(progress: Progress | None, is_cancelled: IsCancelled | None) -> Progress:
-    """A progress callback that raises `Cancelled` where *is_cancelled* says so."""
-
-    def watch(share: float) -> None:
-        if is_cancelled is not None and is_cancelled():
-            raise Cancelled("The computation was cancelled.")
-        if progress is not None:
-            progress(min(share, 1.0))
-
-    return watch
-
-
-def passing(watch: Progress, index: int, count: int) -> Progress:
-    """The progress of pass *index* of *count*."""
-    return lambda share: watch((index + share) / count)
-
-
-def strips(cube: SpectralCube, watch: Progress) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Rows of the image and their (B, k, W) numbers as float64."""
     for rows, strip in raw_strips(cube, watch):
         yield rows, strip.astype(np.float64)
 
 
-def raw_strips(cube: SpectralCube, watch: Progress) -> Iterator[tuple[slice, NDArray[Any]]]:
+def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of those of the cube."""
     _, height, width = cube.shape
     step = max(1, STRIP_PIXELS // width)
-    watch(0.0)
+    watch.reach(0.0)
     for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
         yield rows, np.asarray(cube.data[:, rows])
-        watch(rows.stop / height)
+        watch.reach(rows.stop / height)
 
 
-def pixels(cube: SpectralCube, watch: Progress) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+def pixels(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
     """Rows of the image, which (k, W) pixels there are numbers in all bands, and the (n, B) values of these."""
     for rows, strip in strips(cube, watch):
         good = np.asarray(np.isfinite(strip).all(axis=0))
