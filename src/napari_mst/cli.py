@@ -50,6 +50,7 @@ from napari_mst.errors import (
 from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
+from napari_mst.options import RunOptions
 from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
@@ -293,7 +294,8 @@ def _reconstruct(options: argparse.Namespace) -> int:
     with folders_for(jobs if is_batch else ()):
         with asked_to_stop():  # to see whether a file can be made, one is made for a moment
             _check(jobs, options.overwrite, is_batch)
-        run = _Run(_reconstructor_for(options), options, is_batch)
+        chosen = _run_options(options)
+        run = _Run(_reconstructor_for(chosen, options), chosen, options, is_batch)
         return _make_all(run, jobs, _done(run, jobs))
 
 
@@ -360,6 +362,7 @@ class _Run:
     """A reconstructor, and what to do with it; a batch lets what is done stay, and shares the rest with other runs."""
 
     reconstructor: "Reconstructor"
+    chosen: RunOptions
     options: argparse.Namespace
     is_batch: bool
 
@@ -383,8 +386,8 @@ class _Run:
                 return is_ours
 
     def _wanted(self, sha256: str) -> Provenance:
-        encoding = "linear" if self.reconstructor.capture else _encoding(self.options) or "srgb"
-        return self.reconstructor.origin(sha256, encoding, self.options.region, self.options.ensemble)
+        encoding = "linear" if self.chosen.capture else _encoding(self.options) or "srgb"
+        return self.reconstructor.origin(sha256, encoding, **self.chosen.for_photo)
 
     def _make(self, job: Job, done: set[Path], watch: Watch) -> None:
         overwrite = self.options.overwrite
@@ -408,21 +411,31 @@ class _Run:
             yield path, None if path in done else band
 
     def _reconstructed(self, job: Job, watch: Watch) -> SpectralCube:
-        reconstructor, region, ensemble = self.reconstructor, self.options.region, self.options.ensemble
         source = _read_photo(job.photo, self.options)
-        plan = reconstructor.plan_for(source, region, ensemble=ensemble, is_cancelled=watch.is_cancelled)
+        plan = self.reconstructor.plan_for(source, **self.chosen.for_photo, is_cancelled=watch.is_cancelled)
         _tell(f"note: {job.name}: {plan}")
         with _bar(job.name, watch) as shown_on:
-            cube = reconstructor.reconstruct(source, **shown_on.arguments, region=region, ensemble=ensemble)
+            cube = self.reconstructor.reconstruct(source, **shown_on.arguments, **self.chosen.for_photo)
         for assumption in cube.provenance.assumptions:
             _tell(f"note: {job.name}: {assumption}")
         return cube
 
 
-def _reconstructor_for(options: argparse.Namespace) -> "Reconstructor":
-    correct = not options.no_colour_correction
-    budgets = {"memory": options.memory, "device_memory": options.device_memory}
-    reconstructor = _reconstructor(options, precision=options.precision, correct_colour=correct, **budgets)
+def _run_options(options: argparse.Namespace) -> RunOptions:
+    return RunOptions(
+        device=options.device,
+        memory=options.memory,
+        device_memory=options.device_memory,
+        precision=options.precision,
+        correct_colour=not options.no_colour_correction,
+        capture=_capture(options),
+        region=options.region,
+        ensemble=options.ensemble,
+    )
+
+
+def _reconstructor_for(chosen: RunOptions, options: argparse.Namespace) -> "Reconstructor":
+    reconstructor = _reconstructor(options.model, chosen)
     if options.error_bands and not reconstructor.model.card.error_factor:
         raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
     return reconstructor
@@ -455,12 +468,11 @@ def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
     return photo
 
 
-def _reconstructor(options: argparse.Namespace, **choices: Any) -> "Reconstructor":
+def _reconstructor(model: str, chosen: RunOptions) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction import Reconstructor
 
-    capture = _capture(options)
-    reconstructor = Reconstructor(load_model(options.model), options.device, capture=capture, **choices)
+    reconstructor = Reconstructor(load_model(model), **chosen.for_reconstructor)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")
     # asked for a cancel, it compiles in another thread: this one hears Ctrl-C meanwhile, which ends the process
     reconstructor.prepare(lambda text: _tell(f"note: {text}"), is_cancelled=lambda: False)
@@ -472,7 +484,8 @@ def _attention(options: argparse.Namespace) -> int:
         raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
     with asked_to_stop():
         check_attention_target(options.output, overwrite=options.overwrite)
-    reconstructor = _reconstructor(options, precision=options.precision)
+    chosen = RunOptions(device=options.device, precision=options.precision, capture=_capture(options))
+    reconstructor = _reconstructor(options.model, chosen)
     with asked_to_stop() as is_cancelled:
         record, maps = _explored(reconstructor, options, Watch(is_cancelled=is_cancelled))
         for assumption in record.provenance.assumptions:

@@ -47,8 +47,8 @@ class GatedJob:
 
     def __call__(self, request: Request, reports: Reports) -> SpectralCube:
         self.runs += 1
-        self.ensembles.append(request.ensemble)
-        self.modes.append((request.precision, request.memory))
+        self.ensembles.append(request.options.ensemble)
+        self.modes.append((request.options.precision, request.options.memory))
         rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
         reports.say("Running on cpu (no GPU was found).")
         reports.watch.report(0)
@@ -60,7 +60,7 @@ class GatedJob:
             reports.watch.check()
         if self.error is not None:
             raise self.error
-        quality = np.full((rows, columns), 2, np.float32) if request.correct_colour else None
+        quality = np.full((rows, columns), 2, np.float32) if request.options.correct_colour else None
         return replace(make_cube(rows, columns), quality=quality)
 
 

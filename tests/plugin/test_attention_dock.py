@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_mst.attention_record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
+from napari_mst.options import RunOptions
 from napari_mst.overlays import DESCRIPTIONS
 from napari_mst.plugin import session
 from napari_mst.plugin.attention_dock import AttentionDock
@@ -257,7 +258,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    assert session.workspace_of(viewer).run(photo, BUNDLED, "cpu")
+    assert session.workspace_of(viewer).run(photo, BUNDLED, RunOptions("cpu"))
     done(dock, qtbot)
     cube = active_cube_layer(viewer)
     assert cube is not None
@@ -280,7 +281,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
 def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
     photo = viewer.layers["photo"]
     part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
-    assert dock.workspace.run(part, BUNDLED, "cpu")
+    assert dock.workspace.run(part, BUNDLED, RunOptions("cpu"))
     done(dock, qtbot)
     assert "photo [4:16, 6:26]" in dock.box.runs.currentText()
     assert dock.make_map("score")
@@ -295,7 +296,9 @@ def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer
 def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    assert dock.workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), BUNDLED, "cpu", ensemble=True)
+    assert dock.workspace.run(
+        LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), BUNDLED, RunOptions("cpu", ensemble=True)
+    )
     done(dock, qtbot)
     assert "photo, unflipped of 8" in dock.box.runs.currentText()
 

@@ -78,7 +78,7 @@ def test_what_was_chosen_reaches_the_job(dock: ReconstructDock, job: GatedJob, q
     assert dock.run()
     qtbot.waitUntil(lambda: not dock.workspace.is_busy)
     (request,) = requests
-    assert request.capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)
+    assert request.options.capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)
     assert request.read().encoding == "linear"
 
 

@@ -13,6 +13,7 @@ from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
+from napari_mst.options import RunOptions
 from napari_mst.photo import Photo
 from napari_mst.plugin.layers import LayerPhoto
 from napari_mst.plugin.worker import JobWorker, Reports, reconstruct
@@ -57,7 +58,7 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
 ) -> None:
     source, alive = Source(), []
     payload = weakref.ref(source.payload)
-    worker = JobWorker(failing(error, alive), Request(1, source, "model", "cpu"))
+    worker = JobWorker(failing(error, alive), Request(1, source, "model", RunOptions("cpu")))
     del source, error
     failures: list[Exception] = []
     worker.reports.failed.connect(failures.append)
@@ -79,7 +80,7 @@ def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
         while True:
             reports.watch.check()
 
-    worker = JobWorker(job, Request(1, Source(), "model", "cpu"))
+    worker = JobWorker(job, Request(1, Source(), "model", RunOptions("cpu")))
     heard: list[str] = []
     worker.returned.connect(lambda _: heard.append("returned"))
     worker.reports.failed.connect(lambda _: heard.append("failed"))
@@ -107,7 +108,7 @@ def test_the_dock_gives_the_numbers_of_the_api() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0))
     reports = Silence()
-    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), reports)
+    cube = reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports)
     expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
@@ -120,7 +121,7 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
 ) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region), Silence()
-    reconstruct(Request(1, source, "mstpp-srgb", "cpu", ensemble), reports)
+    reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu", region=region, ensemble=ensemble)), reports)
     expected = AttentionExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region).record()
     for name in expected:
         np.testing.assert_array_equal(reports.recorded[name].logits, expected[name].logits)
@@ -144,13 +145,14 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(monkeypatch, small
     monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 35)
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)), Silence()
-    assert reconstruct(Request(1, source, "mstpp-srgb", "cpu"), reports).shape == (31, 19, 27)
+    assert reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports).shape == (31, 19, 27)
     assert [cube.shape for cube in reports.previews] == shapes
 
 
 def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), (2, 12, 3, 20))
-    cube = reconstruct(Request(1, source, "mstpp-srgb", "cpu"), Silence())
+    options = RunOptions("cpu", region=source.region)
+    cube = reconstruct(Request(1, source, "mstpp-srgb", options), Silence())
     expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels, region=(2, 12, 3, 20))
     np.testing.assert_array_equal(cube.data, expected.data)

@@ -7,6 +7,7 @@ import pytest
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
+from napari_mst.options import RunOptions
 from napari_mst.photo import Photo
 from napari_mst.plugin.workspace import JobState, Request, Workspace
 
@@ -43,7 +44,7 @@ class Bench:
         self.cancels += 1
 
     def run(self) -> int:
-        self.workspace.run(Source(), "model", "cpu")
+        self.workspace.run(Source(), "model", RunOptions("cpu"))
         return self.requests[-1].generation
 
 

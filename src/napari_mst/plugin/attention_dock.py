@@ -22,6 +22,7 @@ from napari_mst.attention_record import (
     AttentionSteps,
     Selection,
 )
+from napari_mst.options import RunOptions
 from napari_mst.overlays import SENSITIVITY
 from napari_mst.plugin import attention_files, attention_jobs, picks
 from napari_mst.plugin.attention_layers import summary
@@ -197,7 +198,8 @@ class AttentionDock(Dock):
         if recording is None or photo is None or photo.layer() not in self.viewer.layers:
             self.text.setText("The photo of this run is no longer in the viewer. Open it and record it again.")
             return False
-        return self.workspace.run(photo, recording.model, recording.device, job=job, capture=recording.capture)
+        options = RunOptions(device=recording.device, capture=recording.capture)
+        return self.workspace.run(photo, recording.model, options, job)
 
     def _picked(self, recording: Recording) -> tuple[int, int, int] | None:
         """Band that is shown, row and column of the last pick on the cube of this run; None, and a hint, if none is."""

@@ -60,10 +60,10 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
     photo = request.read()
     if record is not None and photo.sha256 != record.provenance.source_sha256:
         raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
-    reconstructor = Reconstructor(load_model(request.model), device=request.device, capture=request.capture)
+    options = request.options
+    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
     device = reconstructor.device
     reconstructor.prepare(reports.say, reports.watch.is_cancelled)
-    region = request.source.region
-    explorer = AttentionExplorer(reconstructor, photo, region=region, **reports.watch.arguments)
+    explorer = AttentionExplorer(reconstructor, photo, region=options.region, **reports.watch.arguments)
     reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}.")
     return explorer

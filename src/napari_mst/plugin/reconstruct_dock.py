@@ -27,6 +27,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
+from napari_mst.options import RunOptions
 from napari_mst.plugin.attention_runs import WEIGHTS_FILES
 from napari_mst.plugin.camera_rows import CameraRows
 from napari_mst.plugin.devices import survey
@@ -216,12 +217,14 @@ class ReconstructDock(Dock):
         return self.workspace.run(
             photo,
             self.model,
-            self.devices.currentData(),
-            ensemble=self.ensemble.isChecked(),
-            correct_colour=self.correction.isChecked(),
-            precision=self.precisions.currentText(),
-            memory=round(self.memory.value() * 1e9) or None,
-            capture=capture,
+            RunOptions(
+                device=self.devices.currentData(),
+                memory=round(self.memory.value() * 1e9) or None,
+                precision=self.precisions.currentText(),
+                correct_colour=self.correction.isChecked(),
+                capture=capture,
+                ensemble=self.ensemble.isChecked(),
+            ),
         )
 
     def _capture(self, layer: Image) -> Capture | None:
@@ -344,7 +347,7 @@ class ReconstructDock(Dock):
 
     def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
         has_gpu = self.devices.count() > 2
-        self.cpu_button.setVisible(isinstance(error, OutOfMemory) and has_gpu and request.device != "cpu")
+        self.cpu_button.setVisible(isinstance(error, OutOfMemory) and has_gpu and request.options.device != "cpu")
 
     def _run_on_cpu(self) -> None:
         self.devices.setCurrentIndex(self.devices.findData("cpu"))

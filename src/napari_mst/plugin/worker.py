@@ -59,25 +59,18 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 
-    photo, region = request.read(), request.source.region
-    reconstructor = Reconstructor(
-        load_model(request.model),
-        request.device,
-        request.memory,
-        request.precision,
-        request.correct_colour,
-        capture=request.capture,
-    )
+    photo = request.read()
+    options, watch = request.options, reports.watch
+    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
     device = reconstructor.device
-    watch = reports.watch
     reconstructor.prepare(reports.say, watch.is_cancelled)
-    rows, columns = (photo if region is None else photo.cropped(region)).shape
-    plan = reconstructor.plan_for(photo, region, ensemble=request.ensemble, is_cancelled=watch.is_cancelled)
+    rows, columns = (photo if options.region is None else photo.cropped(options.region)).shape
+    plan = reconstructor.plan_for(photo, **options.for_photo, is_cancelled=watch.is_cancelled)
     reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
     if rows * columns >= PREVIEW_FROM:
-        reports.preview(reconstructor.preview(photo, watch.is_cancelled, region=region))
+        reports.preview(reconstructor.preview(photo, watch.is_cancelled, region=options.region))
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(photo, **watch.arguments, region=region, ensemble=request.ensemble)
+        cube = reconstructor.reconstruct(photo, **watch.arguments, **options.for_photo)
     if record:
         reports.record(replace(record, provenance=cube.provenance))
     return cube

@@ -15,6 +15,7 @@ from napari_mst.attention_record import AttentionRecord
 from napari_mst.cameras import Capture
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
+from napari_mst.options import DEFAULTS, RunOptions
 from napari_mst.photo import Encoding, Photo, Rectangle
 
 
@@ -38,27 +39,20 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: its generation, the photo's source, a model's name or file, a device's name, options.
+    """All that one job needs: its generation, the photo's source, a model's name or file, options.
 
-    *ensemble*: whether the mean over eight flips and transposes is wanted. *memory*: bytes of this computer's, at most;
-    None for most of what is free. *job* is what else than a cube is to be made, and its result has a `provenance`; None
-    for a cube. *capture*: how a linear photo came about, for models that need it.
+    *job* is what else than a cube is to be made, and its result has a `provenance`; None for a cube.
     """
 
     generation: int
     source: Source
     model: str
-    device: str
-    ensemble: bool = False
-    correct_colour: bool = True
-    precision: str = "float32"
-    memory: int | None = None
+    options: RunOptions = DEFAULTS
     job: Callable[..., Any] | None = None
-    capture: Capture | None = None
 
     def read(self) -> Photo:
         """The photo; linear, if it is known what camera took it."""
-        return self.source.read("linear") if self.capture else self.source.read()
+        return self.source.read("linear") if self.options.capture else self.source.read()
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,22 +121,16 @@ class Workspace:
         self,
         source: Source,
         model: str,
-        device: str = "auto",
-        ensemble: bool = False,
-        correct_colour: bool = True,
-        precision: str = "float32",
-        memory: int | None = None,
+        options: RunOptions = DEFAULTS,
         job: Callable[..., Any] | None = None,
-        capture: Capture | None = None,
     ) -> bool:
-        """Start a job; False, and nothing happens, if one is running."""
+        """Start a job; False, and nothing happens, if one is running. The region is that of *source*."""
         if self.is_busy:
             return False
         self._generation += 1
         self._began, self._first_report = self._clock(), None
-        self._request = Request(
-            self._generation, source, model, device, ensemble, correct_colour, precision, memory, job, capture
-        )
+        options = replace(options, region=source.region)
+        self._request = Request(self._generation, source, model, options, job)
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
@@ -173,7 +161,8 @@ class Workspace:
         if self._request is not None and self._listens_to(generation):
             request = self._request
             source, name = request.source, request.source.name + extent(record.provenance)
-            self.keep(Recording(record, name, request.model, request.device, source.reference(), request.capture))
+            device, capture = request.options.device, request.options.capture
+            self.keep(Recording(record, name, request.model, device, source.reference(), capture))
 
     def keep(self, recording: Recording) -> None:
         """Put *recording* beside the others."""

@@ -1,0 +1,56 @@
+"""How photos are reconstructed: the one list of options that the dock, the command line and the API share."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from napari_mst.cameras import Capture
+from napari_mst.photo import Rectangle
+
+OF_PHOTO = ("region", "ensemble")
+"""Options that may differ from photo to photo; the others are of a `Reconstructor`."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a photo is reconstructed, apart from the model.
+
+    Attributes
+    ----------
+    device
+        "auto", "cuda", "cuda:1", "mps" or "cpu".
+    memory, device_memory
+        Bytes of this computer's memory and of a GPU's own, at most; None for most of what is free.
+    precision
+        "float32", "float64", or "bfloat16" or "float16", which are not exact.
+    correct_colour
+        Whether spectra whose colour is not the photo's are moved.
+    capture
+        The camera and the illuminant of a linear photo, for models that need them.
+    region
+        The part of the photo that the cube covers; None for all of it.
+    ensemble
+        Whether the cube is the mean over eight flips and transposes of the photo.
+    """
+
+    device: str = "auto"
+    memory: int | None = None
+    device_memory: int | None = None
+    precision: str = "float32"
+    correct_colour: bool = True
+    capture: Capture | None = None
+    region: Rectangle | None = None
+    ensemble: bool = False
+
+    @property
+    def for_reconstructor(self) -> dict[str, Any]:
+        """Keyword arguments of `Reconstructor`."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in OF_PHOTO}
+
+    @property
+    def for_photo(self) -> dict[str, Any]:
+        """Keyword arguments of `Reconstructor.reconstruct`, beside the photo."""
+        return {name: getattr(self, name) for name in OF_PHOTO}
+
+
+DEFAULTS = RunOptions()
+"""Nobody has chosen anything."""
