@@ -15,7 +15,7 @@ from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.reconstruction import _copied
+from napari_mst.reconstruction.reconstructor import _copied
 
 Golden = tuple[np.ndarray, dict[str, np.ndarray]]
 """A photo, and the authors' attention in every block."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import load_model, reconstruction
+from napari_mst import load_model
 from napari_mst.cameras import Capture
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import correct_colours
@@ -30,6 +30,7 @@ from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo import Photo
 from napari_mst.reconstruction import Reconstructor
+from napari_mst.reconstruction import reconstructor as pipeline
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
@@ -91,10 +92,10 @@ def test_provenance_names_what_computed(executor):
 @pytest.mark.parametrize("seconds", [0, 0.3])
 def test_preparing_is_said_where_it_takes_long(seconds, monkeypatch):
     monkeypatch.setattr(native, "is_ready", lambda: time.sleep(seconds))
-    monkeypatch.setattr(reconstruction, "LONG", 0.1)
+    monkeypatch.setattr(pipeline, "LONG", 0.1)
     told: list[str] = []
     Reconstructor(model(), "cpu").prepare(told.append)
-    assert told == [reconstruction.PREPARING] * (seconds > 0)
+    assert told == [pipeline.PREPARING] * (seconds > 0)
 
 
 def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
@@ -323,7 +324,7 @@ def test_a_region_beside_the_photo_is_refused():
 
 
 def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.PREVIEW_PIXELS", 40)
     reconstructor, photo = Reconstructor(model(), "cpu"), Photo.from_array(PHOTO)
     preview = reconstructor.preview(photo)
     np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
@@ -334,7 +335,7 @@ def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monk
 
 
 def test_a_preview_of_a_region_covers_the_region(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.PREVIEW_PIXELS", 40)
     reconstructor = Reconstructor(model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
     np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
@@ -399,7 +400,7 @@ def test_the_correction_of_the_colours_has_its_share_of_the_progress(monkeypatch
         begun.append(shares[-1])
         return correct_colours(*arguments, **options)
 
-    monkeypatch.setattr("napari_mst.reconstruction.correct_colours", correct)
+    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.correct_colours", correct)
     Reconstructor(load_model(name), "cpu").reconstruct(PHOTO, shares.append, ensemble=ensemble)
     assert low < begun[0] < high
 

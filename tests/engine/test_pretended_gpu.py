@@ -35,7 +35,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Photo
-from napari_mst.reconstruction import UNTURNED, Reconstructor
+from napari_mst.reconstruction.reconstructor import UNTURNED, Reconstructor
 
 COPY, CONVOLUTION = torch.ops.aten.copy_.default, torch.ops.aten.convolution.default
 WAITS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
