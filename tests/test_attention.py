@@ -15,7 +15,8 @@ from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.reconstruction.reconstructor import _copied
+from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.setup import copied
 
 Golden = tuple[np.ndarray, dict[str, np.ndarray]]
 """A photo, and the authors' attention in every block."""
@@ -95,7 +96,7 @@ def test_in_float64_full_frame_and_streamed_are_the_authors_in_every_digit(
     golden: Golden, published: MSTPlusPlus
 ) -> None:
     photo, expected = golden
-    double = _copied(published).double()
+    double = copied(published).double()
     whole, streamed = (record(double, photo) for record in (recorded_whole, recorded_streamed))
     assert largest_difference(whole, streamed) <= 1e-7
     for record in (whole, streamed):
@@ -122,8 +123,7 @@ def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(mo
     reconstructor = Reconstructor(model, "cpu")
     with record_attention(model) as streamed:
         reconstructor.reconstruct(pixels)
-    source = reconstructor.read(pixels)
-    rows = reconstructor._rows(source, *reconstructor._extrema(source))(0, 70)
+    rows = job_of(reconstructor.setup, pixels).source().rows(0, 70)
     whole = recorded_whole(model.network, np.ascontiguousarray(rows))
     assert largest_difference(streamed, whole) <= 1e-6
     assert largest_relative_difference(streamed, whole) <= 1e-6
@@ -181,9 +181,9 @@ def test_of_an_ensemble_the_unflipped_pass_is_recorded(model: Model) -> None:
 
 
 def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> None:
-    early = _copied(model.network)
+    early = copied(model.network)
     with record_attention(model) as record, torch.inference_mode():
-        late = _copied(model.network)
+        late = copied(model.network)
         for copy in (early, late):
             record.blocks.clear()
             copy(torch.rand(1, 3, 16, 16))

@@ -17,6 +17,7 @@ from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.spectral_attention import SpectralAttentionBlock
 from napari_mst.overlays import DESCRIPTIONS, OVERLAYS
+from napari_mst.reconstruction.job import job_of
 
 BLOCKS = (
     *("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck", "stages.0.decoder.0", "stages.0.decoder.1"),
@@ -55,8 +56,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     exact = copy.deepcopy(one.model.network).double()
     program = exact.program()
     (read,) = program.writer(name).reads
-    source = one.read(photo())
-    rows = np.ascontiguousarray(one._rows(source, *one._extrema(source))(0, SIZE[0]))
+    rows = np.ascontiguousarray(job_of(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
     return dict(exact.blocks())[name], seen

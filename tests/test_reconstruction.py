@@ -28,9 +28,9 @@ from napari_mst.memory import is_out_of_memory
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.options import RunOptions
 from napari_mst.photo import Photo
-from napari_mst.reconstruction import Reconstructor
-from napari_mst.reconstruction import reconstructor as pipeline
+from napari_mst.reconstruction import Reconstructor, preparing
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
@@ -92,10 +92,10 @@ def test_provenance_names_what_computed(executor):
 @pytest.mark.parametrize("seconds", [0, 0.3])
 def test_preparing_is_said_where_it_takes_long(seconds, monkeypatch):
     monkeypatch.setattr(native, "is_ready", lambda: time.sleep(seconds))
-    monkeypatch.setattr(pipeline, "LONG", 0.1)
+    monkeypatch.setattr(preparing, "LONG", 0.1)
     told: list[str] = []
     Reconstructor(model(), "cpu").prepare(told.append)
-    assert told == [pipeline.PREPARING] * (seconds > 0)
+    assert told == [preparing.PREPARING] * (seconds > 0)
 
 
 def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
@@ -241,7 +241,7 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch):
 
 
 def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
-    monkeypatch.setattr(Reconstructor, "_reconstruct", Mock())
+    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.reconstructed", Mock())
     asked = [False, False, True]
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").preview(PHOTO, lambda: asked.pop(0))
@@ -324,7 +324,7 @@ def test_a_region_beside_the_photo_is_refused():
 
 
 def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 40)
     reconstructor, photo = Reconstructor(model(), "cpu"), Photo.from_array(PHOTO)
     preview = reconstructor.preview(photo)
     np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
@@ -335,7 +335,7 @@ def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monk
 
 
 def test_a_preview_of_a_region_covers_the_region(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 40)
     reconstructor = Reconstructor(model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
     np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
@@ -400,7 +400,7 @@ def test_the_correction_of_the_colours_has_its_share_of_the_progress(monkeypatch
         begun.append(shares[-1])
         return correct_colours(*arguments, **options)
 
-    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.correct_colours", correct)
+    monkeypatch.setattr("napari_mst.reconstruction.correcting.correct_colours", correct)
     Reconstructor(load_model(name), "cpu").reconstruct(PHOTO, shares.append, ensemble=ensemble)
     assert low < begun[0] < high
 
@@ -469,8 +469,8 @@ def test_budgets_are_kept_and_those_of_a_gpu_are_its_own():
     small = Reconstructor(model(), "cpu", memory=150_000_000)
     assert small.plan(1000, 1000).place == "file"
     assert small.plan(200, 200).place == "device"
-    small.device = DeviceChoice("cuda:0", "a GPU")
-    small.device_memory = 300_000_000
+    options = RunOptions(memory=150_000_000, device_memory=300_000_000)
+    small.setup = replace(small.setup, options=options, device=DeviceChoice("cuda:0", "a GPU"))
     plan = small.plan(300, 300)
     assert (plan.place, plan.device_memory <= 300_000_000) == ("device", True)
 
@@ -505,8 +505,8 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeyp
         return np.zeros((31, source.height, source.width), np.float32)
 
     monkeypatch.setattr(Reconstructor, "cube_of", fail_once)
-    monkeypatch.setattr(Reconstructor, "_free_memory", lambda self: None)
-    reconstructor.device = DeviceChoice("cuda:0", "a GPU")
+    monkeypatch.setattr("napari_mst.reconstruction.running.free_memory", lambda setup: None)
+    reconstructor.setup = replace(reconstructor.setup, device=DeviceChoice("cuda:0", "a GPU"))
     cube = reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))
     assert [plan.place for plan in plans] == ["device", "memory"]
     assert plans[1].device_memory <= plans[0].device_memory / 2

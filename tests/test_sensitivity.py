@@ -14,6 +14,7 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.reconstruction.job import job_of
 from napari_mst.sensitivity import Value, reach
 
 BAND, ROW, COLUMN = 15, 20, 69
@@ -50,8 +51,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
 
 
 def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
-    source = reconstructor.read(photo)
-    return torch.tensor(reconstructor._rows(source, *reconstructor._extrema(source))(0, len(photo)))
+    return torch.tensor(job_of(reconstructor.setup, photo).source().rows(0, len(photo)))
 
 
 def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(

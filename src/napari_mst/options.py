@@ -12,7 +12,7 @@ OF_PHOTO = ("region", "ensemble")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a photo is reconstructed, apart from the model.
+    """How a photo is reconstructed, apart from the model. `reconstruction.setup` checks that the two fit together.
 
     Attributes
     ----------

@@ -33,9 +33,12 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.options import DEFAULTS
 from napari_mst.overlays import OVERLAYS
 from napari_mst.photo import Photo
-from napari_mst.reconstruction.reconstructor import UNTURNED, Reconstructor
+from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.running import run as run_job
+from napari_mst.reconstruction.setup import Setup
 
 COPY, CONVOLUTION = torch.ops.aten.copy_.default, torch.ops.aten.convolution.default
 WAITS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
@@ -401,14 +404,14 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
 
 @pytest.mark.parametrize(("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")])
 def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
-    own = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    model = load_model("mstpp-srgb")
     gpu = pretend(device)
-    own.device, own._network = DeviceChoice(device, ""), gpu.put(own.network)
+    setup = Setup(model, DEFAULTS, DeviceChoice(device, ""), gpu.put(model.network))
     before = gpu.used
     gpu.limit = before + 500_000
     photo = Photo.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
     with gpu:
-        assert own._run(own.cube_of, photo, (0, 1), UNTURNED, Plan(place, pixels=PIXELS), None, None) is None
+        assert run_job(job_of(setup, photo), Plan(place, pixels=PIXELS)) is None
     assert gpu.peak > gpu.limit
     assert gpu.used == before
 

@@ -1,6 +1,19 @@
-"""The one way that the dock, the command line and a notebook go: photo in, spectral cube out."""
+"""The one way that the dock, the command line and a notebook go: photo in, spectral cube out.
 
-from napari_mst.reconstruction.reconstructor import Compute, PhotoLike, Reconstructor
+Its steps, from top to bottom, are functions of one frozen `Job`:
+
+`setup`       a model on its device, told the camera
+`job`         a photo, or a part of it, read and prepared for the network
+`precision`   how far 16 bits will be off, measured on a sample
+`running`     plan, run, and run again with less memory if need be
+`correcting`  the colours of the cube
+`history`     where it came from
+
+`preparing` waits for what is compiled once on a machine; `reconstructor` is the class that people call.
+"""
+
+from napari_mst.reconstruction.job import Compute, PhotoLike
+from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import Progress
 
 __all__ = ["Compute", "PhotoLike", "Progress", "Reconstructor"]

@@ -1,0 +1,123 @@
+"""The first step: a model on its device, in its precision, and told the camera of the photos."""
+
+import copy
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from napari_mst.cameras import CAMERA_RGB, Capture
+from napari_mst.colour import SRGB_D65
+from napari_mst.engine.device import DeviceChoice, choose_device
+from napari_mst.engine.forms import has_compiled_form
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import Source, execute
+from napari_mst.engine.schedule import schedule
+from napari_mst.errors import CameraError, DeviceError
+from napari_mst.models import Model, ModelCard
+from napari_mst.networks import Network
+from napari_mst.networks.network import Program
+from napari_mst.options import RunOptions
+from napari_mst.watch import Watch
+
+N = TypeVar("N", bound=nn.Module)
+
+AS_LOADED = ("cpu", torch.float32)
+"""Device and precision of the network of a model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A model that is ready to run as the options say: all that stays the same from photo to photo."""
+
+    model: Model
+    options: RunOptions
+    device: DeviceChoice
+    network: Network
+
+    @property
+    def program(self) -> Program:
+        """The passes of the network."""
+        return self.network.program()
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether features are kept in 16 bits."""
+        return _is_narrow(self.options.precision)
+
+    @property
+    def corrects_colour(self) -> bool:
+        """Whether colours are to be corrected, and the card says how a photo shows the spectra."""
+        card = self.model.card
+        return self.options.correct_colour and card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
+
+    def has_kernels(self) -> bool:
+        """Whether compiled kernels run the network; the first time on a machine, they are compiled now."""
+        return has_compiled_form(self.program, self.device.device, getattr(torch, self.options.precision))
+
+    def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+        """The numbers (B, H, W) that the network makes of *source*."""
+        return execute(self.program, source, self.device.device, plan, watch).numbers
+
+
+def set_up(model: Model, options: RunOptions) -> Setup:
+    """*model*, ready to run as *options* say.
+
+    Raises
+    ------
+    CameraError
+        If the model needs a capture and there is none, or has no use for the one that there is.
+    DeviceError
+        If the device is not there, or does not compute in this precision, or the model has no features of 16 bits.
+    """
+    _check_capture(model.card, options.capture)
+    device = choose_device(options.device)
+    device.check(options.precision)
+    _check_features(model, options.precision)
+    return Setup(model, options, device, _network_on(device, model, options))
+
+
+def copied(network: N) -> N:
+    """A copy with the very softmax modules of *network*, which have no parameters: hooks on them hear the copy too."""
+    return copy.deepcopy(network, {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)})
+
+
+def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:
+    weights = torch.float64 if options.precision == "float64" else torch.float32
+    if (device.name, weights) == AS_LOADED and options.capture is None:
+        return model.network
+    network = copied(model.network).to(device.device, weights)
+    if options.capture is not None:
+        _see_with(network, options.capture)
+    return network
+
+
+def _is_narrow(precision: str) -> bool:
+    return bool(getattr(torch, precision).itemsize == 2)
+
+
+def _check_capture(card: ModelCard, capture: Capture | None) -> None:
+    if card.needs_camera and capture is None:
+        raise CameraError(
+            f"Expected the camera and the illuminant of the photo for the model {card.name}, got none. Choose them."
+        )
+    if capture is not None and not card.needs_camera:
+        raise CameraError(
+            f"Expected no camera for the model {card.name}, got {capture.camera[-40:]}. Use mstpp-camera."
+        )
+
+
+def _check_features(model: Model, precision: str) -> None:
+    if _is_narrow(precision) and schedule(model.network.program()).is_pointwise:
+        raise DeviceError(
+            f"Expected float32 or float64 for {model.card.name}, which keeps no features, got {precision}."
+        )
+
+
+def _see_with(network: nn.Module, capture: Capture) -> None:
+    told = (getattr(part, "see_with", None) for part in network.modules())
+    for see_with in filter(None, told):
+        see_with(torch.from_numpy(capture.response))
