@@ -5,6 +5,8 @@ Letters: B bands, H rows, W columns.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +41,7 @@ class Reconstructor:
     a sample of each photo, before the run. *correct_colour* moves spectra whose colour is not the photo's, where the
     model's card says how a photo shows them (see `consistency`); `cube.quality` is how far they were off. *capture*
     tells the camera and the illuminant of the photos to a model that needs them. An instance may be used again and
-    again, from one thread at a time.
+    again, from one thread at a time. It can be pickled, and sent to another computer: "auto" chooses again there.
 
     Raises
     ------
@@ -62,6 +64,10 @@ class Reconstructor:
         options = RunOptions(device, memory, device_memory, precision, correct_colour, capture)
         self.setup = set_up(model, options)
         self._errors = PrecisionErrors()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again = partial(type(self), **self.options.for_reconstructor)
+        return again, (self.model,)
 
     @property
     def model(self) -> Model:

@@ -1,0 +1,57 @@
+"""Models and reconstructors go to other processes, as a cluster sends them, and compute the same there."""
+
+import hashlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from napari_mst import Capture, Model, Photo, Reconstructor, load_model
+from napari_mst.errors import OutOfMemory
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (21, 34, 3), dtype=np.uint8)
+CAPTURE = Capture("Nikon_D5100", "A", white=180.0)
+
+ELSEWHERE = """
+import hashlib, pickle, sys
+from napari_mst import Reconstructor
+sent, photo = pickle.load(sys.stdin.buffer)
+reconstructor = sent if isinstance(sent, Reconstructor) else Reconstructor(sent, "cpu")
+print(hashlib.sha256(reconstructor.reconstruct(photo).data.tobytes()).hexdigest())
+"""
+
+
+def sha256_elsewhere(sent: Reconstructor | Model, photo: Photo) -> str:
+    """The cube's, as a fresh process that is sent a pickle computes it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], input=pickle.dumps((sent, photo)), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
+
+
+def sha256_here(reconstructor: Reconstructor, photo: Photo) -> str:
+    return hashlib.sha256(reconstructor.reconstruct(photo).data.tobytes()).hexdigest()
+
+
+def test_a_model_that_was_sent_gives_the_same_cube() -> None:
+    model, photo = load_model("mstpp-srgb"), Photo.from_array(PIXELS)
+    assert sha256_elsewhere(model, photo) == sha256_here(Reconstructor(model, "cpu"), photo)
+
+
+def test_a_reconstructor_that_was_sent_knows_its_camera_and_gives_the_same_cube() -> None:
+    photo = Photo.from_array(PIXELS, encoding="linear")
+    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", precision="float64", capture=CAPTURE)
+    assert sha256_elsewhere(reconstructor, photo) == sha256_here(reconstructor, photo)
+
+
+def test_a_reconstructor_that_has_run_can_be_sent_with_all_its_options() -> None:
+    reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu", memory=1_000_000, correct_colour=False)
+    with pytest.raises(OutOfMemory):
+        reconstructor.plan(10**9, 10**9)
+    reconstructor.reconstruct(PIXELS[:4, :4])
+    again = pickle.loads(pickle.dumps(reconstructor))
+    assert again.options == reconstructor.options
+    assert again.device == reconstructor.device
