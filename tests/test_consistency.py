@@ -8,6 +8,7 @@ from napari_mst.consistency import HALF_CODE, correct_colours, moved_into
 from napari_mst.errors import Cancelled
 from napari_mst.photo import Photo
 from napari_mst.training.inputs import Input
+from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 RESPONSE = srgb_response(WAVELENGTHS)
@@ -254,7 +255,7 @@ def test_noisy_photo_comes_out_the_same_however_many_work_on_it(noise: float, mo
     photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
-    one = correct_colours(first, photo, RESPONSE, progress=shares.append)
+    one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
     monkeypatch.setattr("napari_mst.consistency._THREADS", 1)
     monkeypatch.setattr("napari_mst.consistency._PIXELS", 500)
     monkeypatch.setattr("napari_mst.consistency._SPECTRA", 7)
@@ -270,8 +271,8 @@ def test_cancel_is_heard_before_anything_is_moved() -> None:
     """Of a cube in a file, the sample that tells the noise alone takes seconds to read."""
     data, shares = scene(), []
     with pytest.raises(Cancelled):
-        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, lambda: True, shares.append)
+        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: True))
     asked = [False, True]
     with pytest.raises(Cancelled):
-        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, lambda: asked.pop(0), shares.append)
+        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: asked.pop(0)))
     assert (asked, shares) == ([], [])

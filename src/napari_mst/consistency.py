@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.errors import raise_if_cancelled
 from napari_mst.photo import Photo
+from napari_mst.watch import UNWATCHED, Watch
 
 T = TypeVar("T")
 
@@ -76,8 +76,7 @@ def correct_colours(
     data: NDArray[np.floating],
     photo: Photo,
     response: NDArray[np.floating],
-    is_cancelled: Callable[[], bool] | None = None,
-    progress: Callable[[float], None] | None = None,
+    watch: Watch = UNWATCHED,
     *,
     least: float = 0.0,
 ) -> Correction:
@@ -85,25 +84,25 @@ def correct_colours(
 
     *response* (B, 3) takes reflectance to linear light as the photo shows it (see `colour.srgb_response`).
     It works block by block of rows and needs `bytes_to_correct` besides the spectra.
-    *progress* is told the share that is done, 0-1. With *least*, for linear photos whose codes are finer than any
+    *watch* is told the share that is done. With *least*, for linear photos whose codes are finer than any
     noise, cells are so many 8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
 
     Raises
     ------
     Cancelled
-        As soon as *is_cancelled* says so.
+        As soon as *watch* says so.
     """
     colours = _Colours(data, photo, response.astype(np.float32), least)
     quality = np.empty(photo.shape, dtype=np.float32)
-    noise = _noise(colours, is_cancelled)
+    noise = _noise(colours, watch)
     if noise is None:
-        moved = _move_to_cells(colours, quality, is_cancelled, progress)
+        moved = _move_to_cells(colours, quality, watch)
         within = "half a code" + (" of 8 bits" if least else "")
     elif least:
-        moved = _move_nothing(colours, quality, is_cancelled, progress)
+        moved = _move_nothing(colours, quality, watch)
         within = f"any distance, for {noise}"
     else:
-        moved = _move_regions(colours, noise, quality, is_cancelled, progress)
+        moved = _move_regions(colours, noise, quality, watch)
         within = str(noise)
     if photo.valid is not None:
         quality[~photo.valid] = np.nan
@@ -134,8 +133,7 @@ class _Colours:
 def _move_to_cells(
     colours: _Colours,
     quality: NDArray[np.float32],
-    is_cancelled: Callable[[], bool] | None,
-    progress: Callable[[float], None] | None,
+    watch: Watch,
 ) -> int:
     """Move every spectrum to its cell and fill *quality*; returns the number of pixels that were moved."""
 
@@ -144,7 +142,7 @@ def _move_to_cells(
         quality[rows] = colours.cells.distance(rendered, rows)
         return _move(colours, rows, rendered, *colours.cells.linear(rows))
 
-    return sum(_each(move, _row_blocks(colours.shape), is_cancelled, progress))
+    return sum(_each(move, _row_blocks(colours.shape), watch))
 
 
 def _move(
@@ -342,15 +340,14 @@ class _Noise:
 def _move_nothing(
     colours: _Colours,
     quality: NDArray[np.float32],
-    is_cancelled: Callable[[], bool] | None,
-    progress: Callable[[float], None] | None,
+    watch: Watch,
 ) -> int:
     """Fill *quality* only; returns 0."""
 
     def look(rows: slice) -> None:
         quality[rows] = colours.cells.distance(colours.rendered(rows), rows)
 
-    _each(look, _row_blocks(colours.shape), is_cancelled, progress)
+    _each(look, _row_blocks(colours.shape), watch)
     return 0
 
 
@@ -358,8 +355,7 @@ def _move_regions(
     colours: _Colours,
     noise: _Noise,
     quality: NDArray[np.float32],
-    is_cancelled: Callable[[], bool] | None,
-    progress: Callable[[float], None] | None,
+    watch: Watch,
 ) -> int:
     """Move what is off by more than the *noise* and fill *quality*; returns about how many pixels were moved."""
     height, width = colours.shape
@@ -371,7 +367,7 @@ def _move_regions(
         quality[rows] = colours.cells.distance(rendered, rows)
         return _region_sums(-colours.cells.residual(rendered, rows), _codes(rendered))
 
-    gains = _gains(np.stack(_each(compared, strips, is_cancelled, _part(progress, 0)), axis=1))
+    gains = _gains(np.stack(_each(compared, strips, watch.part(0, 0.5)), axis=1))
 
     def move(rows: slice) -> int:
         by, moved = _between(gains, rows, width), 0
@@ -381,7 +377,7 @@ def _move_regions(
             moved = _move(colours, rows, rendered, target, target)
         return max(moved, _move(colours, rows, colours.rendered(rows), *cells.linear(rows)))
 
-    return sum(_each(move, strips, is_cancelled, _part(progress, 1)))
+    return sum(_each(move, strips, watch.part(0.5, 1)))
 
 
 def _region_sums(missing: NDArray[np.floating], codes: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -425,17 +421,12 @@ def _weights(pixels: NDArray[np.intp], count: int) -> NDArray[np.float64]:
     return np.asarray((1 - np.abs(places[:, None] - np.arange(count))).clip(0))
 
 
-def _part(progress: Callable[[float], None] | None, place: int) -> Callable[[float], None] | None:
-    """What tells *progress* of the first (0) or the second (1) half of the work."""
-    return None if progress is None else lambda share: progress((place + share) / 2)
-
-
 # How sure the photo is of its colours
 
 
-def _noise(colours: _Colours, is_cancelled: Callable[[], bool] | None) -> _Noise | None:
+def _noise(colours: _Colours, watch: Watch) -> _Noise | None:
     """The noise or the errors of JPEG that were removed from the photo; None where there is neither."""
-    removed, photo = _removed(colours, is_cancelled)
+    removed, photo = _removed(colours, watch)
     if removed.shape[1] < _FEWEST:
         return None
     is_jpeg = _has_jpeg_grid(colours)
@@ -445,9 +436,7 @@ def _noise(colours: _Colours, is_cancelled: Callable[[], bool] | None) -> _Noise
     return _Noise((red, green, blue), is_jpeg)
 
 
-def _removed(
-    colours: _Colours, is_cancelled: Callable[[], bool] | None
-) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+def _removed(colours: _Colours, watch: Watch) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """What was removed from flat places, and what the photo shows there (C, n), in 8-bit codes of a single pixel.
 
     Flat is where neighbours differ least in the estimate, which noise does not decide; no neighbour is clipped. Of
@@ -457,7 +446,7 @@ def _removed(
     count = min(int(np.clip(_SAMPLE // (_BLOCK * width), *_STRIPS)), -(-height // _BLOCK))
     removed, seen = [], []
     for block in np.linspace(0, (height - 1) // _BLOCK, count).astype(int):
-        raise_if_cancelled(is_cancelled)  # from a file, they take a while
+        watch.check()  # from a file, they take a while
         rows = slice(block * _BLOCK, min((block + 1) * _BLOCK, height))
         residual, codes = colours.cells.residual(colours.rendered(rows), rows), colours.cells.codes(rows)
         for axis in (1, 2):
@@ -533,21 +522,19 @@ def _cosines() -> NDArray[np.float32]:
 def _each(
     work: Callable[[slice], T],
     slices: list[slice],
-    is_cancelled: Callable[[], bool] | None,
-    progress: Callable[[float], None] | None,
+    watch: Watch,
 ) -> list[T]:
     """What *work* makes of every slice of rows, several at a time."""
 
     def unless_cancelled(rows: slice) -> T:
-        raise_if_cancelled(is_cancelled)
+        watch.check()
         return work(rows)
 
     results = []
     with ThreadPoolExecutor(_THREADS) as threads:
         for result in threads.map(unless_cancelled, slices):
             results.append(result)
-            if progress is not None:
-                progress(len(results) / len(slices))
+            watch.report(len(results) / len(slices))
     return results
 
 

@@ -1,6 +1,6 @@
 """The errors that a caller may catch: one base class, one child for each kind of trouble."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from napari_mst.terminal import harmless
 
@@ -70,9 +70,3 @@ class OutOfMemory(NapariMstError, MemoryError):
 
 class Cancelled(NapariMstError, RuntimeError):
     """The caller cancelled the run; nothing of it remains."""
-
-
-def raise_if_cancelled(is_cancelled: Callable[[], bool] | None) -> None:
-    """Raise `Cancelled` if there is somebody to ask, and says so."""
-    if is_cancelled is not None and is_cancelled():
-        raise Cancelled("The computation was cancelled.")

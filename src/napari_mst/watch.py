@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from napari_mst.errors import raise_if_cancelled
+from napari_mst.errors import Cancelled
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
@@ -34,7 +34,8 @@ class Watch:
 
     def check(self) -> None:
         """Raise `Cancelled` if the computation is cancelled."""
-        raise_if_cancelled(self.is_cancelled)
+        if self.is_cancelled is not None and self.is_cancelled():
+            raise Cancelled("The computation was cancelled.")
 
     def reach(self, share: float) -> None:
         """Raise `Cancelled` if the computation is cancelled, else tell the *share* that is done, at most 1."""

@@ -29,7 +29,7 @@ def corrected(job: Job, data: NDArray[np.floating]) -> Correction | None:
         return None
     least = HALF_CODE if job.options.capture else 0.0
     watch = job.watch
-    return correct_colours(data, job.part, _response(job), watch.is_cancelled, watch.progress, least=least)
+    return correct_colours(data, job.part, _response(job), watch, least=least)
 
 
 def _response(job: Job) -> NDArray[np.floating]:
