@@ -55,6 +55,12 @@ def test_what_is_not_kept_is_computed_again_rather_than_waited_for() -> None:
     twice = a_pass("b", PHOTO, statistic=added), a_pass("c", "a", "b", uses="b")
     assert sweeps(cheap, *twice) == [["a", "b"], ["a", "c"]]
     assert [sweep.keeps for sweep in scheduled(cheap, *twice).sweeps] == [("b",), ("c",)]
+    assert sweeps(cheap, a_pass("b", PHOTO), a_pass("c", "a", "b", halo=1)) == [["a", "b", "c"]]
+
+
+def test_what_is_not_kept_holds_only_those_together_that_read_it() -> None:
+    cheap, kept = a_pass("a", PHOTO, is_kept=False), a_pass("b", "a", halo=1)
+    assert sweeps(cheap, kept, a_pass("c", "b", halo=REACH)) == [["a", "b"], ["c"]]
 
 
 def test_passes_that_are_computed_again_come_each_once_in_their_order() -> None:
@@ -73,8 +79,8 @@ def test_regions_begin_at_whole_pixels_of_every_map_and_window_of_attention() ->
     down, deeper = a_pass("a", PHOTO, scale=HALF), a_pass("b", "a", scale=HALF)
     (sweep,) = scheduled(down, deeper).sweeps
     assert sweep.grain({PHOTO: Fraction(1), "a": HALF, "b": HALF * HALF}) == 4
-    (sweep,) = scheduled(down, a_pass("b", "a", align=3)).sweeps
-    assert sweep.grain({PHOTO: Fraction(1), "a": HALF, "b": HALF}) == 6
+    (sweep,) = scheduled(down, a_pass("b", "a", align=4)).sweeps
+    assert sweep.grain({PHOTO: Fraction(1), "a": HALF, "b": HALF}) == 8
 
 
 def slots(*passes: Pass) -> dict[str, tuple[int, int]]:
@@ -91,14 +97,35 @@ def test_a_map_takes_the_place_of_the_one_that_is_read_pixel_by_pixel_for_the_la
     first, last = a_pass("a", PHOTO, statistic=added), gathered("c", "b", uses="b")
     found = slots(first, gathered("b", "a", uses="a"), last)
     assert found["a"] == found["b"]
+    other = a_pass("d", PHOTO, statistic=added)
+    found = slots(first, a_pass("b", "a", uses="a"), other, gathered("c", "b", "d", uses="d"))
+    assert found["a"] == found["b"] != found["d"]
+
+
+def test_the_result_takes_the_place_of_no_map_that_it_is_made_of() -> None:
+    found = slots(a_pass("a", PHOTO, statistic=added), a_pass("b", "a", uses="a"))
+    assert found["a"] != found["b"]
+
+
+def test_a_map_that_is_read_where_it_is_written_takes_the_place_of_no_other() -> None:
+    first, second = a_pass("a", PHOTO, statistic=added), a_pass("b", "a", uses="a")
+    found = slots(first, second, a_pass("c", "b", halo=1, statistic=added), gathered("d", "b", uses="c"))
+    assert found["a"] != found["b"]
+
+
+def test_maps_of_one_size_of_which_two_live_at_once_take_two_places() -> None:
+    chain = [a_pass("m0", PHOTO, statistic=added)]
+    chain += [gathered(f"m{index}", f"m{index - 1}", uses=f"m{index - 1}", halo=1) for index in range(1, 5)]
+    slabs, _ = scheduled(*chain).storage(16, 16, 4, 4)
+    assert slabs == [16 * 16 * 4 * 4] * 2
 
 
 @pytest.mark.parametrize(
     "writer",
-    [{"halo": 1}, {"channels": 5}, {"halo": 1, "channels": 3}],
-    ids=["its neighbours are still to be read", "more channels", "fewer channels"],
+    [{"halo": 1}, {"channels": 5}, {"channels": 3}, {"scale": HALF}],
+    ids=["its neighbours are still to be read", "more channels", "fewer channels", "fewer pixels"],
 )
-def test_a_map_of_other_pixels_or_another_shape_takes_a_place_of_its_own(writer: dict[str, int]) -> None:
+def test_a_map_of_other_pixels_or_another_shape_takes_a_place_of_its_own(writer: dict[str, int | Fraction]) -> None:
     first, last = a_pass("a", PHOTO, statistic=added), gathered("c", "b", uses="b")
     found = slots(first, gathered("b", "a", uses="a", **writer), last)
     assert found["a"] != found["b"]
