@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 
 from napari_mst.errors import CheckpointError
 from napari_mst.models import ModelCard, load_model
 from napari_mst.models.cards import WEIGHTS, card_to_metadata
-from napari_mst.models.seal import BUNDLED, check_bundled, write_weights
+from napari_mst.models.seal import BUNDLED, check_bundled, check_seal, write_weights
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 torch.manual_seed(0)
@@ -20,6 +20,8 @@ STATE = PixelwiseNetwork(out_bands=4, width=6).state_dict()
 CARD = ModelCard(
     "tiny", "Tiny", (400.0, 450.0, 500.0, 550.0), True, "none", "reflectance", domain='of "seal": "' + "0" * 64 + '"'
 )
+SEAL = rb"\"seal\": \""
+"""The bytes before a seal: of JSON within JSON."""
 
 
 @pytest.fixture
@@ -63,6 +65,18 @@ def test_every_flipped_bit_of_the_numbers_is_seen(ours: Path) -> None:
     ours.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(CheckpointError, match="Expected the weights that were sealed, got changed ones"):
         load_model(ours)
+
+
+def test_a_seal_is_the_sha256_of_the_whole_file_with_zeros_in_its_place(ours: Path) -> None:
+    content = ours.read_bytes()
+    place = content.index(SEAL) + len(SEAL)
+    unsealed = content[:place] + b"0" * 64 + content[place + 64 :]
+    assert content[place : place + 64].decode() == hashlib.sha256(unsealed).hexdigest()
+
+
+def test_numbers_that_look_like_a_seal_are_none() -> None:
+    numbers = torch.frombuffer(bytearray(SEAL + b"0" * 1000), dtype=torch.uint8)
+    check_seal(save({"numbers": numbers}))
 
 
 def test_file_without_a_seal_opens(tmp_path: Path) -> None:
