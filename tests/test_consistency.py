@@ -276,3 +276,14 @@ def test_cancel_is_heard_before_anything_is_moved() -> None:
     with pytest.raises(Cancelled):
         correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: asked.pop(0)))
     assert (asked, shares) == ([], [])
+
+
+@pytest.mark.parametrize(("brightness", "colour"), [(3.5, 1.0), (0.1, 0.55)], ids=["texture", "weak in the colours"])
+def test_differences_that_are_mostly_brightness_or_small_are_no_noise(brightness: float, colour: float) -> None:
+    cube = scene()
+    directions = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]])
+    sizes = np.array([brightness, colour, colour])[:, None, None]
+    grain = np.random.default_rng(0).normal(size=(3, *cube.shape[1:])) * sizes
+    codes = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255 + np.tensordot(directions.T, grain, axes=1)
+    photo = Photo.from_array(np.rint(codes.clip(0, 255) * 257).astype(np.uint16))
+    assert "within half a code" in correct_colours(cube, photo, RESPONSE).text
