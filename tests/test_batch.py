@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch import Job, check_names, claimed, find_photos, folders_for, plan_jobs
+from napari_mst.batch import Job, check_names, claimed, find_photos, finished, folders_for, plan_jobs
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
@@ -158,3 +158,14 @@ def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_kil
         with claimed(job, UNWATCHED, waits=True) as is_ours:
             assert is_ours
     assert not list(job.target.parent.iterdir())
+
+
+def test_a_cube_stays_only_if_it_is_of_this_run_and_undamaged(tmp_path: Path) -> None:
+    job = Job(tmp_path / "a.png", tmp_path / "a.npz", "a.png")
+    job.photo.touch()
+    ours = Provenance(model="tiny", source_sha256="0" * 64)
+    write_cube(job.target, SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]), provenance=ours))
+    assert finished(job, lambda _: ours) == {job.target}
+    assert finished(job, lambda _: Provenance(model="other", source_sha256="0" * 64)) == set()
+    job.target.write_bytes(b"no cube")
+    assert finished(job, lambda _: ours) == set()
