@@ -99,8 +99,11 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
     return pixels[::row_step, ::column_step]
 
 
-def georeference_in(path: Path) -> Georeference | None:
-    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it; None where the file does not say."""
+def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georeference | None:
+    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it; None where the file does not say.
+
+    Where a *shape* is given, (H, W), the file has to hold a photo of that shape: else it is the place of another.
+    """
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
@@ -110,7 +113,8 @@ def georeference_in(path: Path) -> Georeference | None:
             asked = _orientation_of_page(page)
             sides = (page.imagelength, page.imagewidth)
             rows, columns = sides[::-1] if asked in (5, 6, 7, 8) else sides
-            return found.turned(asked, rows, columns)
+            is_another = shape is not None and shape != (rows, columns)
+            return None if is_another else found.turned(asked, rows, columns)
     except Exception:  # noqa: BLE001 (a file that is no TIFF says nothing; a damaged one is refused where it is read)
         return None
 

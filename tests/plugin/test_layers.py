@@ -1,16 +1,21 @@
 """A photo out of a layer, and a cube layer that lies exactly on it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dask.array
 import numpy as np
 import pytest
+import rasterio
 from napari.components import ViewerModel
 from napari.layers import Image
+from napari.layers._source import layer_source
 from numpy.typing import ArrayLike
+from rasterio.transform import Affine
 
 from napari_mst.cube import SpectralCube
+from napari_mst.photo import Photo
 from napari_mst.plugin.layers import (
     LayerPhoto,
     Placement,
@@ -171,3 +176,27 @@ def test_a_pixel_is_the_square_around_its_centre() -> None:
     assert pixel_at(layer, (500, -0.5, 0)) == (0, 0)
     for outside in [(-0.51, 0), (5.5, 0), (0, 7.5), (0, -1)]:
         assert pixel_at(layer, (500, *outside)) is None
+
+
+def ortho(path: Path) -> np.ndarray:
+    """A GeoTIFF photo at *path*; returns its pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
+    place = {"crs": "EPSG:32633", "transform": Affine(0.05, 0, 500_000, 0, -0.05, 5_400_000)}
+    size = {"height": 12, "width": 10, "count": 3, "dtype": "uint8"}
+    with rasterio.open(path, "w", driver="GTiff", photometric="RGB", **size, **place) as file:
+        file.write(np.moveaxis(pixels, -1, 0))
+    return pixels
+
+
+def layer_of_file(path: Path, pixels: np.ndarray) -> Image:
+    with layer_source(path=str(path), reader_plugin="napari"):
+        return Image(pixels, rgb=True)
+
+
+def test_a_photo_of_a_file_with_a_place_on_earth_keeps_it(tmp_path: Path) -> None:
+    pixels = ortho(tmp_path / "ortho.tif")
+    photo = LayerPhoto.of(layer_of_file(tmp_path / "ortho.tif", pixels), (0, 0)).read()
+    assert photo.georeference == Photo.read(tmp_path / "ortho.tif").georeference
+    assert photo.georeference is not None
+    cut = LayerPhoto.of(layer_of_file(tmp_path / "ortho.tif", pixels[2:]), (0, 0)).read()
+    assert cut.georeference is None

@@ -7,6 +7,7 @@ Letters: B bands, H rows, W columns. A cube layer holds (B, H, W); its `Spectral
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
+from napari_mst.image_files import georeference_in
 from napari_mst.photo import Encoding, Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
@@ -107,6 +109,7 @@ class LayerPhoto:
     pixels: Any
     index: tuple[int, ...]
     region: Rectangle | None = None
+    path: str | None = None
 
     @classmethod
     def of(cls, layer: Image, point: Sequence[float], region: Rectangle | None = None) -> "LayerPhoto":
@@ -118,7 +121,7 @@ class LayerPhoto:
         pages = pixels.shape[: pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)]
         at = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
         index = tuple(int(i) for i in np.clip(at, 0, np.array(pages, dtype=int) - 1))
-        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index, region)
+        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index, region, layer.source.path)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -144,7 +147,8 @@ class LayerPhoto:
         photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
         notes = [f"Only the current page ({', '.join(map(str, self.index))}) of the stack was used."] * bool(self.index)
         notes += ["The 3 planes were taken as red, green and blue."] * _is_planar(pixels.shape)
-        return replace(photo, assumptions=(*photo.assumptions, *notes))
+        place = georeference_in(Path(self.path), photo.shape) if self.path and not self.index else None
+        return replace(photo, assumptions=(*photo.assumptions, *notes), georeference=place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +169,8 @@ class LayerReference:
         has_page = all(at < pages for at, pages in zip(self.index, pixels.shape, strict=False))
         if not has_page:
             return None
-        return LayerPhoto(layer.name, Placement.of(layer), self.layer, pixels, self.index, self.region)
+        placement, path = Placement.of(layer), layer.source.path
+        return LayerPhoto(layer.name, placement, self.layer, pixels, self.index, self.region, path)
 
 
 def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
