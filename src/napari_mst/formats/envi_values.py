@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.formats.envi_header import Header
-from napari_mst.formats.samples import DECODED_BYTES, magnitude
+from napari_mst.formats.samples import magnitude
 from napari_mst.formats.text import shown
 from napari_mst.formats.wavelengths import number, scaled
+from napari_mst.memory import free_host_memory
 
 APPLIED = "applied scaling"
 """The metadata field that records which scaling the numbers have had."""
@@ -86,7 +87,7 @@ def physical(
     if scaling.is_identity:
         return stored, {key: value for key, value in fields.items() if key not in _SCALING}, warnings + doubts
     needed = stored.size * np.result_type(stored.dtype, np.float32).itemsize
-    if needed > DECODED_BYTES:
+    if needed > free_host_memory():
         told = f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
         return stored, fields, [*warnings, *doubts, told]
     kept = {key: value for key, value in fields.items() if key not in _SCALING} | {APPLIED: str(scaling)}

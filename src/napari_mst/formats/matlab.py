@@ -30,8 +30,9 @@ from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
 from napari_mst.formats import commit, matlab_reader, record
 from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import DECODED_BYTES, LAZY_BYTES, crc32, stored_type
+from napari_mst.formats.samples import LAZY_BYTES, crc32, stored_type
 from napari_mst.formats.text import mismatch
+from napari_mst.memory import free_host_memory
 from napari_mst.watch import UNWATCHED, Watch
 
 _CLASSES = {
@@ -111,7 +112,7 @@ def read_matlab(
     """
     if find_spec("h5py") is None or find_spec("scipy") is None:
         raise mismatch(path.name, "h5py and scipy", "none of them", 'Run: pip install "napari-mst[matlab]"')
-    with _reader(path, [variable, band_axis, DECODED_BYTES, LAZY_BYTES]) as reader:
+    with _reader(path, [variable, band_axis, free_host_memory(), LAZY_BYTES]) as reader:
         told = _told(path, reader)
         data = _mapped(path, told) if "offset" in told else _received(path, told, reader)
     if SEAL not in told:

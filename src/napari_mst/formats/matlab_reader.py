@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import ChoiceNeeded, CubeFileError
+from napari_mst.errors import ChoiceNeeded, CubeFileError, OutOfMemory
 from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import CHANGED, OWN
 from napari_mst.formats.text import mismatch, shown
@@ -77,7 +77,7 @@ class _Request:
 
 
 def main(path: Path, variable: str | None, band_axis: int | None, limit: int, lazy: int) -> None:
-    """Describe and send the cube in the file at *path*: at most *limit* bytes of it, and none above *lazy* in place."""
+    """Describe and send the cube in the file at *path*: at most *limit* bytes, and none above *lazy* in place."""
     try:
         with path.open("rb") as file:
             head = file.read(520)
@@ -85,6 +85,8 @@ def main(path: Path, variable: str | None, band_axis: int | None, limit: int, la
         told, send = _answer(path, arrays, texts, _Request(variable, band_axis, limit, lazy))
     except ChoiceNeeded as error:
         told, send = {"error": str(error), "option": error.option, "choices": list(error.choices.items())}, iter(())
+    except OutOfMemory as error:
+        told, send = {"error": str(error), "is_out_of_memory": True}, iter(())
     except CubeFileError as error:
         told, send = {"error": str(error)}, iter(())
     except Exception as error:  # noqa: BLE001 (h5py and scipy let any type escape from a damaged file)
@@ -179,9 +181,11 @@ def _described(arrays: Mapping[str, _Array], name: str) -> dict[str, Any]:
 
 
 def _check_size(path: Path, array: _Array, limit: int) -> None:
-    most = min(limit, max(_SMALL_BYTES, array.stored_bytes * _RATIO))
+    most = max(_SMALL_BYTES, array.stored_bytes * _RATIO)
     if array.nbytes > most:
         raise _too_large(path, most, str(array.nbytes))
+    if array.nbytes > limit:
+        raise OutOfMemory(f"{array.nbytes} bytes of numbers, and {limit} of free memory")
 
 
 def _too_large(path: Path, most: int, declared: str) -> CubeFileError:

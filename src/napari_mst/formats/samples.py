@@ -17,8 +17,6 @@ from napari_mst.watch import UNWATCHED, Watch
 BLOCK_BYTES = 4 * 2**20
 LAZY_BYTES = 256 * 2**20
 """A file up to this size is read into memory and its checksum verified; a larger one is memory-mapped."""
-DECODED_BYTES = 4 * 2**30
-"""The most that scaling may put into memory unasked, and a MAT-file when decompressed."""
 
 
 def check_room(what: str, needed: int) -> None:
