@@ -128,6 +128,15 @@ def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(wavelengths: Array
     assert viewer.dims.axis_labels[0] == told
 
 
+def test_the_slider_keeps_its_wavelength_when_napari_writes_the_name_of_the_axis() -> None:
+    """As it does when a layer is added."""
+    viewer = ViewerModel()
+    show_wavelength(viewer)
+    viewer.add_layer(layer_of(cube()))
+    viewer.dims.axis_labels = ("wavelength", "y", "x")
+    assert viewer.dims.axis_labels[0] == "550 nm"
+
+
 def test_a_cube_that_opens_where_the_slider_stands_leaves_it_there() -> None:
     viewer = ViewerModel()
     show_wavelength(viewer)

@@ -26,6 +26,7 @@ class SliderLabel:
         viewer.layers.events.removed.connect(self.write)
         viewer.layers.selection.events.active.connect(self.write)
         viewer.dims.events.current_step.connect(self.write)
+        viewer.dims.events.axis_labels.connect(self.write)  # napari writes its own when a layer is added
 
     def write(self, _: object = None) -> None:
         """Write the wavelength, or the number of the band; nothing where there is no cube."""
@@ -37,7 +38,9 @@ class SliderLabel:
         band = band_of(layer, viewer.dims.point)
         is_number = cube.unit == BAND_INDEX
         text = f"band {band}" if is_number else f"{cube.wavelengths[band]:.4g} {cube.unit}"
-        viewer.dims.axis_labels = (*viewer.dims.axis_labels[:-3], text, *viewer.dims.axis_labels[-2:])
+        told = (*viewer.dims.axis_labels[:-3], text, *viewer.dims.axis_labels[-2:])
+        if viewer.dims.axis_labels != told:
+            viewer.dims.axis_labels = told
 
     def _on_inserted(self, event: Any) -> None:
         viewer = self._viewer_ref()
