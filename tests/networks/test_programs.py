@@ -5,14 +5,18 @@ The two networks of this file are the worked example of CONTRIBUTING.md: what so
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst import Reconstructor
+from napari_mst import Reconstructor, load_model, read_cube
+from napari_mst.cli import main
 from napari_mst.engine.plan import Job, Plan, make_plan
 from napari_mst.engine.region import region
 from napari_mst.engine.run import Execution, Source, execute
@@ -238,8 +242,6 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
 
 
 def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() -> None:
-    from napari_mst import load_model
-
     program = load_model("mstpp-srgb").network.program()
     photo = photo_of(160, 170)
     numbers, folded = execute(program, source_of(photo), CPU)
@@ -309,27 +311,34 @@ def build_gated(state: dict[str, Tensor]) -> Gated:
     return network.eval().requires_grad_(False)
 
 
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row for `Gated`, before the others."""
-    row = Kind("Gated CNN", is_gated, build_gated, {"is_linear": True, "normalisation": "none"}, "a gated CNN")
-    rows = {"gated": row, **NETWORKS}
-    monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", rows)
+def is_windowed(state: dict[str, Tensor]) -> bool:
+    return "stages.0.bottleneck.attention.to_qkv.weight" in state
 
 
-@pytest.mark.usefixtures("registered")
-def test_a_registered_network_goes_from_its_file_to_a_cube(tmp_path, capsys) -> None:
-    """One file and one row: the loader, the pipeline with regions and previews, and the command line."""
-    from PIL import Image
-    from safetensors.torch import save_file
+def build_windowed(state: dict[str, Tensor]) -> WindowMSTPlusPlus:
+    network = WindowMSTPlusPlus(out_bands=len(state["conv_out.weight"]), stages=1)
+    network.load_state_dict(state)
+    return network.eval().requires_grad_(False)
 
-    from napari_mst import load_model, read_cube
-    from napari_mst.cli import main
 
+CONVENTIONS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
+ROWS = {
+    "gated": Kind("Gated CNN", is_gated, build_gated, CONVENTIONS, "a gated CNN"),
+    "windows": Kind("MST++ with windows", is_windowed, build_windowed, CONVENTIONS, "MST++ with window attention"),
+}
+REGISTERED = {"gated": lambda: Gated(31, 8), "windows": lambda: WindowMSTPlusPlus(stages=1)}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_registered_network_goes_from_its_file_to_a_cube(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file and one row: the loader, the pipeline with regions, previews and cancels, and the command line."""
+    monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", {**ROWS, **NETWORKS})
     torch.manual_seed(0)
-    save_file(Gated(31, 8).state_dict(), tmp_path / "gated.safetensors")
-    model = load_model(tmp_path / "gated.safetensors")
-    assert model.card.title.startswith("Gated CNN")
+    save_file(REGISTERED[kind]().state_dict(), tmp_path / "new.safetensors")
+    model = load_model(tmp_path / "new.safetensors")
+    assert model.card.title.startswith(ROWS[kind].title)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 56, 3), dtype=np.uint8)
     own = Reconstructor(model, "cpu")
     cube = own.reconstruct(pixels)
@@ -337,16 +346,11 @@ def test_a_registered_network_goes_from_its_file_to_a_cube(tmp_path, capsys) -> 
     assert own.reconstruct(pixels, region=(8, 24, 16, 40)).shape == (31, 16, 24)
     assert own.preview(pixels).shape == cube.shape
     assert "of memory" in str(own.plan(40, 56))
+    with pytest.raises(Cancelled):
+        own.reconstruct(pixels, is_cancelled=lambda: True)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
-    arguments = [
-        "reconstruct",
-        tmp_path / "photo.png",
-        "-o",
-        tmp_path / "cube.npz",
-        "--model",
-        tmp_path / "gated.safetensors",
-    ]
-    assert main([*map(str, arguments), "--device", "cpu"]) == 0
+    arguments = ["reconstruct", tmp_path / "photo.png", "-o", tmp_path / "cube.npz", "--device", "cpu"]
+    assert main([*map(str, arguments), "--model", str(tmp_path / "new.safetensors")]) == 0
     np.testing.assert_array_equal(read_cube(tmp_path / "cube.npz").data, cube.data)
 
 
