@@ -41,7 +41,12 @@ _TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemb
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _SMALL = 70_000  # pixels below which what a thread has in work is smaller by as much as the photo
 # where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
-_NATIVE_BYTES = ((200_000, 7 << 20, 5 << 20), (800_000, 8 << 20, 12 << 20), (math.inf, 14 << 20, 24 << 20))
+_NATIVE_BYTES = (
+    (80_000, 4 << 20, 4 << 20),
+    (200_000, 7 << 20, 5 << 20),
+    (800_000, 8 << 20, 12 << 20),
+    (math.inf, 14 << 20, 24 << 20),
+)
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
 _POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network: the bytes above are for as many
