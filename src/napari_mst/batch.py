@@ -26,7 +26,7 @@ FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.
 """A folder with one of these suffixes is a cube, not a place for several."""
 
 SIDES = ("lower", "upper")
-"""Of the error band of a cube."""
+"""One side of the error band of a cube."""
 
 Tell = Callable[[str], None]
 
@@ -144,7 +144,7 @@ def may_stay(job: Job) -> set[Path]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the cube *path*, or a part of it, exists."""
+    """True if the cube *path*, or a part of it, exists."""
     forms = [form for form in FORMATS if path.suffix.lower() in form.suffixes]
     return any(os.path.lexists(target) for form in forms for target in form.targets(path))
 
@@ -169,7 +169,7 @@ def finished(job: Job, wanted: Callable[[str], Provenance]) -> set[Path]:
 
 @contextmanager
 def claimed(job: Job, watch: Watch, *, waits: bool) -> Iterator[bool]:
-    """Whether *job* is left to this run while the block lasts; where it *waits*, only a cancel makes that untrue.
+    """Claim *job* for this run while the block lasts, and give whether it is ours: with *waits*, unless cancelled.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def claimed(job: Job, watch: Watch, *, waits: bool) -> Iterator[bool]:
 
 
 def _expanded(pattern: Path) -> list[Path]:
-    """What a pattern names, in order, where the shell has left it to us; any other path as it is."""
+    """The paths that a pattern names, in order, where the shell has left it to us; any other path as it is."""
     if os.path.lexists(pattern) or not glob.has_magic(str(pattern)):
         return [pattern]
     paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 (of any folder, absolute or not)
@@ -289,7 +289,7 @@ def _is_same_file(photo: Path, target: Path) -> bool:
 
 
 def _is_cube_of(path: Path, wanted: Provenance, side: str) -> bool:
-    """Whether *path* is, undamaged, the cube of *wanted*, or that *side* of its error band."""
+    """True if *path* is, undamaged, the cube of *wanted*, or that *side* of its error band."""
     from napari_mst.uncertainty import band_side  # imports torch: not before there is something to look into
 
     try:

@@ -300,7 +300,7 @@ def _reconstruct(options: argparse.Namespace) -> int:
 
 
 def _jobs(options: argparse.Namespace) -> tuple[list[Job], bool]:
-    """What to make, and whether it is a batch: into a folder, where what is done stays."""
+    """The cubes to make, and whether it is a batch: into a folder, where finished cubes stay."""
     output: Path = options.output
     found = find_photos(options.photos, output, _tell)
     is_place = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112 (raises on a long name)

@@ -120,7 +120,7 @@ class _Colours:
         self.cells = _Cells(photo, np.full(3, least))
 
     def rendered(self, rows: slice) -> NDArray[np.floating]:
-        """What the spectra show (C, rows, W), in linear light.
+        """The colours that the spectra show (C, rows, W), in linear light.
 
         Threads of BLAS would wait for each other, and einsum has none.
         """
@@ -317,7 +317,7 @@ def _codes(rendered: NDArray[np.floating]) -> NDArray[np.floating]:
 
 @dataclass(frozen=True)
 class _Noise:
-    """What was removed from flat places of a photo: its standard *deviation* (C,), in 8-bit codes."""
+    """The noise removed from flat places of a photo: its standard *deviation* (C,), in 8-bit codes."""
 
     deviation: tuple[float, ...]
     is_jpeg: bool
