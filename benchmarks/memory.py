@@ -19,7 +19,7 @@ from contender import published_network
 
 from napari_mst import load_model
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.reconstruction.job import PREVIEW_PIXELS
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from napari_mst.engine.run import run
 from napari_mst.metrics import spectral_angles
 from napari_mst.models import load_model
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 
 Array = NDArray[np.float32]
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from napari_mst import Capture, Photo, Reconstructor
-from napari_mst.cameras import CAMERA_RGB, OF_SENSOR
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR
 from napari_mst.training.spectra import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")

@@ -9,7 +9,7 @@ from PIL import Image
 
 import napari_mst
 from napari_mst import Capture, Photo, cli
-from napari_mst.cameras import load_cameras, load_illuminants
+from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 TOLD = ("--camera", "Nikon_D5100", "--illuminant", "A")
 MODEL = ("--model", "mstpp-camera", "--device", "cpu")

@@ -6,7 +6,7 @@ import pytest
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.consistency import HALF_CODE, correct_colours, moved_into
 from napari_mst.errors import Cancelled
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.training.inputs import Input
 from napari_mst.watch import Watch
 

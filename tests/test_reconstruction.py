@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from napari_mst import load_model
-from napari_mst.cameras import Capture
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import correct_colours
 from napari_mst.cube import NANOMETRES, Provenance
@@ -29,7 +28,8 @@ from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.options import RunOptions
-from napari_mst.photo import Photo
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import Reconstructor, preparing
 
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from napari_mst.attention import record_attention
     from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
-    from napari_mst.cameras import Capture
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError
     from napari_mst.explorer import AttentionExplorer
     from napari_mst.figures import attention_figure
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
-    from napari_mst.photo import Photo
+    from napari_mst.photo.cameras import Capture
+    from napari_mst.photo.photo import Photo
     from napari_mst.reconstruction import Reconstructor
     from napari_mst.spectra.compare import compare_region
     from napari_mst.spectra.labels import label_spectra
@@ -33,12 +33,12 @@ _HOMES = {
     "AttentionExplorer": "explorer",
     "AttentionMap": "attention_record",
     "AttentionRecord": "attention_record",
-    "Capture": "cameras",
+    "Capture": "photo.cameras",
     "MODELS": "models",
     "Model": "models",
     "ModelCard": "models",
     "NapariMstError": "errors",
-    "Photo": "photo",
+    "Photo": "photo.photo",
     "Provenance": "cube",
     "Reconstructor": "reconstruction",
     "Region": "spectra.regions",

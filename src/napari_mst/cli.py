@@ -36,7 +36,6 @@ from napari_mst.batch import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.control_c import INTERRUPTED, asked_to_stop
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import (
@@ -52,7 +51,8 @@ from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.options import RunOptions
 from napari_mst.overlays import OVERLAYS
-from napari_mst.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.terminal import harmless_output

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.watch import UNWATCHED, Watch
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from napari_mst.engine.run import Source, execute
 from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Program
 from napari_mst.overlays import OVERLAYS, SENSITIVITY
-from napari_mst.photo import Rectangle
+from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction import Compute, PhotoLike, Reconstructor
 from napari_mst.sensitivity import Value, corner, sensitivity
 from napari_mst.watch import IsCancelled, Progress, Watch

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from napari_mst.cameras import Capture
-from napari_mst.photo import Rectangle
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Rectangle
 
 OF_PHOTO = ("region", "ensemble")
 """Options that may differ from photo to photo; the others are of a `Reconstructor`."""

@@ -35,7 +35,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.options import DEFAULTS
 from napari_mst.overlays import OVERLAYS
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.job import job_of
 from napari_mst.reconstruction.running import run as run_job
 from napari_mst.reconstruction.setup import Setup

@@ -14,8 +14,8 @@ from rasterio.transform import Affine
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.georeference import FIELD, KEY_DIRECTORY, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, Georeference
-from napari_mst.image_files import upright
-from napari_mst.photo import Photo
+from napari_mst.photo.files import upright
+from napari_mst.photo.photo import Photo
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),

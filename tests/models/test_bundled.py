@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from napari_mst import load_model
-from napari_mst.cameras import Capture, camera_response
 from napari_mst.colour import linear_to_srgb
 from napari_mst.models import MODELS
-from napari_mst.photo import Photo
+from napari_mst.photo.cameras import Capture, camera_response
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.uncertainty import error_bands, has_band
 

@@ -6,11 +6,11 @@ import torch
 from safetensors.torch import save
 
 from napari_mst import load_model
-from napari_mst.cameras import camera_response
 from napari_mst.engine.run import run
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
+from napari_mst.photo.cameras import camera_response
 
 torch.manual_seed(0)
 FACTORS = torch.linalg.qr(torch.rand(31, 5))[0]

@@ -11,8 +11,8 @@ from napari.layers._source import layer_source
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import GatedJob
 
-from napari_mst.cameras import CAMERA_RGB, OF_SENSOR, Capture
 from napari_mst.models.cards import PUBLISHED
+from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Capture
 from napari_mst.plugin import reconstruct_dock as module
 from napari_mst.plugin.reconstruct_dock import ReconstructDock
 from napari_mst.plugin.workspace import Request

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from rasterio.transform import Affine
 
 from napari_mst.cube import SpectralCube
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.layers import (
     LayerPhoto,
     Placement,

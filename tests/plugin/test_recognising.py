@@ -17,7 +17,7 @@ from tests.plugin.conftest import WAVELENGTHS, make_cube
 
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin import picks
 from napari_mst.plugin.layers import LayerPhoto, cube_layer, cube_of, photo_layers
 from napari_mst.plugin.opening import open_paths

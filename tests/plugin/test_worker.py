@@ -14,7 +14,7 @@ from napari_mst.attention_record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.options import RunOptions
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.layers import LayerPhoto
 from napari_mst.plugin.worker import JobWorker, Reports, reconstruct
 from napari_mst.plugin.workspace import Request

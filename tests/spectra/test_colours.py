@@ -9,7 +9,7 @@ import pytest
 from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.photo import Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.spectra import colours, strips
 from napari_mst.spectra.colours import colour_difference, composite, true_colour
 from napari_mst.spectra.library import colour_checker

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from napari_mst import cli, load_model
-from napari_mst.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
 from napari_mst.networks.camera import CameraNetwork
+from napari_mst.photo.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
 from napari_mst.training import calibrate, fit_camera
 from napari_mst.training.baselines import GRID
 from napari_mst.training.camera_inputs import CameraInput, camera_inputs, linear_method

@@ -97,7 +97,7 @@ def _split(match: tuple[str, str]) -> tuple[str, bool]:
 
 
 def _decoded(band: _Band) -> NDArray[Any]:
-    from napari_mst.image_files import decode_file
+    from napari_mst.photo.files import decode_file
 
     try:
         plane, _ = decode_file(band.file, [])

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
-from napari_mst.cameras import CAMERA_RGB
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
+from napari_mst.photo.cameras import CAMERA_RGB
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""

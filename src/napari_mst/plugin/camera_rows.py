@@ -8,9 +8,9 @@ from qtpy.QtCore import QLocale, Qt
 from qtpy.QtGui import QDoubleValidator
 from qtpy.QtWidgets import QCheckBox, QComboBox, QCompleter, QFileDialog, QFormLayout, QHBoxLayout, QLineEdit, QWidget
 
-from napari_mst.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants, matching_camera
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.image_files import camera_named_in
+from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants, matching_camera
+from napari_mst.photo.files import camera_named_in
 
 _FILE = "file"  # the entry that opens a dialog
 _TABLES = "Tables (*.csv);;All files (*)"

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.attention_record import AttentionMap
 from napari_mst.cube import SpectralCube
-from napari_mst.image_files import georeference_in
-from napari_mst.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.files import georeference_in
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
 
 METADATA_KEY = "napari_mst"
 QUALITY_KEY = "napari_mst_quality"

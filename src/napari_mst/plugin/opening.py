@@ -19,7 +19,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError
 from napari_mst.formats import find_format, read_cube
-from napari_mst.image_files import decode_pages
+from napari_mst.photo.files import decode_pages
 from napari_mst.plugin import picks, questions
 from napari_mst.plugin.layers import LayerTuple, cube_layer
 

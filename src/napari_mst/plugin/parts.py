@@ -9,7 +9,7 @@ from napari.layers import Image, Shapes
 from numpy.typing import ArrayLike
 
 from napari_mst.errors import PhotoError
-from napari_mst.photo import Rectangle
+from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.layers import METADATA_KEY, LayerPhoto, Placement
 
 Part = Literal["whole", "visible", "drawn"]

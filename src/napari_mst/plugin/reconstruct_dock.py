@@ -22,12 +22,12 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.cameras import Capture
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
 from napari_mst.options import RunOptions
+from napari_mst.photo.cameras import Capture
 from napari_mst.plugin.attention_runs import WEIGHTS_FILES
 from napari_mst.plugin.camera_rows import CameraRows
 from napari_mst.plugin.devices import survey

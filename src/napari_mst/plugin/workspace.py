@@ -12,11 +12,11 @@ from typing import Any, Literal, Protocol
 from psygnal import Signal
 
 from napari_mst.attention_record import AttentionRecord
-from napari_mst.cameras import Capture
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.options import DEFAULTS, RunOptions
-from napari_mst.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
 
 
 class Source(Protocol):

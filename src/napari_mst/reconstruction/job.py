@@ -15,7 +15,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import RowSource, Source
 from napari_mst.errors import PhotoError
 from napari_mst.options import RunOptions
-from napari_mst.photo import Photo, Rectangle, as_photo
+from napari_mst.photo.photo import Photo, Rectangle, as_photo
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from napari_mst.engine.plan import Plan
-from napari_mst.photo import Photo, Rectangle
+from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import had, run
 from napari_mst.watch import Watch

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.cameras import Capture
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Plan
@@ -20,7 +19,8 @@ from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.options import RunOptions
-from napari_mst.photo import Photo, Rectangle
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction import history
 from napari_mst.reconstruction.correcting import corrected, share_before
 from napari_mst.reconstruction.job import Compute, Job, PhotoLike, job_of, read, reduced

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from napari_mst.cameras import CAMERA_RGB, Capture
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.engine.forms import has_compiled_form
@@ -21,6 +20,7 @@ from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.options import RunOptions
+from napari_mst.photo.cameras import CAMERA_RGB, Capture
 from napari_mst.watch import Watch
 
 N = TypeVar("N", bound=nn.Module)

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from napari_mst.cameras import Capture, load_illuminants
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CheckpointError
 from napari_mst.metrics import core_bands, core_pixels
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
-from napari_mst.photo import Photo
+from napari_mst.photo.cameras import Capture, load_illuminants
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import Reconstructor
 from napari_mst.training.baselines import GRID
 from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraSimulator

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.cameras import Capture
 from napari_mst.colour import linear_estimate
+from napari_mst.photo.cameras import Capture
 from napari_mst.training.baselines import Method, measured_reflectances
 
 _FULL = 65535

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.cameras import Capture, load_cameras, load_illuminants, unbalanced_response
+from napari_mst.photo.cameras import Capture, load_cameras, load_illuminants, unbalanced_response
 from napari_mst.training.simulate import Lesson, SceneSimulator
 
 HELD_OUT_CAMERAS = (

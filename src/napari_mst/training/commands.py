@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from napari_mst.cameras import Capture, spelled
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.commit import check_targets
 from napari_mst.models import MODELS
+from napari_mst.photo.cameras import Capture, spelled
 
 if TYPE_CHECKING:
     from napari_mst.training.baselines import Method

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.cameras import Capture
 from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.formats.text import text_cell
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
-from napari_mst.photo import Encoding, Photo
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.training.baselines import GRID, Method
 from napari_mst.training.camera_inputs import CameraInput
 from napari_mst.training.inputs import INPUTS, Input

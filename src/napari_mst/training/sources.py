@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst import cameras
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.text import shown
+from napari_mst.photo.photo import cameras
 from napari_mst.training.scenes import Scene
 from napari_mst.training.simulate import USUAL, Lesson, SceneSimulator
 
@@ -109,5 +109,5 @@ class Cubes:
 
 
 def camera_response(camera: str, light: str) -> Tensor:
-    """`napari_mst.cameras.camera_response` as a tensor, (31, 3)."""
+    """`napari_mst.photo.cameras.camera_response` as a tensor, (31, 3)."""
     return torch.from_numpy(cameras.camera_response(camera, light)).float()

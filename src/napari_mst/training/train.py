@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 from torch import nn
 
-from napari_mst.cameras import CAMERA_RGB, DAYLIGHT, SRGB
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import CheckpointError, CubeFileError
@@ -20,6 +19,7 @@ from napari_mst.models import ModelCard, load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, SRGB
 from napari_mst.training.baselines import GRID
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save

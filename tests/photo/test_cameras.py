@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from napari_mst.cameras import (
+from napari_mst.colour import illuminant, srgb_response
+from napari_mst.errors import CameraError
+from napari_mst.photo.cameras import (
     BALANCED,
     GRID,
     OF_SENSOR,
@@ -15,8 +17,6 @@ from napari_mst.cameras import (
     named,
     unbalanced_response,
 )
-from napari_mst.colour import illuminant, srgb_response
-from napari_mst.errors import CameraError
 
 
 def test_52_measured_cameras_and_the_response_of_ntire_2022_are_there():

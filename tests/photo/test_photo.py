@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms, ImageOps
 
 from napari_mst.errors import PhotoError
-from napari_mst.image_files import camera_named_in, orientation, upright
-from napari_mst.photo import Photo, as_photo
+from napari_mst.photo.files import camera_named_in, orientation, upright
+from napari_mst.photo.photo import Photo, as_photo
 
 _RNG = np.random.default_rng(0)
 RGB8 = _RNG.integers(0, 256, (12, 17, 3)).astype(np.uint8)

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
-from napari_mst.image_files import decode_file, georeference_in
+from napari_mst.photo.files import decode_file, georeference_in
 from napari_mst.watch import UNWATCHED, Watch
 
 Encoding = Literal["srgb", "linear"]

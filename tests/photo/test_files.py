@@ -10,8 +10,8 @@ import pytest
 import tifffile
 from PIL import Image
 
-from napari_mst.image_files import decode_file, decode_pages, is_shown_otherwise
-from napari_mst.photo import Photo
+from napari_mst.photo.files import decode_file, decode_pages, is_shown_otherwise
+from napari_mst.photo.photo import Photo
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 Make = Callable[[Path], Path]
