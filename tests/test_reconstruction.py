@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from napari_mst import load_model
+from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.colour import SRGB_D65
 from napari_mst.consistency import correct_colours
 from napari_mst.cube import NANOMETRES, Provenance
@@ -21,7 +22,6 @@ from napari_mst.engine import native
 from napari_mst.engine import run as streaming
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
-from napari_mst.explorer import AttentionExplorer
 from napari_mst.georeference import FIELD, Georeference
 from napari_mst.memory import is_out_of_memory
 from napari_mst.models import MODELS, Model, ModelCard

@@ -8,12 +8,12 @@ TYPE_CHECKING = False  # as of typing, which takes long to import: until then Ct
 if TYPE_CHECKING:
     from typing import Any
 
-    from napari_mst.attention import record_attention
-    from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
+    from napari_mst.attention.explorer import AttentionExplorer
+    from napari_mst.attention.figures import attention_figure
+    from napari_mst.attention.record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
+    from napari_mst.attention.recorder import record_attention
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError
-    from napari_mst.explorer import AttentionExplorer
-    from napari_mst.figures import attention_figure
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AttentionExplorer": "explorer",
-    "AttentionMap": "attention_record",
-    "AttentionRecord": "attention_record",
+    "AttentionExplorer": "attention.explorer",
+    "AttentionMap": "attention.record",
+    "AttentionRecord": "attention.record",
     "Capture": "photo.cameras",
     "MODELS": "models",
     "Model": "models",
@@ -42,23 +42,23 @@ _HOMES = {
     "Provenance": "cube",
     "Reconstructor": "reconstruction",
     "Region": "spectra.regions",
-    "Selection": "attention_record",
+    "Selection": "attention.record",
     "SpectralCube": "cube",
     "Spectrum": "spectra.spectrum",
-    "attention_figure": "figures",
+    "attention_figure": "attention.figures",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
     "error_bands": "uncertainty",
     "label_spectra": "spectra.labels",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
-    "read_attention": "attention_record",
+    "read_attention": "attention.record",
     "read_cube": "formats",
     "read_spectra": "spectra.library",
-    "record_attention": "attention",
+    "record_attention": "attention.recorder",
     "region_spectrum": "spectra.regions",
     "spectrum_band": "uncertainty",
-    "write_attention": "attention_record",
+    "write_attention": "attention.record",
     "write_cube": "formats",
     "write_spectra": "spectra.library",
 }

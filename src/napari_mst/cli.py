@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from napari_mst import __version__
-from napari_mst.attention_record import AttentionMap, AttentionRecord, Selection, write_attention
-from napari_mst.attention_record import check_target as check_attention_target
+from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.attention.record import AttentionMap, AttentionRecord, Selection, write_attention
+from napari_mst.attention.record import check_target as check_attention_target
 from napari_mst.batch import (
     FOLDERS,
     Job,
@@ -50,7 +51,6 @@ from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.options import RunOptions
-from napari_mst.overlays import OVERLAYS
 from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.spectra.library import spectra_text, write_spectra
@@ -498,7 +498,7 @@ def _explored(
     reconstructor: "Reconstructor", options: argparse.Namespace, watch: Watch
 ) -> tuple[AttentionRecord, list[AttentionMap]]:
     """The matrices of the photo, and the maps that were asked for."""
-    from napari_mst.explorer import AttentionExplorer  # imports torch: not for a refused target
+    from napari_mst.attention.explorer import AttentionExplorer  # imports torch: not for a refused target
 
     photo = _read_photo(options.photo, options)
     selection = Selection(options.block, options.head, options.key, options.query)

@@ -23,8 +23,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
-from napari_mst.attention import probe, record_attention, tapped
-from napari_mst.attention_record import Selection
+from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.attention.record import Selection
+from napari_mst.attention.recorder import probe, record_attention, tapped
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Job, Plan, all_plans
@@ -34,7 +35,6 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.options import DEFAULTS
-from napari_mst.overlays import OVERLAYS
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.job import job_of
 from napari_mst.reconstruction.running import run as run_job

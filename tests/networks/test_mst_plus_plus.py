@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.attention import record_attention
+from napari_mst.attention.recorder import record_attention
 from napari_mst.engine.run import run
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model

@@ -10,11 +10,11 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_mst.attention_record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
+from napari_mst.attention.overlays import DESCRIPTIONS
+from napari_mst.attention.record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.options import RunOptions
-from napari_mst.overlays import DESCRIPTIONS
 from napari_mst.plugin import session
 from napari_mst.plugin.attention_dock import AttentionDock
 from napari_mst.plugin.attention_layers import map_layers, map_of, show_map, summary

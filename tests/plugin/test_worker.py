@@ -10,7 +10,7 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model
-from napari_mst.attention_record import AttentionRecord
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.options import RunOptions

@@ -17,13 +17,13 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.attention_record import (
+from napari_mst.attention.overlays import SENSITIVITY
+from napari_mst.attention.record import (
     AttentionMap,
     AttentionSteps,
     Selection,
 )
 from napari_mst.options import RunOptions
-from napari_mst.overlays import SENSITIVITY
 from napari_mst.plugin import attention_files, attention_jobs, picks
 from napari_mst.plugin.attention_layers import summary
 from napari_mst.plugin.attention_pages import Head, MapPage, MatrixPage, StepsPage

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, Selection
+from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.worker import Reports
 from napari_mst.plugin.workspace import Request
 
 if TYPE_CHECKING:
-    from napari_mst.explorer import AttentionExplorer
+    from napari_mst.attention.explorer import AttentionExplorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def make_sensitivity(
 
 def _explorer(request: Request, reports: Reports, record: AttentionRecord | None = None) -> "AttentionExplorer":
     """Of the photo, or the region of it, of the request; it has to be the photo of *record*."""
-    from napari_mst.explorer import AttentionExplorer
+    from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 

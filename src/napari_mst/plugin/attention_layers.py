@@ -13,8 +13,8 @@ from napari.utils.colormaps import Colormap
 from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
-from napari_mst.attention_record import AttentionMap
-from napari_mst.overlays import DESCRIPTIONS, Overlay
+from napari_mst.attention.overlays import DESCRIPTIONS, Overlay
+from napari_mst.attention.record import AttentionMap
 from napari_mst.plugin.layers import METADATA_KEY, Placement, put_on_top
 
 UNSIGNED = "inferno"

@@ -7,8 +7,8 @@ from napari.utils.theme import Theme
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_mst.attention_record import AttentionSteps, Selection
-from napari_mst.overlays import DESCRIPTIONS
+from napari_mst.attention.overlays import DESCRIPTIONS
+from napari_mst.attention.record import AttentionSteps, Selection
 from napari_mst.plugin.attention_plot import MatrixPlot, StepsPlot
 from napari_mst.plugin.slots import calling
 from napari_mst.plugin.workspace import Recording

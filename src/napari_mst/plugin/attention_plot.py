@@ -10,7 +10,7 @@ from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import QGraphicsRectItem
 
-from napari_mst.attention_record import AttentionSteps, BlockAttention, block_title
+from napari_mst.attention.record import AttentionSteps, BlockAttention, block_title
 
 COLORMAP = "inferno"
 SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30)])

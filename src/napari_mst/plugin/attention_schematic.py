@@ -8,7 +8,7 @@ from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from qtpy.QtGui import QColor, QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from napari_mst.attention_record import block_title
+from napari_mst.attention.record import block_title
 
 LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""

@@ -16,7 +16,7 @@ from napari.layers import Image, Layer, Points, Shapes
 from napari.utils.transforms import Affine
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.attention_record import AttentionMap
+from napari_mst.attention.record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle

@@ -7,7 +7,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_error, show_warning
 
-from napari_mst.attention_record import AttentionMap
+from napari_mst.attention.record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.attention_jobs import MapJob

@@ -18,7 +18,7 @@ from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from superqt.utils import FunctionWorker
 
-from napari_mst.attention_record import AttentionRecord
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
 from napari_mst.plugin.workspace import Request, Workspace
@@ -55,7 +55,7 @@ Job = Callable[[Request, Reports], SpectralCube]
 
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """The job of the reconstruction dock: read the photo, load the model, run it; torch is imported here."""
-    from napari_mst.attention import record_attention
+    from napari_mst.attention.recorder import record_attention
     from napari_mst.models import load_model
     from napari_mst.reconstruction import Reconstructor
 

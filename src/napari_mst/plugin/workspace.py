@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from psygnal import Signal
 
-from napari_mst.attention_record import AttentionRecord
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.options import DEFAULTS, RunOptions

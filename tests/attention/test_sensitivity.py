@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model
-from napari_mst.attention import folded
+from napari_mst.attention.recorder import folded
+from napari_mst.attention.sensitivity import Value, reach
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.reconstruction.job import job_of
-from napari_mst.sensitivity import Value, reach
 
 BAND, ROW, COLUMN = 15, 20, 69
 

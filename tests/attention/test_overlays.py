@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from napari_mst import AttentionExplorer, Reconstructor, Selection, explorer, load_model
-from napari_mst.attention import attention_blocks
-from napari_mst.attention_record import AttentionMap, AttentionRecord
+from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
+from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
+from napari_mst.attention.record import AttentionMap, AttentionRecord
+from napari_mst.attention.recorder import attention_blocks, explorer
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.spectral_attention import SpectralAttentionBlock
-from napari_mst.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.reconstruction.job import job_of
 
 BLOCKS = (

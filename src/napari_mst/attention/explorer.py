@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.attention import HeadProbe, attention_blocks, folded, probe, record_attention, tapped
-from napari_mst.attention_record import AttentionMap, AttentionRecord, AttentionSteps, Selection
+from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
+from napari_mst.attention.recorder import HeadProbe, attention_blocks, folded, probe, record_attention, tapped
+from napari_mst.attention.sensitivity import Value, corner, sensitivity
 from napari_mst.cube import Provenance
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, execute
 from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Program
-from napari_mst.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction import Compute, PhotoLike, Reconstructor
-from napari_mst.sensitivity import Value, corner, sensitivity
 from napari_mst.watch import IsCancelled, Progress, Watch
 
 PICTURE = 160

@@ -11,7 +11,7 @@ import pytest
 import tifffile
 
 from napari_mst import attention_figure
-from napari_mst.attention_record import (
+from napari_mst.attention.record import (
     AttentionMap,
     AttentionRecord,
     BlockAttention,

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention_record import AttentionRecord, BlockAttention, Selection
+from napari_mst.attention.record import AttentionRecord, BlockAttention, Selection
 from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Pass, Program
 from napari_mst.networks.spectral_attention import HALO, SpectralAttention, SpectralAttentionBlock, channel_norms

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from napari_mst.attention import HeadProbe
+    from napari_mst.attention.recorder import HeadProbe
 
 REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S-MSA"
 

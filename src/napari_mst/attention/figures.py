@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from napari_mst.attention_record import AttentionRecord, block_title
+from napari_mst.attention.record import AttentionRecord, block_title
 from napari_mst.errors import AttentionError
 
 if TYPE_CHECKING:
