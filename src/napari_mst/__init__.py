@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
     from napari_mst.photo.photo import Photo
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.reconstruction.error_bands import error_bands, spectrum_band
+    from napari_mst.reconstruction.reconstructor import Reconstructor
     from napari_mst.spectra.compare import compare_region
     from napari_mst.spectra.labels import label_spectra
     from napari_mst.spectra.library import read_spectra, write_spectra
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
     from napari_mst.spectra.spectrum import Spectrum
-    from napari_mst.uncertainty import error_bands, spectrum_band
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOMES = {
     "NapariMstError": "errors",
     "Photo": "photo.photo",
     "Provenance": "cube",
-    "Reconstructor": "reconstruction",
+    "Reconstructor": "reconstruction.reconstructor",
     "Region": "spectra.regions",
     "Selection": "attention.record",
     "SpectralCube": "cube",
@@ -48,7 +48,7 @@ _HOMES = {
     "attention_figure": "attention.figures",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
-    "error_bands": "uncertainty",
+    "error_bands": "reconstruction.error_bands",
     "label_spectra": "spectra.labels",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
@@ -57,7 +57,7 @@ _HOMES = {
     "read_spectra": "spectra.library",
     "record_attention": "attention.recorder",
     "region_spectrum": "spectra.regions",
-    "spectrum_band": "uncertainty",
+    "spectrum_band": "reconstruction.error_bands",
     "write_attention": "attention.record",
     "write_cube": "formats",
     "write_spectra": "spectra.library",

@@ -290,7 +290,9 @@ def _is_same_file(photo: Path, target: Path) -> bool:
 
 def _is_cube_of(path: Path, wanted: Provenance, side: str) -> bool:
     """True if *path* is, undamaged, the cube of *wanted*, or that *side* of its error band."""
-    from napari_mst.uncertainty import band_side  # imports torch: not before there is something to look into
+    from napari_mst.reconstruction.error_bands import (
+        band_side,  # imports torch: not before there is something to look into
+    )
 
     try:
         cube = read_cube(path, verify=True)

@@ -50,9 +50,9 @@ from napari_mst.errors import (
 from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.formats.text import shown
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.options import RunOptions
 from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.terminal import harmless_output
@@ -60,7 +60,7 @@ from napari_mst.training.commands import add_evaluate, add_train
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 DEFAULT_MODEL = "mstpp-srgb"
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
@@ -404,7 +404,7 @@ class _Run:
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
             return
-        from napari_mst.uncertainty import error_bands
+        from napari_mst.reconstruction.error_bands import error_bands
 
         bands = error_bands(read_cube(job.target) if made is None else made)
         for path, band in zip(job.bands, bands, strict=True):
@@ -470,7 +470,7 @@ def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
 
 def _reconstructor(model: str, chosen: RunOptions) -> "Reconstructor":
     from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
     reconstructor = Reconstructor(load_model(model), **chosen.for_reconstructor)
     _tell(f"note: running on {reconstructor.device.name}, {reconstructor.device.reason}")

@@ -34,9 +34,9 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.options import DEFAULTS
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.options import DEFAULTS
 from napari_mst.reconstruction.running import run as run_job
 from napari_mst.reconstruction.setup import Setup
 

@@ -10,8 +10,8 @@ from napari_mst.colour import linear_to_srgb
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, camera_response
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction import Reconstructor
-from napari_mst.uncertainty import error_bands, has_band
+from napari_mst.reconstruction.error_bands import error_bands, has_band
+from napari_mst.reconstruction.reconstructor import Reconstructor
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
 SIDE = 24

@@ -14,13 +14,13 @@ from napari_mst.attention.overlays import DESCRIPTIONS
 from napari_mst.attention.record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
-from napari_mst.options import RunOptions
 from napari_mst.plugin import session
 from napari_mst.plugin.attention_dock import AttentionDock
 from napari_mst.plugin.attention_layers import map_layers, map_of, show_map, summary
 from napari_mst.plugin.layers import LayerPhoto, Placement, active_cube_layer, photo_layers
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.plugin.workspace import Recording
+from napari_mst.reconstruction.options import RunOptions
 
 SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
 BUNDLED = "mstpp-srgb"

@@ -24,10 +24,10 @@ from napari_mst.plugin.curves import Line, pen
 from napari_mst.plugin.layers import cube_layer, cube_of, go_to
 from napari_mst.plugin.spectra_dock import SpectraDock
 from napari_mst.plugin.spectra_files import spectra_of
+from napari_mst.reconstruction.error_bands import spectrum_band
 from napari_mst.spectra.library import colour_checker, read_spectra
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
-from napari_mst.uncertainty import spectrum_band
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 

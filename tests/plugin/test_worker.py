@@ -13,11 +13,11 @@ from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
-from napari_mst.options import RunOptions
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.layers import LayerPhoto
 from napari_mst.plugin.worker import JobWorker, Reports, reconstruct
 from napari_mst.plugin.workspace import Request
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import UNWATCHED
 
 

@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 from napari_mst.errors import CheckpointError
 from napari_mst.models import load_model
 from napari_mst.models.cards import WEIGHTS
+from napari_mst.reconstruction.error_bands import margins
 from napari_mst.training import calibrate
 from napari_mst.training.calibrate import needed_factors
-from napari_mst.uncertainty import margins
 
 
 def test_value_at_the_edge_of_the_band_needs_its_factor():

@@ -23,7 +23,6 @@ from napari_mst.attention.record import (
     AttentionSteps,
     Selection,
 )
-from napari_mst.options import RunOptions
 from napari_mst.plugin import attention_files, attention_jobs, picks
 from napari_mst.plugin.attention_layers import summary
 from napari_mst.plugin.attention_pages import Head, MapPage, MatrixPage, StepsPage
@@ -32,6 +31,7 @@ from napari_mst.plugin.attention_schematic import Schematic
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.layers import LayerPhoto, LayerReference, active_cube_layer, band_of, cube_of, photo_layers
 from napari_mst.plugin.workspace import JobState, Recording, Request
+from napari_mst.reconstruction.options import RunOptions
 
 STEPS = 1000
 """Steps of the progress bar."""

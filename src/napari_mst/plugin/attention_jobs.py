@@ -55,7 +55,7 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
     """Of the photo, or the region of it, of the request; it has to be the photo of *record*."""
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.models import load_model
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
     if record is not None and photo.sha256 != record.provenance.source_sha256:

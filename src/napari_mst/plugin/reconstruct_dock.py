@@ -26,7 +26,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
-from napari_mst.options import RunOptions
 from napari_mst.photo.cameras import Capture
 from napari_mst.plugin.attention_runs import WEIGHTS_FILES
 from napari_mst.plugin.camera_rows import CameraRows
@@ -38,6 +37,7 @@ from napari_mst.plugin.parts import Part, draw, photo_part
 from napari_mst.plugin.recognising import attend
 from napari_mst.plugin.saving import ask_to_save
 from napari_mst.plugin.workspace import JobState, Request
+from napari_mst.reconstruction.options import RunOptions
 
 PRECISIONS_ROLE = Qt.ItemDataRole.UserRole + 1
 STEPS = 1000

@@ -135,7 +135,7 @@ def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
 
 
 def _error_band(cube: SpectralCube, row: int, column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    from napari_mst.uncertainty import spectrum_band  # it imports torch, which takes seconds
+    from napari_mst.reconstruction.error_bands import spectrum_band  # it imports torch, which takes seconds
 
     return spectrum_band(cube, row, column)
 

@@ -57,7 +57,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """The job of the reconstruction dock: read the photo, load the model, run it; torch is imported here."""
     from napari_mst.attention.recorder import record_attention
     from napari_mst.models import load_model
-    from napari_mst.reconstruction import Reconstructor
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
     options, watch = request.options, reports.watch

@@ -14,9 +14,9 @@ from psygnal import Signal
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.options import DEFAULTS, RunOptions
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 
 class Source(Protocol):

@@ -11,9 +11,3 @@ Its steps, from top to bottom, are functions of one frozen `Job`:
 
 `preparing` waits for what is compiled once on a machine; `reconstructor` is the class that people call.
 """
-
-from napari_mst.reconstruction.job import Compute, PhotoLike
-from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Progress
-
-__all__ = ["Compute", "PhotoLike", "Progress", "Reconstructor"]

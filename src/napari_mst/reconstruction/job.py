@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import RowSource, Source
 from napari_mst.errors import PhotoError
-from napari_mst.options import RunOptions
 from napari_mst.photo.photo import Photo, Rectangle, as_photo
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
 

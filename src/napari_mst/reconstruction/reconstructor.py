@@ -18,12 +18,12 @@ from napari_mst.engine.run import Source
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
-from napari_mst.options import RunOptions
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction import history
 from napari_mst.reconstruction.correcting import corrected, share_before
 from napari_mst.reconstruction.job import Compute, Job, PhotoLike, job_of, read, reduced
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import prepare
 from napari_mst.reconstruction.running import computed, plan_of

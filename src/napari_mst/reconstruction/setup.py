@@ -19,8 +19,8 @@ from napari_mst.errors import CameraError, DeviceError
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
-from napari_mst.options import RunOptions
 from napari_mst.photo.cameras import CAMERA_RGB, Capture
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import Watch
 
 N = TypeVar("N", bound=nn.Module)

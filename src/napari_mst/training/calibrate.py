@@ -24,12 +24,12 @@ from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import Capture, load_illuminants
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction import Reconstructor
+from napari_mst.reconstruction.error_bands import margins
+from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.baselines import GRID
 from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraSimulator
 from napari_mst.training.fit import FitSettings
 from napari_mst.training.simulate import SceneSimulator
-from napari_mst.uncertainty import margins
 
 COVERED = 0.9
 _SEED, _SCENES, _SIZE = 990, 128, FitSettings.size

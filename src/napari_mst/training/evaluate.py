@@ -132,7 +132,7 @@ class ModelMethod:
         self, name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
     ) -> None:
         from napari_mst.models import load_model
-        from napari_mst.reconstruction import Reconstructor
+        from napari_mst.reconstruction.reconstructor import Reconstructor
 
         self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour, capture=capture)
 
@@ -144,7 +144,7 @@ class ModelMethod:
 
     def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
         """Where (31, H, W) the reference lies in the error band of *estimate*; None if the model has no band."""
-        from napari_mst.uncertainty import margins
+        from napari_mst.reconstruction.error_bands import margins
 
         card = self._reconstructor.model.card
         if not card.error_factor or not np.array_equal(card.wavelengths, GRID):

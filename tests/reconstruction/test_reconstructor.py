@@ -16,7 +16,6 @@ import torch
 from napari_mst import load_model
 from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.colour import SRGB_D65
-from napari_mst.consistency import correct_colours
 from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import native
 from napari_mst.engine import run as streaming
@@ -27,10 +26,12 @@ from napari_mst.memory import is_out_of_memory
 from napari_mst.models import MODELS, Model, ModelCard
 from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.options import RunOptions
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction import Reconstructor, preparing
+from napari_mst.reconstruction import preparing
+from napari_mst.reconstruction.consistency import correct_colours
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
