@@ -16,7 +16,7 @@ from pathlib import Path
 from napari_mst.cube import Provenance
 from napari_mst.errors import NapariMstError, PhotoError, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.watch import Watch
 
 PHOTO_SUFFIXES = (".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")

@@ -48,7 +48,7 @@ from napari_mst.errors import (
     SaveError,
 )
 from napari_mst.formats import FORMATS, read_cube, write_cube
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants
 from napari_mst.photo.photo import Encoding, Photo, Rectangle

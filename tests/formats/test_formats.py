@@ -15,16 +15,8 @@ import tifffile
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import (
-    FORMATS,
-    Format,
-    check_target,
-    find_format,
-    is_own_cube,
-    read_cube,
-    samples,
-    write_cube,
-)
+from napari_mst.formats import FORMATS, Format, check_target, find_format, is_own_cube, read_cube, write_cube
+from napari_mst.formats import numbers as samples
 
 WARNING = "The file was odd."
 CUBE = SpectralCube(

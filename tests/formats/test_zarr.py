@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import commit, find_format, read_cube, write_cube, zarr
+from napari_mst.formats import find_format, read_cube, write_cube, zarr
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
 WAVELENGTHS = np.linspace(400.0, 700.0, 31)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
-from napari_mst.formats import commit
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 
 CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; rows sum to 1; channels, not wavelengths"

@@ -12,10 +12,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import commit, envi, folder, matlab, npz, tiff, zarr
-from napari_mst.formats.text import out_of_memory, shown
+from napari_mst.formats import envi, folder, matlab, npz, tiff, zarr
+from napari_mst.messages import out_of_memory, shown
 from napari_mst.watch import Progress, Watch
 
 __all__ = ["FORMATS", "Format", "check_target", "find_format", "is_own_cube", "read_cube", "write_cube"]

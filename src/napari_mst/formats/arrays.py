@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import ChoiceNeeded
-from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import may_be_nanometres
+from napari_mst.messages import mismatch, shown
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """What arrays of wavelengths are called; `bands` in the ICVL, NTIRE and ARAD cubes."""

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import commit
 from napari_mst.formats.envi_georeference import in_envi, read_from_envi
 from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
+from napari_mst.formats.numbers import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.record import CHANGED
-from napari_mst.formats.samples import LAZY_BYTES, blocks, check_room, crc32, stored_type
-from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
+from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 DATA_SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".cube", ".hsi", ".envi", ".data")

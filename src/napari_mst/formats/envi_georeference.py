@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from napari_mst.cube import SpectralCube
-from napari_mst.formats.text import shown
 from napari_mst.formats.wavelengths import number
 from napari_mst.georeference import FIELD, Georeference, Transform
+from napari_mst.messages import shown
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"
 FIELDS = (MAP_INFO, SYSTEM, PROJECTION)

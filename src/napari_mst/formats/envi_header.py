@@ -17,8 +17,9 @@ import numpy as np
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.errors import CubeError, CubeFileError
-from napari_mst.formats.text import mismatch, percent_decode, percent_encode, shown
+from napari_mst.formats.text import percent_decode, percent_encode
 from napari_mst.formats.wavelengths import band_names
+from napari_mst.messages import mismatch, shown
 
 MAX_BYTES = 16 * 2**20
 OWN = "napari mst "

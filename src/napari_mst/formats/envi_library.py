@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import commit
 from napari_mst.formats.envi import data_of, finish, load
 from napari_mst.formats.envi_header import MAX_BYTES, OWN, Header, Layout, braced, sealed
-from napari_mst.formats.samples import crc32
-from napari_mst.formats.text import percent_encode, shown
+from napari_mst.formats.numbers import crc32
+from napari_mst.formats.text import percent_encode
 from napari_mst.formats.wavelengths import spectral_axis
+from napari_mst.messages import shown
 
 KIND = "ENVI Spectral Library"
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.formats.envi_header import Header
-from napari_mst.formats.samples import magnitude
-from napari_mst.formats.text import shown
+from napari_mst.formats.numbers import magnitude
 from napari_mst.formats.wavelengths import number, scaled
 from napari_mst.memory import free_host_memory
+from napari_mst.messages import shown
 
 APPLIED = "applied scaling"
 """The metadata field that records which scaling the numbers have had."""

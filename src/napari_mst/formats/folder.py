@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, PhotoError
+from napari_mst.formats.numbers import check_room
 from napari_mst.formats.record import Description, described_cube
-from napari_mst.formats.samples import check_room
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.messages import mismatch, shown
 
 _SUFFIXES = (".png", ".tif", ".tiff")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(\s*nm(?![a-z]))?", re.IGNORECASE)

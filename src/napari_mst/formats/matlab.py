@@ -25,14 +25,15 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
-from napari_mst.formats import commit, matlab_reader, record
+from napari_mst.formats import matlab_reader, record
 from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
+from napari_mst.formats.numbers import LAZY_BYTES, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import LAZY_BYTES, crc32, stored_type
-from napari_mst.formats.text import mismatch
 from napari_mst.memory import free_host_memory
+from napari_mst.messages import mismatch
 from napari_mst.watch import UNWATCHED, Watch
 
 _CLASSES = {

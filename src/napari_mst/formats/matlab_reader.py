@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from napari_mst.errors import ChoiceNeeded, CubeFileError, OutOfMemory
 from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
 from napari_mst.formats.record import CHANGED, OWN
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.messages import mismatch, shown
 
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
 SEAL = "napari_mst_seal"

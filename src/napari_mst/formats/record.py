@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
-from napari_mst.formats.samples import checksum, magnitude
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.numbers import checksum, magnitude
 from napari_mst.formats.wavelengths import number, power_of, spectral_axis
+from napari_mst.messages import mismatch, shown
 
 OWN = "napari_mst"
 """The key of our part of the record, and its name in files that name their parts."""

@@ -1,10 +1,8 @@
-"""Text in files and messages: percent-encoding (RFC 3986), cells that no spreadsheet runs, sentences cut to fit."""
+"""Text in files: percent-encoding (RFC 3986), and cells that no spreadsheet runs."""
 
 import re
 import string
 from urllib.parse import quote, unquote
-
-from napari_mst.errors import CubeFileError, OutOfMemory
 
 _PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
 
@@ -23,22 +21,6 @@ def text_cell(text: str) -> str:
 def cell_text(cell: str) -> str:
     """The inverse of `text_cell`."""
     return re.sub(f"{_BEFORE_FORMULA}'{_FORMULA}", r"\1", cell)
-
-
-def shown(text: object, limit: int = 60) -> str:
-    """*text* on one line of at most *limit* characters, for a message."""
-    line = "".join(character if character.isprintable() else "?" for character in str(text))
-    return line if len(line) <= limit else f"{line[: limit - 12]}...{line[-9:]}"
-
-
-def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
-    """What to raise about the file *name*."""
-    return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")
-
-
-def out_of_memory(name: str) -> OutOfMemory:
-    """What to raise where there is too little memory for the file *name*."""
-    return OutOfMemory(f"Expected memory for {shown(name)}, got too little. Close other programs.")
 
 
 def percent_encode(text: str, reserved: str = "") -> str:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ColourPhoto, NapariMstError, SaveError
-from napari_mst.formats import commit, record, tiff_header, tiff_metadata
+from napari_mst.formats import record, tiff_header, tiff_metadata
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi_georeference import in_tiff
-from napari_mst.formats.record import Description, described_cube
-from napari_mst.formats.samples import (
+from napari_mst.formats.numbers import (
     LAZY_BYTES,
     blocks,
     check_room,
@@ -31,7 +31,8 @@ from napari_mst.formats.samples import (
     rows_per_block,
     stored_type,
 )
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.formats.record import Description, described_cube
+from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from napari_mst.formats.envi_georeference import FIELDS
 from napari_mst.formats.envi_header import MAX_BYTES, Header
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
 from napari_mst.formats.record import Description
-from napari_mst.formats.text import shown
 from napari_mst.formats.wavelengths import power_of, spectral_axis
 from napari_mst.georeference import FIELD
+from napari_mst.messages import shown
 
 if TYPE_CHECKING:
     from tifffile import TiffPageSeries

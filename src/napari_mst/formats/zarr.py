@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError
-from napari_mst.formats import commit, record
+from napari_mst.formats import record
 from napari_mst.formats.arrays import band_axis_of, cube_name
+from napari_mst.formats.numbers import LAZY_BYTES, check_room, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
-from napari_mst.formats.samples import LAZY_BYTES, check_room, crc32, stored_type
-from napari_mst.formats.text import mismatch, shown
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, absent_chunks, damaged, stored_chunks
+from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")

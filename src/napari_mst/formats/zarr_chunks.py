@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari_mst.errors import CubeFileError
-from napari_mst.formats.text import mismatch, out_of_memory, shown
+from napari_mst.messages import mismatch, out_of_memory, shown
 
 ATTEMPTS = 5
 """How often a read is tried because saves come in between."""

@@ -20,7 +20,7 @@ from numcodecs.abc import Codec
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import ShardingCodec
 
-from napari_mst.formats.text import mismatch
+from napari_mst.messages import mismatch
 
 _SPARE_BYTES = 2**16
 _LZMA_BYTES = 2**27

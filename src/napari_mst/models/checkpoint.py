@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
-from napari_mst.formats.text import shown
 from napari_mst.memory import free_host_memory, is_out_of_memory
+from napari_mst.messages import shown
 from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network

@@ -12,8 +12,8 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
+from napari_mst.crash_safe import saving
 from napari_mst.errors import CheckpointError
-from napari_mst.formats.commit import saving
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {

@@ -16,7 +16,7 @@ from napari.layers import Image
 from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.plugin import questions, saving
 from napari_mst.plugin.layers import cube_of_data
 

@@ -11,8 +11,8 @@ from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QGraphicsScene
 
+from napari_mst.crash_safe import saving
 from napari_mst.errors import SaveError, SpectrumError
-from napari_mst.formats.commit import saving
 from napari_mst.plugin import picks, regions
 from napari_mst.plugin.layers import active_cube_layer, cube_of, to_pixels
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum

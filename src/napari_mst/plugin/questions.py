@@ -30,8 +30,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.errors import ChoiceNeeded, CubeError
-from napari_mst.formats.text import shown
 from napari_mst.formats.wavelengths import column, typed_wavelengths
+from napari_mst.messages import shown
 from napari_mst.plugin.slots import calling
 
 _ROWS = 8

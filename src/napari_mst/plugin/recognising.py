@@ -23,7 +23,7 @@ from qtpy.QtCore import QTimer
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats import is_own_cube, read_cube
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.plugin import builtin_writer
 from napari_mst.plugin.layers import COLORMAP, Placement, cube_layer, cube_of, go_to

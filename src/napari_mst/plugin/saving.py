@@ -25,7 +25,7 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.errors import Cancelled, ChoiceNeeded, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.formats.arrays import band_axis_of
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.plugin import picks, questions
 from napari_mst.plugin.layers import active_cube_layer, cube_of, cube_of_data
 from napari_mst.plugin.opening import PICKS

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from napari_mst import crash_safe as commit
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import commit
 from napari_mst.formats.envi_library import Library, read_library, write_library
-from napari_mst.formats.text import mismatch, shown
+from napari_mst.messages import mismatch, shown
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 
 Spread = str | tuple[float, float]

@@ -21,8 +21,9 @@ import numpy as np
 
 from napari_mst.cube import BAND_INDEX
 from napari_mst.errors import SaveError
-from napari_mst.formats.text import cell_text, mismatch, shown, text_cell
+from napari_mst.formats.text import cell_text, text_cell
 from napari_mst.formats.wavelengths import power_of, spectral_axis
+from napari_mst.messages import mismatch, shown
 from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 
 CURVES = ("values", "lower", "upper")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from napari_mst.crash_safe import check_targets
 from napari_mst.errors import CameraError, ModelError
-from napari_mst.formats.commit import check_targets
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, spelled
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import CubeFileError
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 from napari_mst.photo.photo import cameras
 from napari_mst.training.scenes import Scene
 from napari_mst.training.simulate import USUAL, Lesson, SceneSimulator

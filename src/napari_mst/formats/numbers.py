@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import OutOfMemory, SaveError
-from napari_mst.formats.text import shown
 from napari_mst.memory import free_host_memory
+from napari_mst.messages import shown
 from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20

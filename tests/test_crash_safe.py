@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst import crash_safe as commit
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import check_target, commit, envi, read_cube, write_cube
+from napari_mst.formats import check_target, envi, read_cube, write_cube
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from napari_mst.errors import SaveError
-from napari_mst.formats.text import shown
+from napari_mst.messages import shown
 
 LOCK_SECONDS = 30.0
 """How long a save waits for another run that saves to the same name."""
