@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from napari_mst.colour import XYZ_TO_SRGB, srgb_to_linear
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.evaluation.tables import CLEAN
 from napari_mst.metrics import delta_e
-from napari_mst.training.baselines import GRID
-from napari_mst.training.evaluate import CLEAN
-from napari_mst.training.scenes import read_scenes
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 

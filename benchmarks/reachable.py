@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from napari_mst.colour import srgb_to_linear
-from napari_mst.training.baselines import GRID
-from napari_mst.training.evaluate import CLEAN, Score, means, model_method, score
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.scenes import Scene, read_scenes
+from napari_mst.evaluation.tables import CLEAN, Score, means, model_method, score
+from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import save
 from napari_mst.training.fit_pixelwise import PIXELWISE_CARD, PixelwiseSettings, fit_pixelwise
-from napari_mst.training.scenes import Scene, read_scenes
-from napari_mst.training.simulate import SceneSimulator
 
 COLUMNS = ("MRAE", "core MRAE", "PSNR (dB)", "SAM (deg)", "dE D65", "dE A")
 ALL = 10**9

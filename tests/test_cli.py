@@ -21,12 +21,12 @@ from napari_mst import cli
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import Cancelled, OutOfMemory
+from napari_mst.evaluation.baselines import BASELINES
 from napari_mst.formats import write_cube
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.spectra.library import read_spectra
-from napari_mst.training.baselines import BASELINES
 
 RECONSTRUCT = napari_mst.Reconstructor.reconstruct
 Run = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR
-from napari_mst.training.spectra import load_reflectances
+from napari_mst.simulation.spectra import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")
 torch.manual_seed(0)

@@ -5,9 +5,9 @@ import pytest
 
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.errors import Cancelled
+from napari_mst.evaluation.degradations import Input
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency import HALF_CODE, correct_colours, moved_into
-from napari_mst.training.inputs import Input
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)

@@ -15,7 +15,7 @@ from napari_mst.models import MODELS
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction.error_bands import error_bands, has_band, margins, spectrum_band
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.simulate import SceneSimulator
+from napari_mst.simulation.scenes import SceneSimulator
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 PHOTO = np.random.default_rng(0).integers(0, 256, (12, 15, 3), dtype=np.uint8)

@@ -10,9 +10,9 @@ import torch
 
 from napari_mst import load_model
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training import fit
 from napari_mst.training.fit import Fit, FitSettings, start_network
-from napari_mst.training.simulate import SceneSimulator
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from napari_mst import cli, load_model
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.camera_inputs import CameraInput, camera_inputs, linear_method
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
+from napari_mst.simulation.scenes import USUAL
 from napari_mst.training import calibrate, fit_camera
-from napari_mst.training.baselines import GRID
-from napari_mst.training.camera_inputs import CameraInput, camera_inputs, linear_method
-from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
 from napari_mst.training.fit import FitSettings
 from napari_mst.training.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
-from napari_mst.training.simulate import USUAL
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
 TINY = PixelwiseSettings(steps=3, batch=128, width=8)

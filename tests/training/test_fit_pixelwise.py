@@ -3,9 +3,9 @@
 import torch
 
 from napari_mst import load_model
+from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training import fit_pixelwise as fitting
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise, quantile_loss, validate
-from napari_mst.training.simulate import SceneSimulator
 
 SMALL = PixelwiseSettings(steps=30, batch=256, width=16, warm_up=5)
 

@@ -11,11 +11,11 @@ import torch
 from napari_mst import cli, load_model
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.scenes import Scene
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import calibrate
-from napari_mst.training.baselines import GRID
 from napari_mst.training.fit import Fit, FitSettings
-from napari_mst.training.scenes import Scene
 from napari_mst.training.sources import Cubes, Simulated, camera_response
 
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CheckpointError
+from napari_mst.evaluation.baselines import GRID
 from napari_mst.metrics import core_bands, core_pixels
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import ModelCard
@@ -26,10 +27,9 @@ from napari_mst.photo.cameras import Capture, load_illuminants
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.baselines import GRID
-from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraSimulator
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, CameraSimulator
+from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import FitSettings
-from napari_mst.training.simulate import SceneSimulator
 
 COVERED = 0.9
 _SEED, _SCENES, _SIZE = 990, 128, FitSettings.size

@@ -20,10 +20,10 @@ from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, spelled
 
 if TYPE_CHECKING:
-    from napari_mst.training.baselines import Method
-    from napari_mst.training.camera_inputs import CameraInput
-    from napari_mst.training.inputs import Input
-    from napari_mst.training.scenes import Scene
+    from napari_mst.evaluation.baselines import Method
+    from napari_mst.evaluation.camera_inputs import CameraInput
+    from napari_mst.evaluation.degradations import Input
+    from napari_mst.evaluation.scenes import Scene
 
 
 def add_evaluate(commands: Any) -> None:
@@ -135,8 +135,8 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from napari_mst.training import evaluate as judge
-    from napari_mst.training.scenes import read_scenes, scene_files
+    from napari_mst.evaluation import tables as judge
+    from napari_mst.evaluation.scenes import read_scenes, scene_files
 
     trials, files = list(_trials(options)), scene_files(options.folder)
     if options.csv:
@@ -162,8 +162,8 @@ def _trials(
     options: argparse.Namespace,
 ) -> "Iterator[tuple[str, Callable[[], dict[str, Method]], Sequence[Input | CameraInput]]]":
     """A title, what to judge, and on which photos: once, or for every camera under every illuminant."""
-    from napari_mst.training.camera_inputs import camera_inputs
-    from napari_mst.training.inputs import INPUTS
+    from napari_mst.evaluation.camera_inputs import camera_inputs
+    from napari_mst.evaluation.degradations import INPUTS
 
     if options.illuminant and not options.camera:
         raise CameraError("Expected --camera with --illuminant, got none. Add it.")
@@ -176,8 +176,8 @@ def _trials(
 
 
 def _camera_methods(options: argparse.Namespace, capture: Capture) -> "dict[str, Method]":
-    from napari_mst.training.camera_inputs import linear_method
-    from napari_mst.training.evaluate import model_method
+    from napari_mst.evaluation.camera_inputs import linear_method
+    from napari_mst.evaluation.tables import model_method
 
     methods: dict[str, Method] = {} if options.no_baselines else {"least squares": linear_method(capture)}
     for name in options.model or ["mstpp-camera"]:
@@ -186,14 +186,14 @@ def _camera_methods(options: argparse.Namespace, capture: Capture) -> "dict[str,
 
 
 def _cameras(names: Sequence[str]) -> list[str]:
-    from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS
+    from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
 
     return [camera for name in names for camera in (HELD_OUT_CAMERAS if name == "held-out" else [name])]
 
 
 def _methods(options: argparse.Namespace) -> "dict[str, Method]":
-    from napari_mst.training.baselines import BASELINES
-    from napari_mst.training.evaluate import model_method
+    from napari_mst.evaluation.baselines import BASELINES
+    from napari_mst.evaluation.tables import model_method
 
     methods: dict[str, Method] = {}
     for name, make in () if options.no_baselines else BASELINES.items():

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from napari_mst.colour import SRGB_D65
+from napari_mst.evaluation.tables import evaluate, model_method
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
@@ -27,8 +28,7 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
-from napari_mst.training.evaluate import evaluate, model_method
-from napari_mst.training.simulate import Lesson
+from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.sources import Simulated, Source
 
 

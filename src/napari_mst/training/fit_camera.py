@@ -13,14 +13,14 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from napari_mst.evaluation.camera_inputs import camera_inputs
+from napari_mst.evaluation.tables import evaluate, model_method
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras, load_illuminants
-from napari_mst.training.camera_inputs import camera_inputs
-from napari_mst.training.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
-from napari_mst.training.evaluate import evaluate, model_method
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, reconstruction_loss, start_network
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import CARD, save_measured
-from napari_mst.training.simulate import SceneSimulator
 
 _DARK = 0.01  # reflectance below which an error counts as absolute
 _TAIL = 0.05

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import CubeFileError
+from napari_mst.evaluation.scenes import Scene
 from napari_mst.messages import shown
 from napari_mst.photo.photo import cameras
-from napari_mst.training.scenes import Scene
-from napari_mst.training.simulate import USUAL, Lesson, SceneSimulator
+from napari_mst.simulation.scenes import USUAL, Lesson, SceneSimulator
 
 HELD_OUT_SCENES = 32
 _SHARE_HELD_OUT = 0.2  # of the rows of every cube, at its bottom

@@ -15,12 +15,13 @@ from torch import nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import CheckpointError, CubeFileError
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, SRGB
-from napari_mst.training.baselines import GRID
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save
 from napari_mst.training.fit_camera import (
@@ -33,7 +34,6 @@ from napari_mst.training.fit_camera import (
     pixelwise_of,
 )
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
-from napari_mst.training.scenes import read_scenes
 from napari_mst.training.sources import Cubes, Simulated, Source, camera_response
 
 ANY_CAMERA = "any"

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
-from napari_mst.training.spectra import load_reflectances
+from napari_mst.simulation.spectra import load_reflectances
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene and makes the validation scenes."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import linear_estimate, srgb_response, srgb_to_linear
 from napari_mst.errors import ModelError
-from napari_mst.training.simulate import SceneSimulator
-from napari_mst.training.spectra import load_reflectances
+from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.simulation.spectra import load_reflectances
 
 Method = Callable[[NDArray[Any]], NDArray[np.floating]]
 """8-bit sRGB photo (3, H, W) -> reflectance (B, H, W)."""

@@ -8,9 +8,10 @@ import pytest
 from napari_mst.colour import render_srgb, srgb_to_linear
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import read_cube, write_cube
-from napari_mst.training.baselines import BASELINES, GRID, jakob_hanika, least_squares, smits
-from napari_mst.training.evaluate import (
+from napari_mst.evaluation.baselines import BASELINES, GRID, jakob_hanika, least_squares, smits
+from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.scenes import read_scenes, resampled, scene_files
+from napari_mst.evaluation.tables import (
     compared,
     coverage_table,
     evaluate,
@@ -20,8 +21,7 @@ from napari_mst.training.evaluate import (
     table,
     write_csv,
 )
-from napari_mst.training.inputs import INPUTS, Input
-from napari_mst.training.scenes import read_scenes, resampled, scene_files
+from napari_mst.formats import read_cube, write_cube
 
 KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path
 
 
 def _scene(cube):
-    from napari_mst.training.scenes import Scene
+    from napari_mst.evaluation.scenes import Scene
 
     return Scene("scene", cube, np.ones(cube.shape[1:], bool))
 

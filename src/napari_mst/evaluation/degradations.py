@@ -15,7 +15,7 @@ from PIL import Image
 
 from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, load_cameras
-from napari_mst.training.spectra import load_reflectances
+from napari_mst.simulation.spectra import load_reflectances
 
 D65_KELVIN = 6504.0
 

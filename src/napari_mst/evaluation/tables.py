@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, render_srgb
+from napari_mst.evaluation.baselines import GRID, Method
+from napari_mst.evaluation.camera_inputs import CameraInput
+from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.scenes import Scene, read_scenes, resampled
 from napari_mst.formats.text import text_cell
 from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.training.baselines import GRID, Method
-from napari_mst.training.camera_inputs import CameraInput
-from napari_mst.training.inputs import INPUTS, Input
-from napari_mst.training.scenes import Scene, read_scenes, resampled
 
 METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], float]] = {
     "MRAE": mrae,

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from napari_mst.colour import linear_to_srgb
-from napari_mst.training.simulate import Lesson, SceneSimulator, load_reflectances
+from napari_mst.simulation.scenes import Lesson, SceneSimulator, load_reflectances
 
 
 def test_same_seed_draws_the_same_scenes_and_another_seed_others():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from napari_mst.photo.cameras import Capture, load_cameras, load_illuminants, unbalanced_response
-from napari_mst.training.simulate import Lesson, SceneSimulator
+from napari_mst.simulation.scenes import Lesson, SceneSimulator
 
 HELD_OUT_CAMERAS = (
     "Canon_EOS_5D_Mark_III",

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_estimate
+from napari_mst.evaluation.baselines import Method, measured_reflectances
 from napari_mst.photo.cameras import Capture
-from napari_mst.training.baselines import Method, measured_reflectances
 
 _FULL = 65535
 

@@ -1,0 +1,1 @@
+"""Simulated scenes: measured reflectances, and the photos that cameras make of them."""
