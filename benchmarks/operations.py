@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from napari_mst.engine import native
+from napari_mst.engine.forms.table import native
 from napari_mst.engine.run import run
-from napari_mst.networks import spectral_attention
+from napari_mst.networks.attention import spectral as spectral_attention
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
 FLOAT = 4

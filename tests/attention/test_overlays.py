@@ -15,8 +15,8 @@ from napari_mst.attention.record import AttentionMap, AttentionRecord
 from napari_mst.attention.recorder import attention_blocks, explorer
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.networks.spectral_attention import SpectralAttentionBlock
 from napari_mst.reconstruction.job import job_of
 
 BLOCKS = (

@@ -27,7 +27,7 @@ def run_as_on_a_gpu(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, is_apart: bool = False, watch: Watch = UNWATCHED
 ) -> np.ndarray:
     """A run with the regions, the form of the blocks and, if *is_apart*, the copies and threads of a GPU."""
-    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+    monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     monkeypatch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
     monkeypatch.setattr(Execution, "tile", Execution.strip)
     source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
@@ -107,7 +107,7 @@ def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_a
 
 
 def test_features_beyond_float16_are_refused(monkeypatch):
-    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+    monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     own = network()
     own.conv_in.weight.mul_(1e6)
     source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)

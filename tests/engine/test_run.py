@@ -11,8 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_mst.engine import features, native
+from napari_mst.engine import features
 from napari_mst.engine.device import _uses
+from napari_mst.engine.forms.table import native
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.run import Execution, Source, cpu_tile, execute, run
 from napari_mst.errors import Cancelled
@@ -78,7 +79,7 @@ def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, see
     with pytest.MonkeyPatch.context() as patch:
         cut_into_squares(patch, -(-max(height, width) // cuts // 8) * 8)
         if is_gpu:
-            patch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+            patch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
             patch.setattr(Execution, "tile", Execution.strip)
             patch.setattr(features, "_is_elsewhere", lambda values, device: place != "device")
         assert_exact(stream(network, photo, plan=Plan(place, pixels=height * width // cuts)), whole(network, photo))
@@ -144,7 +145,7 @@ def test_pixelwise_network_streams_with_progress_and_cancel():
 
 def test_devices_without_onednn_give_the_same(monkeypatch):
     monkeypatch.setattr(native, "is_ready", lambda: False)
-    monkeypatch.setattr("napari_mst.engine.onednn.can_run", lambda device, dtype: False)
+    monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     network = build(stages=2)
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     assert_exact(stream(network, photo), whole(network, photo))

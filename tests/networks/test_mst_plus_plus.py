@@ -13,13 +13,13 @@ from napari_mst.attention.recorder import record_attention
 from napari_mst.engine.run import run
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
+from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.mst_plus_plus import (
     MSTPlusPlus,
     build_mst_plus_plus,
     rename_published_keys,
 )
 from napari_mst.networks.network import pad, reflected_index
-from napari_mst.networks.spectral_attention import SpectralAttention, gram
 
 SIZES = ["48x61", "30x20", "8x8", "5x9"]
 

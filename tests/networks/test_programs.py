@@ -25,12 +25,12 @@ from napari_mst.engine.windows import Window
 from napari_mst.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks.attention.spectral import FeedForward
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.networks.spectral_attention import FeedForward
 from napari_mst.watch import Watch
 
 CPU = torch.device("cpu")

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from napari_mst.attention.record import AttentionRecord, BlockAttention, Selection
 from napari_mst.errors import AttentionError
+from napari_mst.networks.attention.spectral import HALO, SpectralAttention, SpectralAttentionBlock, channel_norms
 from napari_mst.networks.network import Pass, Program
-from napari_mst.networks.spectral_attention import HALO, SpectralAttention, SpectralAttentionBlock, channel_norms
 
 if TYPE_CHECKING:
     from napari_mst.models import Model

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms import Compute, Form, form_of, in_precision
+from napari_mst.engine.forms.table import Compute, Form, form_of, in_precision
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Local, Pass, Program

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.spectral_attention import SpectralAttentionBlock
 
 MULTIPLE = 8
 """Sides are reflect-padded up to a multiple of this before the network runs."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
-from napari_mst.engine.forms import has_compiled_form
+from napari_mst.engine.forms.table import has_compiled_form
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, execute
 from napari_mst.engine.schedule import schedule

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine.windows import Sides
-from napari_mst.networks.spectral_attention import HALO, SpectralAttentionBlock
+from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
 
 _VECTOR = 16
 _STEP = 4

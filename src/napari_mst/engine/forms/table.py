@@ -15,13 +15,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from napari_mst.engine import native, onednn
-from napari_mst.engine.convolution import bordered
-from napari_mst.engine.fusion import UpFusion
+from napari_mst.engine.forms.convolution import bordered
+from napari_mst.engine.forms.fusion import UpFusion
+from napari_mst.engine.forms.table import native, onednn
 from napari_mst.engine.windows import Sides
+from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttention, SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
-from napari_mst.networks.spectral_attention import HALO, FeedForward, SpectralAttention, SpectralAttentionBlock
 
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""

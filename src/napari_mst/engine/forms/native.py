@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine.windows import Sides
-from napari_mst.networks.spectral_attention import HALO, SpectralAttentionBlock
+from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
 
 logger = logging.getLogger("napari_mst")
 
@@ -244,6 +244,6 @@ def _vector(values: Tensor, length: int) -> Tensor:
 
 
 def _kernels() -> Any:
-    from napari_mst.engine import kernels
+    from napari_mst.engine.kernels.kernels import kernels
 
     return kernels
