@@ -10,7 +10,7 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin import picks, region_tasks, regions
 from napari_mst.plugin.layers import cube_layer
-from napari_mst.spectra.moving import MovingMeans
+from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import Region, region_spectrum
 from napari_mst.watch import UNWATCHED
 

@@ -18,7 +18,7 @@ from napari_mst.plugin.layers import cube_of, pixel_at, shown_cube_layers
 from napari_mst.plugin.reader import RegionReader
 from napari_mst.plugin.region_tasks import Task, error_band_of, errors_of, spectra_of
 from napari_mst.spectra.compare import Comparison, compare_spectra
-from napari_mst.spectra.moving import MovingMeans
+from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import Spread, point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
 from napari_mst.watch import UNWATCHED

@@ -19,8 +19,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.layers import cube_of, image_matrix, to_pixels
 from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
+from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.labels import Labelled, label_spectra
-from napari_mst.spectra.moving import MovingMeans
 from napari_mst.spectra.regions import Region, Spread, region_spectrum
 from napari_mst.spectra.spectrum import Origin, Spectrum
 from napari_mst.watch import Watch

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import moving
-from napari_mst.spectra.moving import MovingMeans
+from napari_mst.spectra import incremental_means as moving
+from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import Region, region_spectrum
 
 RNG = np.random.default_rng(3)
