@@ -23,7 +23,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from napari_mst.engine.forms.table import native
 from napari_mst.engine.run import run
-from napari_mst.networks.attention import spectral as spectral_attention
+from napari_mst.networks.attention import spectral
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
 FLOAT = 4
@@ -93,7 +93,7 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
         with record_function("Gram"):
             return products(pixels)
 
-    products = spectral_attention._own_products
+    products = spectral._own_products
     kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU}
     threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with (

@@ -15,8 +15,7 @@ import tifffile
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import FORMATS, Format, check_target, find_format, is_own_cube, read_cube, write_cube
-from napari_mst.formats import numbers as samples
+from napari_mst.formats import FORMATS, Format, check_target, find_format, is_own_cube, numbers, read_cube, write_cube
 
 WARNING = "The file was odd."
 CUBE = SpectralCube(
@@ -144,7 +143,7 @@ def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
 ) -> None:
     path = make(tmp_path)
     read_cube(path)
-    monkeypatch.setattr(samples, "free_host_memory", lambda: 50)
+    monkeypatch.setattr(numbers, "free_host_memory", lambda: 50)
     with pytest.raises(OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\.") as caught:
         read_cube(path)
     assert len(str(caught.value)) < 300

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import find_format, read_cube, write_cube, zarr
@@ -136,7 +136,7 @@ def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             return step
 
         with monkeypatch.context() as patch:
-            for owner, name in ((os, "replace"), (os, "rename"), (os, "fsync"), (commit.shutil, "rmtree")):
+            for owner, name in ((os, "replace"), (os, "rename"), (os, "fsync"), (crash_safe.shutil, "rmtree")):
                 patch.setattr(owner, name, guarded(getattr(owner, name)))
             try:
                 write_cube(path, new, overwrite=True)
@@ -172,7 +172,7 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_cube(path, SMALL, overwrite=True)
         damage()
         refuse(path, match)
-        commit.shutil.rmtree(path)
+        crash_safe.shutil.rmtree(path)
     refuse(path, "a folder a.zarr in .*, got none")
     write_cube(path, SMALL)
     monkeypatch.setattr(zarr, "version", lambda _: "2.18.0")
@@ -359,7 +359,7 @@ def parts(cube: SpectralCube) -> set[int]:
 
 def save_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often that happens: the last attempt makes saves wait."""
-    monkeypatch.setattr(commit, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.05)
     path = write_cube(folder / "a.zarr", told(0))
     opened = judge.open
     saved = [0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import incremental_means as moving
+from napari_mst.spectra import incremental_means
 from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import Region, region_spectrum
 
@@ -14,7 +14,7 @@ CUBE = SpectralCube(RNG.random((5, 60, 80), dtype=np.float32), np.arange(5.0))
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "LARGE", 10)
+    monkeypatch.setattr(incremental_means, "LARGE", 10)
 
 
 def polygon(step: float) -> Region:
@@ -26,8 +26,8 @@ def test_a_region_that_moves_is_read_as_if_it_stood_and_only_its_changes_are_rea
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     means, whole = MovingMeans(), []
-    read = moving.pixel_blocks
-    monkeypatch.setattr(moving, "pixel_blocks", lambda *of: (whole.append(1), read(*of))[1])
+    read = incremental_means.pixel_blocks
+    monkeypatch.setattr(incremental_means, "pixel_blocks", lambda *of: (whole.append(1), read(*of))[1])
     for step in np.concatenate([np.arange(0, 15, 0.7), np.arange(15, -20, -1.3)]):
         region = polygon(step)
         known = means.mean_and_std("a", CUBE, region)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.messages import shown
@@ -173,7 +173,7 @@ def block_title(name: str, channels: int | None = None) -> str:
 
 def check_target(path: str | Path, *, overwrite: bool = False) -> None:
     """Refuse, before any work is done, a file that could not be saved. Raises `SaveError`."""
-    commit.check_targets([Path(path)], overwrite=overwrite)
+    crash_safe.check_targets([Path(path)], overwrite=overwrite)
 
 
 def write_attention(
@@ -184,7 +184,7 @@ def write_attention(
     Raises
     ------
     SaveError
-        As `commit.saving`; what was there before is then intact.
+        As `crash_safe.saving`; what was there before is then intact.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for name, block in record.blocks.items():
@@ -199,7 +199,7 @@ def write_attention(
     save: Callable[..., None] = np.savez
     path, needed = Path(path), sum(array.nbytes for array in arrays.values()) + 2**20
     with (
-        commit.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
+        crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
         temporary.open("wb") as file,
     ):
         save(file, **arrays)
@@ -235,7 +235,7 @@ def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -
     import tifffile
 
     path = Path(path)
-    with commit.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (temporary,):
+    with crash_safe.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (temporary,):
         metadata = {"axes": "YX", _RECORD: one.describe()}
         tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
     return path

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import envi, folder, matlab, npz, tiff, zarr
@@ -219,7 +219,7 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
     path = Path(path)
     form = _writer(path)
     targets = form.targets(path)
-    commit.check_targets(targets, overwrite=overwrite, is_folder=form.is_folder)
+    crash_safe.check_targets(targets, overwrite=overwrite, is_folder=form.is_folder)
     return targets[-1]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats.envi_georeference import in_envi, read_from_envi
@@ -79,7 +79,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
             else:
                 if _head(header_path) == raw:
                     return cube
-        elif commit.is_interrupted(targets(path)):
+        elif crash_safe.is_interrupted(targets(path)):
             finish(path, targets(path))
         else:
             raise CubeFileError(f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there.")
@@ -94,13 +94,13 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
     Raises
     ------
     SaveError
-        If the numbers cannot be stored without loss, or as `commit.saving`.
+        If the numbers cannot be stored without loss, or as `crash_safe.saving`.
     """
     data_path, header_path = targets(path)
     cube = in_envi(cube)
     dtype = stored_type(cube.data, _STORED, "an ENVI file")
     needed = cube.data.size * dtype.itemsize + 2**16
-    with commit.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (data, header):
+    with crash_safe.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (data, header):
         crc = 0
         with data.open("wb") as file:
             for block in blocks(cube.data, dtype, watch):
@@ -113,7 +113,7 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
 def finish(path: Path, files: tuple[Path, Path]) -> None:
     """Complete an interrupted save of *path* to *files*. Raises `CubeFileError`."""
     try:
-        commit.finish(files)
+        crash_safe.finish(files)
     except SaveError as error:
         raise CubeFileError(
             f"Expected {shown(path.name)} complete, got a save that was interrupted. Save there again, or make the "

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.envi import data_of, finish, load
@@ -66,7 +66,7 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
     Raises
     ------
     SaveError
-        As `commit.saving`.
+        As `crash_safe.saving`.
     """
     with np.errstate(over="ignore"):
         single = library.values.astype("<f4")
@@ -90,7 +90,10 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
         f"{OWN}spectra": "{" + percent_encode(library.notes) + "}",
     }
     text = sealed(fields, layout, f"{crc32(values):08x}").encode("ascii")
-    with commit.saving(data_path, header_path, needed=values.nbytes + len(text), overwrite=overwrite) as (data, header):
+    with crash_safe.saving(data_path, header_path, needed=values.nbytes + len(text), overwrite=overwrite) as (
+        data,
+        header,
+    ):
         data.write_bytes(values.tobytes())
         header.write_bytes(text)
     return data_path
@@ -106,7 +109,7 @@ def _spectral_fields(library: Library) -> dict[str, object]:
 def _header_of(path: Path) -> Path:
     if path.suffix.lower() == ".hdr":
         return path
-    if commit.is_interrupted(targets(path)):
+    if crash_safe.is_interrupted(targets(path)):
         finish(path, targets(path))
     names = [f"{path.name}.hdr".casefold(), f"{path.stem}.hdr".casefold()]
     headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names]

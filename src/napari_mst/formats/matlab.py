@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
 from napari_mst.formats import matlab_reader, record
@@ -65,7 +65,7 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, wat
     Raises
     ------
     SaveError
-        If h5py is not installed, the numbers cannot be stored without loss, or as `commit.saving`.
+        If h5py is not installed, the numbers cannot be stored without loss, or as `crash_safe.saving`.
     """
     if find_spec("h5py") is None:
         raise SaveError('Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"')
@@ -73,7 +73,7 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, wat
 
     dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
     needed = cube.data.size * dtype.itemsize + 2**20
-    with commit.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
+    with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
         with _full_disk_as_os_error(), h5py.File(temporary, "w", userblock_size=_USERBLOCK) as file:
             bands, height, width = cube.shape
             stored = _create(file, (bands, width, height), dtype)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.formats import record
@@ -77,12 +77,12 @@ def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch:
     Raises
     ------
     SaveError
-        If the numbers are masked or complex, or as `commit.saving`.
+        If the numbers are masked or complex, or as `crash_safe.saving`.
     """
     dtype = stored_type(cube.data, _STORED, "an NPZ file")
     needed = cube.data.size * dtype.itemsize
     with (
-        commit.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,),
+        crash_safe.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,),
         zipfile.ZipFile(temporary, "w") as archive,
     ):
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ColourPhoto, NapariMstError, SaveError
 from napari_mst.formats import record, tiff_header, tiff_metadata
@@ -80,7 +80,7 @@ def write_tiff(
     Raises
     ------
     SaveError
-        If the flavour cannot hold the numbers or the size, or as `commit.saving`.
+        If the flavour cannot hold the numbers or the size, or as `crash_safe.saving`.
     """
     import tifffile
 
@@ -91,7 +91,7 @@ def write_tiff(
     is_big = needed > _CLASSIC_BYTES
     if flavour == "imagej" and (is_big or cube.shape[2] == 1):
         raise SaveError(f"Expected 2 columns or more and under 4 GB for ImageJ, got {cube.shape}. Use flavour='ome'.")
-    with commit.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
+    with crash_safe.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
         tifffile.imwrite(
             temporary,
             _encoded(cube.data, dtype, watch, compress),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import record
@@ -54,7 +54,7 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
     Raises
     ------
     SaveError
-        If zarr is not installed, the numbers cannot be stored without loss, or as `commit.saving_folder`.
+        If zarr is not installed, the numbers cannot be stored without loss, or as `crash_safe.saving_folder`.
     """
     if not _is_installed():
         raise SaveError(f"Expected zarr 3 for Zarr files, got none. {_PIP}")
@@ -66,7 +66,7 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
     needed = cube.data.size * dtype.itemsize + 2**20
     _, height, width = cube.shape
     files: dict[str, Any] = {}
-    with commit.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
+    with crash_safe.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
         group = zarr.create_group(MemoryStore(files), attributes=_attributes(cube, path.stem), zarr_format=3)
         array = group.create_array(
             "0",
@@ -114,7 +114,7 @@ def read_zarr(
         cube = _attempt(path, read)
         if cube is not None:
             return cube
-    if not (path.exists() or commit.is_interrupted([path])):
+    if not (path.exists() or crash_safe.is_interrupted([path])):
         raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
     with _undisturbed(path):
         return read()
@@ -122,7 +122,7 @@ def read_zarr(
 
 def _attempt(path: Path, read: Callable[[], SpectralCube]) -> SpectralCube | None:
     """What *read* gives of the folder *path*, or None if a save came in between: its parts may be of two cubes."""
-    if commit.is_interrupted([path]):
+    if crash_safe.is_interrupted([path]):
         _finish(path)
     before = _identity(path)
     try:
@@ -150,7 +150,7 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 def _undisturbed(path: Path) -> Iterator[None]:
     """Make saves to *path* wait, for a reader whom they have disturbed too often. Raises `CubeFileError`."""
     try:
-        with commit.keeping_folder(path):
+        with crash_safe.keeping_folder(path):
             yield
     except SaveError as error:
         name = shown(path.name)
@@ -160,7 +160,7 @@ def _undisturbed(path: Path) -> Iterator[None]:
 def _finish(path: Path) -> None:
     """Complete an interrupted save, or wait for the one that is at it. Raises `CubeFileError`."""
     try:
-        commit.finish_folder(path)
+        crash_safe.finish_folder(path)
     except SaveError as error:
         raise CubeFileError(
             f"Expected {shown(path.name)} complete, got a save that was interrupted. Save there again, or make its "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import crash_safe as commit
+from napari_mst import crash_safe
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats.envi_library import Library, read_library, write_library
 from napari_mst.messages import mismatch, shown
@@ -76,7 +76,7 @@ def write_spectra(path: str | PathLike[str], spectra: Sequence[Spectrum], *, ove
     ------
     SaveError
         If the suffix is another, there are no spectra, their wavelengths have several units or, for ENVI, differ; or
-        as `commit.saving`. What was there before is intact.
+        as `crash_safe.saving`. What was there before is intact.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -85,7 +85,7 @@ def write_spectra(path: str | PathLike[str], spectra: Sequence[Spectrum], *, ove
         return write_library(path, _as_library(spectra), overwrite=overwrite)
     rows = table.table_rows(spectra)
     data = table.joined([*table.record_rows(spectra), *rows]).encode("utf-8", errors="replace")
-    with commit.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
+    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
         temporary.write_bytes(data)
     return path
 
