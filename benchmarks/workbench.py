@@ -17,9 +17,9 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin import picks
-from napari_mst.plugin.layers import cube_layer
-from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_layer
 
 
 def main() -> None:

@@ -19,9 +19,9 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.curves import Curves
-from napari_mst.plugin.layers import cube_layer
-from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.spectra.curves import Curves
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer.layers import cube_layer
 
 MOVES = 60
 PERIOD = 1 / 60

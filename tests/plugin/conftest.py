@@ -14,14 +14,14 @@ from pytestqt.qtbot import QtBot
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models.cards import PUBLISHED
-from napari_mst.plugin import reconstruct_dock as reconstruct_dock_module
 from napari_mst.plugin import session
-from napari_mst.plugin.devices import DeviceSurvey
-from napari_mst.plugin.layers import cube_layer
-from napari_mst.plugin.reconstruct_dock import ReconstructDock
-from napari_mst.plugin.spectra_dock import SpectraDock
-from napari_mst.plugin.worker import Reports, start_job
-from napari_mst.plugin.workspace import Request
+from napari_mst.plugin.jobs.worker import Reports, start_job
+from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
+from napari_mst.plugin.reconstruct.devices import DeviceSurvey
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer.layers import cube_layer
 
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import GatedJob, with_photo
 
 from napari_mst.errors import OutOfMemory
-from napari_mst.plugin import picks
-from napari_mst.plugin.layers import LayerPhoto
-from napari_mst.plugin.reconstruct_dock import ReconstructDock
-from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import LayerPhoto
 
 Told = Callable[[], list[str]]
 

@@ -18,10 +18,10 @@ from qtpy.QtWidgets import QApplication
 from tests.plugin.conftest import GatedJob, make_cube, with_photo
 
 from napari_mst import read_cube
-from napari_mst.plugin import picks
-from napari_mst.plugin.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
-from napari_mst.plugin.reconstruct_dock import ReconstructDock
-from napari_mst.plugin.spectra_dock import HINT
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.dock import HINT
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 ATTENTION = "Attention (MST++)"

@@ -13,10 +13,10 @@ from napari.layers import Image
 from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
-from napari_mst.plugin.layers import active_cube_layer, go_to
-from napari_mst.plugin.reconstruct_dock import ReconstructDock
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra_dock import SpectraDock
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 
 PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
 ATTENTION = "Attention (MST++)"

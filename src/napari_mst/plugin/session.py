@@ -10,9 +10,12 @@ from napari.utils.notifications import show_error, show_warning
 from napari_mst.attention.record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.attention_jobs import MapJob
-from napari_mst.plugin.attention_layers import show_map
-from napari_mst.plugin.layers import (
+from napari_mst.plugin.attention.jobs import MapJob
+from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.jobs.worker import start_job
+from napari_mst.plugin.jobs.workspace import Request, Start, Workspace
+from napari_mst.plugin.viewer.layers import (
     SUFFIX,
     LayerPhoto,
     active_cube_layer,
@@ -21,10 +24,7 @@ from napari_mst.plugin.layers import (
     go_to,
     put_on_top,
 )
-from napari_mst.plugin.recognising import attend
-from napari_mst.plugin.slider import FIRST_BAND
-from napari_mst.plugin.worker import start_job
-from napari_mst.plugin.workspace import Request, Start, Workspace
+from napari_mst.plugin.viewer.slider import FIRST_BAND
 
 PREVIEW = " (preview)"
 """What ends the name of a layer until its exact cube is there."""

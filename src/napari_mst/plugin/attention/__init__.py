@@ -1,0 +1,1 @@
+"""The dock that shows the attention of the network."""

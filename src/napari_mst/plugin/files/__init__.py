@@ -1,0 +1,1 @@
+"""Opening and saving in napari: readers, writers, dialogs and samples."""

@@ -1,0 +1,77 @@
+"""Say what is lost when napari's own writer has saved a cube, and offer ours.
+
+In napari's dialog that writer is chosen at first, whatever the layer. Nothing is told when it has written, so its
+command is registered again, by npe2's public means, as one that runs it and then looks at what it was given.
+"""
+
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from napari import current_viewer
+from napari.layers import Image
+from napari.utils.notifications import show_warning
+from npe2 import PluginManager
+
+from napari_mst.messages import shown
+from napari_mst.plugin.files import questions, saving
+from napari_mst.plugin.viewer.layers import cube_of_data
+
+COMMAND = "napari.write_image"
+Writer = Callable[[str, Any, Mapping[str, Any]], str | None]
+
+
+def watch() -> None:
+    """Look at what napari's writer of images saves, from now on; without that writer there is nothing to look at."""
+    commands = PluginManager.instance().commands
+    with suppress(KeyError):
+        write = commands.get(COMMAND)
+        if not isinstance(write, WatchedWriter):
+            commands.unregister(COMMAND)
+            commands.register(COMMAND, WatchedWriter(write))
+
+
+class WatchedWriter:
+    """napari's *write*, which then speaks up for cubes. A cube in a format that it has not is saved by ours."""
+
+    def __init__(self, write: Writer) -> None:
+        self._write = write
+
+    def __call__(self, path: str, data: Any, attributes: Mapping[str, Any]) -> str | None:
+        """Save the layer of *data* and *attributes*, and return its file; None if there is no such format."""
+        written = self._write(path, data, attributes)
+        if cube_of_data(data, attributes.get("metadata", {})) is None:
+            return written
+        if written is not None:
+            _tell(Path(written), data, attributes)
+            return written
+        target = Path(path)
+        if target.suffix.lower() not in saving.SUFFIXES:
+            return None
+        order = saving.Order(saving.cube_to_save(data, attributes), target, may_replace=target.exists())
+        return str(saving.write(order))
+
+
+def _tell(path: Path, data: Any, attributes: Mapping[str, Any]) -> None:
+    """Say that the cube of a layer lies at *path* as plain numbers, and offer to save it whole."""
+    name = shown(attributes.get("name", "cube"), 40)
+    text = f"napari's own writer saved '{name}' as {shown(path.name)} without its wavelengths, history and picks."
+    viewer = current_viewer()
+    layers = viewer.layers if viewer is not None else ()
+    layer = next((layer for layer in layers if layer.data is data), None)
+    if layer is None:
+        show_warning(text)
+        return
+    accept = partial(_save_whole, weakref.ref(layer), path)
+    if questions.offer(f"{text} Save it with them?", "Save cube ...", accept) is None:
+        show_warning(text)
+
+
+def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:
+    viewer, layer = current_viewer(), layer_ref()
+    if viewer is not None and layer is not None:
+        is_ours = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
+        saving.ask_to_save(viewer, layer, path if is_ours else None)

@@ -1,0 +1,157 @@
+"""Open files as what they are: cubes as cube layers with the picks on them, photos as RGB layers.
+
+napari chooses a reader by the suffix, so files without one, and those that it leaves to another reader, are opened with
+`open_files` and `open_folder` of the menu File > IO Utilities.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from napari import current_viewer
+from napari.components import ViewerModel
+from napari.layers._source import layer_source
+from napari.utils.history import get_open_history, update_open_history
+from napari.utils.notifications import show_error, show_warning
+from PIL import Image
+from qtpy.QtWidgets import QFileDialog
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError
+from napari_mst.formats import find_format, read_cube
+from napari_mst.photo.files import decode_pages
+from napari_mst.plugin.files import questions
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import LayerTuple, cube_layer
+
+PLUGIN = "napari-mst"
+PICKS = "picks"
+"""The metadata field of a saved cube that holds the picks on it."""
+PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP"})
+"""Kinds of image that Pillow knows by what they begin with; others it takes headerless numbers for."""
+
+
+def is_photo(path: Path) -> bool:
+    """Whether the file at *path* begins as a photo."""
+    try:
+        with Image.open(path) as image:
+            return image.format in PHOTOS
+    except Exception:  # noqa: BLE001 (Pillow meets damage with every kind of exception)
+        return False
+
+
+def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
+    """A layer for each file but those that the user gave up, and the picks that were saved with a cube.
+
+    Raises
+    ------
+    CubeFileError
+        If a cube file is damaged.
+    PhotoError
+        If a photo is.
+    """
+    layers, cubes = list[LayerTuple](), dict[Path, SpectralCube]()
+    for path in paths:
+        if find_format(path) is None and is_photo(path):
+            layers.append(photo_layer(path))
+            continue
+        try:
+            cube = _cube(path)
+        except ColourPhoto:
+            layers.append(photo_layer(path))
+            continue
+        if cube is not None:
+            cubes[path] = cube
+            layers.append(cube_layer(cube, path.stem))
+    return [*layers, *saved_picks(cubes)]
+
+
+def photo_layer(path: Path) -> LayerTuple:
+    """The Image layer of a photo: (H, W) or (H, W, C) as `Photo.read` has it; of several pages (T, H, W, C)."""
+    notes = list[str]()
+    pixels = decode_pages(path, notes)
+    is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
+    return pixels, {"name": path.stem, "rgb": is_coloured}, "image"
+
+
+def saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:
+    """The layer of the picks that were saved with one of *cubes*, if there are none in the viewer yet."""
+    viewer, layers = current_viewer(), list[LayerTuple]()
+    has_picks = viewer is not None and picks.picks_layer(viewer) is not None
+    for path, cube in cubes.items():
+        text = cube.metadata.get(PICKS)
+        if text and (has_picks or layers):
+            show_warning(f"{path.name}: the picks that were saved with it were left out, as there are others.")
+        elif text:
+            try:
+                layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
+            except ValueError:
+                show_warning(f"{path.name}: the picks that were saved with it are damaged, and were left out.")
+    return layers
+
+
+def tell_warnings(path: Path, cube: SpectralCube) -> None:
+    """Tell the user what the reader of the file at *path* had to assume or ignore."""
+    for sentence in cube.metadata.get("warnings", ()):
+        show_warning(f"{path.name}: {sentence}")
+
+
+def _cube(path: Path) -> SpectralCube | None:
+    """The cube at *path*, read as the user says where the file does not; None if they cancel."""
+    options: dict[str, Any] = {}
+    while True:
+        try:
+            cube = read_cube(path, **options)
+        except ChoiceNeeded as question:
+            parent = questions.window()
+            if parent is None:
+                raise
+            answer = questions.ask_choice(path.name, question, parent)
+            if answer is None:
+                return None
+            options[question.option] = answer
+        else:
+            tell_warnings(path, cube)
+            return cube
+
+
+def open_files() -> None:
+    """Ask for cubes and photos, whatever their suffix, and open them: a command of napari's menus."""
+    viewer = current_viewer()
+    folder = get_open_history()[0]
+    chosen, _ = QFileDialog.getOpenFileNames(questions.window(), "Open cubes or photos", folder, "All files (*)")
+    if viewer is not None and chosen:
+        update_open_history(chosen[0])
+        open_paths(viewer, [Path(one) for one in chosen])
+
+
+def open_folder() -> None:
+    """Ask for a cube that is a folder (Zarr, single bands), and open it: a command of napari's menus."""
+    viewer = current_viewer()
+    chosen = QFileDialog.getExistingDirectory(questions.window(), "Open the folder of a cube", get_open_history()[0])
+    if viewer is not None and chosen:
+        update_open_history(chosen)
+        open_paths(viewer, [Path(chosen)])
+
+
+def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
+    """Add a layer for each file; tell the user of those that are neither a cube nor a photo."""
+    for path in paths:
+        try:
+            layers = read_layers([path])
+        except NapariMstError as error:
+            show_error(str(error))
+            continue
+        with layer_source(path=str(path), reader_plugin=PLUGIN):
+            for layer in layers:
+                _add(viewer, layer)
+
+
+def _add(viewer: ViewerModel, layer: LayerTuple) -> None:
+    data, arguments, kind = layer
+    if kind == "points":
+        active = viewer.layers.selection.active
+        viewer.add_points(data, **arguments)
+        viewer.layers.selection.active = active
+    else:
+        viewer.add_image(data, **arguments)

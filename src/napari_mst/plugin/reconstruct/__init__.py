@@ -1,0 +1,1 @@
+"""The dock that reconstructs a photo."""

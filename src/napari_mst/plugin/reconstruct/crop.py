@@ -1,0 +1,82 @@
+"""Which part of a photo is asked for: all of it, what is on the screen, or a rectangle drawn on it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Shapes
+from numpy.typing import ArrayLike
+
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Rectangle
+from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerPhoto, Placement
+
+Part = Literal["whole", "visible", "drawn"]
+ROLE = "region"
+"""What marks our Shapes layer in its metadata."""
+
+
+def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
+    """The *part* of the photo that *layer* shows.
+
+    Raises
+    ------
+    PhotoError
+        If nothing of the photo is on the screen, or no rectangle is drawn on it.
+    """
+    photo = LayerPhoto.of(layer, viewer.dims.point)
+    if part == "whole":
+        return photo
+    region = _visible(layer, photo.shape) if part == "visible" else _drawn(viewer, photo)
+    return LayerPhoto.of(layer, viewer.dims.point, region)
+
+
+def shapes_layer(viewer: ViewerModel) -> Shapes | None:
+    """Where the rectangle is drawn: the selected Shapes layer, else ours."""
+    active = viewer.layers.selection.active
+    if isinstance(active, Shapes):
+        return active
+    return next((layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None)
+
+
+def draw(viewer: ViewerModel, layer: Image) -> None:
+    """Let the user draw a rectangle on *layer*: on a Shapes layer of our own, unless there is one already."""
+    shapes = shapes_layer(viewer)
+    if shapes is None:
+        line = max(1.0, 0.004 * max(LayerPhoto.of(layer, viewer.dims.point).shape))
+        style = {"edge_width": line, "edge_color": "#ffd400", "face_color": "transparent"}
+        metadata = {METADATA_KEY: ROLE}
+        shapes = viewer.add_shapes(**Placement.of(layer).image_kwargs(), **style, name="Region", metadata=metadata)
+    viewer.layers.selection.active = shapes
+    shapes.mode = "add_rectangle"
+
+
+def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
+    region = _rectangle(layer.corner_pixels[:, -2:], shape)
+    if not layer.visible or region is None:
+        raise PhotoError(f"Expected '{layer.name}' on the screen, got none of it. Show it, or take the whole photo.")
+    return region
+
+
+def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
+    """What the selected shapes, or the last one, enclose of *photo*."""
+    shapes = shapes_layer(viewer)
+    if shapes is None or not shapes.data:
+        raise PhotoError("Expected a rectangle on the photo, got none. Draw one, then press Run.")
+    chosen = [shapes.data[i] for i in shapes.selected_data] or shapes.data[-1:]
+    world = [shapes.data_to_world(corner)[-2:] for outline in chosen for corner in outline]
+    region = _rectangle(photo.placement.pixels_at(world), photo.shape)
+    if region is None:
+        raise PhotoError("Expected a rectangle on the photo, got one beside it. Draw it on the photo.")
+    return region
+
+
+def _rectangle(points: ArrayLike, shape: Sequence[int]) -> Rectangle | None:
+    """The pixels of an image of *shape* that the (n, 2) *points* span; None if they span none."""
+    spanned = np.asarray(points)
+    low = np.clip(np.floor(spanned.min(axis=0) + 0.5).astype(int), 0, shape)
+    high = np.clip(np.ceil(spanned.max(axis=0) + 0.5).astype(int), 0, shape)
+    if (low >= high).any():
+        return None
+    return int(low[0]), int(high[0]), int(low[1]), int(high[1])

@@ -1,0 +1,1 @@
+"""The dock that shows spectra: picks, regions, libraries, maps and comparisons."""

@@ -1,0 +1,118 @@
+"""The manifest, and cubes in and out through napari."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from npe2 import PluginManifest
+from tests.plugin.conftest import make_cube
+
+from napari_mst.errors import SaveError
+from napari_mst.formats import FORMATS, Format, read_cube, write_cube
+from napari_mst.plugin.files.contributions import cube_reader, read_layers, write_layer
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+
+LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".zarr"}
+
+
+@pytest.fixture(scope="module")
+def manifest() -> PluginManifest:
+    return PluginManifest.from_distribution("napari-mst")
+
+
+def test_the_manifest_is_valid_and_all_it_names_is_there() -> None:
+    subprocess.run([sys.executable, "-m", "npe2", "validate", "napari-mst", "--imports"], check=True)
+
+
+def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(
+    manifest: PluginManifest,
+) -> None:
+    (reader,) = manifest.contributions.readers
+    readable = {suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix}
+    assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == readable - LEFT_TO_NAPARI
+    assert not reader.accepts_directories
+    written = {tuple(writer.filename_extensions) for writer in manifest.contributions.writers}
+    assert written == {form.suffixes for form in FORMATS if form.suffixes}
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
+def test_a_saved_layer_opens_again_bit_for_bit(form: object, tmp_path: Path, cube_viewer: ViewerModel) -> None:
+    layer = cube_viewer.layers["cube"]
+    path = tmp_path / f"saved{form.suffixes[0]}"
+    (saved,) = write_layer(str(path), *layer.as_layer_data_tuple()[:2])
+    reader = cube_reader(saved)
+    ((data, arguments, kind),) = reader(saved)
+    np.testing.assert_array_equal(data, layer.data)
+    assert (kind, arguments["name"], arguments["axis_labels"][0]) == ("image", "saved", "wavelength")
+    assert arguments["metadata"]["napari_mst"].provenance == cube_of(layer).provenance
+
+
+def test_the_data_of_the_layer_are_saved_not_those_that_it_began_with(tmp_path: Path) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    write_layer(str(tmp_path / "saved.hdr"), data + 1, arguments)
+    np.testing.assert_array_equal(read_cube(tmp_path / "saved.hdr").data, data + 1)
+
+
+def test_a_stack_without_wavelengths_is_saved_with_band_numbers(tmp_path: Path) -> None:
+    write_layer(str(tmp_path / "stack.hdr"), np.ones((3, 4, 5), np.float32), {"metadata": {}})
+    assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
+
+
+@pytest.mark.parametrize(("data", "rgb"), [(np.ones((4, 5, 3)), True), (np.ones((4, 5)), False)], ids=["rgb", "grey"])
+def test_what_is_no_stack_is_not_saved_as_a_cube(tmp_path: Path, data: np.ndarray, rgb: bool) -> None:
+    with pytest.raises(SaveError, match="Expected a layer of"):
+        write_layer(str(tmp_path / "photo.hdr"), data, {"rgb": rgb, "metadata": {}})
+
+
+def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
+    radiance = tmp_path / "light.hdr"
+    radiance.write_bytes(b"#?RADIANCE\n")
+    assert cube_reader(str(radiance)) is None
+    assert cube_reader(str(tmp_path / "missing.hdr")) is None
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
+def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
+    form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("opening", "saving"):
+        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
+    layer = cube_viewer.layers["cube"]
+    layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
+    for pixel, window in (((2, 3), 1), ((4, 1), 5)):
+        picks.pin(cube_viewer, layer.data_to_world((0, *pixel)), window)
+    points = picks.picks_layer(cube_viewer)
+    picks.set_feature(points, "name", ["leaf, \u00e9 {1}", "pick 2"])
+    picks.recolour(points, 1, "#123456")
+    (saved,) = write_layer(str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2])
+    cube_viewer.layers.remove(points)
+    (data, arguments, _), (at, looks, kind) = read_layers(saved)
+    opened = ViewerModel()
+    image, restored = opened.add_image(data, **arguments), opened.add_points(at, **looks)
+    assert kind == "points"
+    assert picks.picks_layer(opened) is restored
+    assert picks.pixels_of(restored, image)[0].tolist() == [[2, 3], [4, 1]]
+    assert picks.windows(restored).tolist() == [1, 5]
+    assert picks.names(restored) == ["leaf, \u00e9 {1}", "pick 2"]
+    assert picks.colours(restored) == picks.colours(points)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are others")])
+def test_picks_that_cannot_be_opened_are_left_out_and_said(
+    text: str, reason: str, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)
+    for module in ("opening", "saving"):
+        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
+    cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
+    if reason != "damaged":
+        picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))
+    (layer,) = read_layers(str(write_cube(tmp_path / "saved.npz", cube)))
+    assert layer[2] == "image"
+    assert any(reason in sentence for sentence in told)

@@ -1,0 +1,196 @@
+"""What only a person can know is asked in a dialog, once, and never where no window could show it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import dask.array
+import h5py
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+from qtpy.QtCore import QPoint, Qt, QTimer
+from qtpy.QtWidgets import QApplication, QDialog, QDialogButtonBox, QMainWindow, QWidget
+from scipy.io import savemat
+
+from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
+from napari_mst.formats import read_cube
+from napari_mst.plugin.files import questions
+from napari_mst.plugin.files.contributions import NO_LAYERS, read_layers, write_envi
+from napari_mst.plugin.files.questions import WavelengthsDialog
+
+STACK = np.arange(31 * 40 * 50, dtype=np.float32).reshape(31, 40, 50)
+Ask = Callable[[Callable[[QDialog], None]], None]
+
+
+@pytest.fixture
+def desk(qtbot: QtBot) -> QMainWindow:
+    """A window to ask over."""
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    window.show()
+    qtbot.waitExposed(window)
+    return window
+
+
+@pytest.fixture
+def answer(desk: QMainWindow, qtbot: QtBot) -> Callable[[Callable[[QDialog], None]], None]:
+    """Has the next dialog answered by a function of it, as soon as it is there."""
+
+    def later(act: Callable[[QDialog], None]) -> None:
+        def try_now() -> None:
+            dialog = QApplication.activeModalWidget()
+            if dialog is None:
+                QTimer.singleShot(10, try_now)
+            else:
+                act(dialog)
+
+        QTimer.singleShot(0, try_now)
+
+    return later
+
+
+def press(dialog: QDialog, button: QDialogButtonBox.StandardButton, qtbot: QtBot) -> None:
+    qtbot.mouseClick(dialog.buttons.button(button), Qt.MouseButton.LeftButton)
+
+
+@pytest.fixture
+def ok(qtbot: QtBot) -> Callable[[QDialog], None]:
+    return lambda dialog: press(dialog, QDialogButtonBox.StandardButton.Ok, qtbot)
+
+
+@pytest.fixture
+def cancel(qtbot: QtBot) -> Callable[[QDialog], None]:
+    return lambda dialog: press(dialog, QDialogButtonBox.StandardButton.Cancel, qtbot)
+
+
+def choose(radio: QWidget, qtbot: QtBot) -> None:
+    qtbot.mouseClick(radio, Qt.MouseButton.LeftButton, pos=QPoint(8, radio.height() // 2))
+
+
+@pytest.mark.parametrize("data", [STACK, dask.array.from_array(STACK)], ids=["numpy", "dask"])
+def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
+    tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot, data: np.ndarray
+) -> None:
+    def act(dialog: WavelengthsDialog) -> None:
+        choose(dialog.even, qtbot)
+        dialog.stop.setFocus()
+        dialog.stop.selectAll()
+        qtbot.keyClicks(dialog.stop, "550")
+        assert dialog.told.text() == "31 bands: 400, 405, 410, ..., 550 nm"
+        ok(dialog)
+
+    answer(act)
+    write_envi(str(tmp_path / "stack.hdr"), data, {"name": "stack", "metadata": {}})
+    saved = read_cube(tmp_path / "stack.hdr")
+    np.testing.assert_array_equal(saved.data, STACK)
+    np.testing.assert_array_equal(saved.wavelengths, np.linspace(400, 550, 31))
+
+
+def test_the_user_may_say_that_they_are_unknown(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+    answer(ok)
+    write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
+    assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
+
+
+def test_a_cube_without_wavelengths_is_asked_for_them_too(tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot) -> None:
+    answer(ok)
+    write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
+    ((data, attributes, _),) = read_layers(str(tmp_path / "stack.hdr"))
+
+    def act(dialog: WavelengthsDialog) -> None:
+        dialog.text.setText(", ".join(str(0.4 + 0.01 * band) for band in range(31)))
+        dialog.units.setCurrentIndex(1)
+        ok(dialog)
+
+    answer(act)
+    write_envi(str(tmp_path / "again.hdr"), data, attributes)
+    np.testing.assert_allclose(read_cube(tmp_path / "again.hdr").wavelengths, np.linspace(400, 700, 31))
+    write_envi(str(tmp_path / "third.hdr"), *read_layers(str(tmp_path / "again.hdr"))[0][:2])  # asks no more
+
+
+def test_bands_may_lie_along_the_last_axis(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+    answer(ok)
+    write_envi(str(tmp_path / "stack.hdr"), np.moveaxis(STACK, 0, -1), {"metadata": {}})
+    np.testing.assert_array_equal(read_cube(tmp_path / "stack.hdr").data, STACK)
+
+
+def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Ask) -> None:
+    answer(cancel)
+    with pytest.raises(Cancelled, match="nothing was written"):
+        write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_as_many_numbers_as_bands_can_be_saved(desk: QMainWindow, tmp_path: Path, monkeypatch: object) -> None:
+    dialog = WavelengthsDialog("stack", (3, 40, 50), 0, (500.0, 520.0), desk)
+    save = dialog.buttons.button(QDialogButtonBox.StandardButton.Ok)
+    np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
+    for text, told in (
+        ("400, 410", "Expected 3 wavelengths, got 2."),
+        ("400, 410, x", "Expected numbers above 0, got others."),
+        ("400, 410, -1", "Expected numbers above 0, got others."),
+    ):
+        dialog.text.setText(text)
+        assert (dialog.told.text(), save.isEnabled()) == (told, False)
+    table = tmp_path / "bands.csv"
+    table.write_text("wavelength,fwhm\n400.5,10\n410.25,10\n430,10\n")
+    monkeypatch.setattr(questions.QFileDialog, "getOpenFileName", lambda *_, **__: (str(table), ""))
+    dialog.file_button.click()
+    np.testing.assert_array_equal(dialog.wavelengths, [400.5, 410.25, 430])
+    assert save.isEnabled()
+
+
+def test_a_calibrated_axis_is_offered(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+    attributes = {"units": ("nanometer", "pixel", "pixel"), "scale": [5, 1, 1], "translate": [450, 0, 0]}
+    answer(ok)
+    write_envi(str(tmp_path / "stack.hdr"), STACK, {**attributes, "metadata": {}})
+    np.testing.assert_array_equal(read_cube(tmp_path / "stack.hdr").wavelengths, 450 + 5.0 * np.arange(31))
+
+
+def test_of_several_arrays_the_user_chooses_one(
+    tmp_path: Path, answer: Ask, ok: Ask, cancel: Ask, qtbot: QtBot
+) -> None:
+    path = tmp_path / "scans.mat"
+    savemat(path, {"first": np.ones((40, 50, 31)), "second": np.full((40, 50, 31), 2.0)})
+
+    def act(dialog: QDialog) -> None:
+        place = dialog.list.visualItemRect(dialog.list.item(1)).center()
+        qtbot.mouseClick(dialog.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
+        ok(dialog)
+
+    answer(act)
+    ((data, _, _),) = read_layers(str(path))
+    assert (data.shape, data.max()) == ((31, 40, 50), 2)
+    answer(cancel)
+    assert read_layers(str(path)) == NO_LAYERS
+
+
+def test_the_user_says_where_the_bands_are_if_nothing_else_does(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+    path = tmp_path / "axes.mat"
+    with h5py.File(path, "w") as file:
+        file["data"] = np.zeros((40, 31, 31), np.float32)
+    answer(ok)
+    ((data, _, _),) = read_layers(str(path))
+    assert data.shape == (31, 40, 31)
+
+
+def test_without_a_window_nobody_is_asked(tmp_path: Path, qtbot: QtBot) -> None:
+    path = tmp_path / "scans.mat"
+    savemat(path, {"first": np.ones((40, 50, 31)), "second": np.ones((40, 50, 31))})
+    assert questions.window() is None
+    with pytest.raises(ChoiceNeeded, match="first 40x50x31, second 40x50x31"):
+        read_layers(str(path))
+    write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
+    assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
+
+
+def test_only_what_napari_asked_about_is_replaced(tmp_path: Path) -> None:
+    precious = tmp_path / "stack.img"
+    precious.write_bytes(b"precious")
+    for name in ("stack.hdr", "stack"):
+        with pytest.raises(SaveError, match="which exists"):
+            write_envi(str(tmp_path / name), STACK, {"metadata": {}})
+    assert precious.read_bytes() == b"precious"
+    write_envi(str(precious), STACK, {"metadata": {}})
+    write_envi(str(tmp_path / "stack.hdr"), STACK + 1, {"metadata": {}})
+    np.testing.assert_array_equal(read_cube(precious).data, STACK + 1)

@@ -1,0 +1,277 @@
+"""Layers that napari's own reader has opened become what their files say, without a question."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from napari.components import ViewerModel
+from napari.layers import Image
+from npe2 import PluginManager
+from PIL import Image as Picture
+from pytestqt.qtbot import QtBot
+from tests.plugin.conftest import WAVELENGTHS, make_cube
+
+from napari_mst.cube import SpectralCube
+from napari_mst.formats import write_cube
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.files.opening import open_paths
+from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import LayerPhoto, cube_layer, cube_of, photo_layers
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+"""Large enough for napari to take it for a photo."""
+
+
+@pytest.fixture
+def viewer() -> ViewerModel:
+    PluginManager.instance().discover()
+    return ViewerModel()
+
+
+def opened(viewer: ViewerModel, path: Path) -> Image:
+    """As napari opens the file when nobody chooses a reader; raises where it would ask for one."""
+    (layer,) = viewer._open_or_raise_error([str(path)])
+    return layer
+
+
+def recognised(viewer: ViewerModel, qtbot: QtBot) -> None:
+    recogniser = attend(viewer)
+    qtbot.waitUntil(lambda: not recogniser.is_busy)
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".npz", ".zarr"])
+@pytest.mark.parametrize("is_first", [False, True], ids=["dock-opened-later", "dock-open"])
+def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, suffix: str, is_first: bool
+) -> None:
+    cube = replace(make_cube(), metadata={"picks": "2 3 1 #ff0000 leaf"})
+    if is_first:
+        attend(viewer)
+    layer = opened(viewer, write_cube(tmp_path / f"cube{suffix}", cube))
+    recognised(viewer, qtbot)
+    found = cube_of(layer)
+    assert found is not None
+    np.testing.assert_array_equal(found.data, cube.data)
+    np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
+    assert found.provenance == cube.provenance
+    assert layer.axis_labels == ("wavelength", "y", "x")
+    assert (layer.scale[0], layer.translate[0], str(layer.units[0])) == (10, 400, "nanometer")
+    assert layer.colormap.name == cube_layer(cube, "")[1]["colormap"]
+    assert picks.names(picks.picks_layer(viewer)) == ["leaf"]
+    assert viewer.layers.selection.active is layer or not is_first
+    assert photo_layers(viewer) == []
+
+
+def test_the_band_that_was_shown_is_shown(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+    layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
+    viewer.dims.set_point(0, 7)
+    recognised(viewer, qtbot)
+    assert viewer.dims.point[0] == 470
+    assert round(layer.world_to_data(viewer.dims.point)[0]) == 7
+
+
+def test_several_cubes_show_the_band_that_the_first_showed(
+    make_napari_viewer: Callable[..., ViewerModel], qtbot: QtBot, tmp_path: Path
+) -> None:
+    viewer = make_napari_viewer()
+    path = write_cube(tmp_path / "cube.tif", make_cube())
+    for _ in range(3):
+        opened(viewer, path)
+    viewer.dims.set_point(0, 15)
+    recognised(viewer, qtbot)
+    assert viewer.dims.point[0] == 550
+
+
+def test_what_the_user_has_set_on_the_layer_stays(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+    layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
+    layer.name, layer.colormap, layer.contrast_limits, layer.scale = "mine", "viridis", (0.2, 0.4), (1, 3, 4)
+    recognised(viewer, qtbot)
+    assert (layer.name, layer.colormap.name, tuple(layer.contrast_limits)) == ("mine", "viridis", (0.2, 0.4))
+    assert layer.scale.tolist() == [10, 3, 4]
+
+
+def test_numbers_that_were_changed_meanwhile_stay(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+    layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
+    layer.data = changed = layer.data * 2
+    recognised(viewer, qtbot)
+    assert cube_of(layer).data is changed
+
+
+def test_a_cube_of_one_band_becomes_a_cube_layer_in_its_place(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    cube = make_cube()
+    one = SpectralCube(cube.data[:1], cube.wavelengths[:1])
+    opened(viewer, write_cube(tmp_path / "one.tif", one))
+    viewer.add_image(np.zeros((4, 5)), name="above")
+    recognised(viewer, qtbot)
+    assert [layer.name for layer in viewer.layers] == ["one", "above"]
+    np.testing.assert_array_equal(cube_of(viewer.layers["one"]).data, one.data)
+
+
+def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Callable[[], list[str]]
+) -> None:
+    path = write_cube(tmp_path / "cube.tif", make_cube())
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    layer = opened(viewer, path)
+    recognised(viewer, qtbot)
+    assert cube_of(layer) is None
+    (sentence,) = told()
+    assert sentence.startswith("cube.tif is shown without its wavelengths. Expected numbers with checksum")
+
+
+def test_other_stacks_and_photos_open_as_without_us(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, told: Callable[[], list[str]]
+) -> None:
+    stack = np.random.default_rng(1).random((5, 20, 30), dtype=np.float32)
+    tifffile.imwrite(tmp_path / "stack.tif", stack)
+    tifffile.imwrite(tmp_path / "photo.tif", PIXELS, photometric="rgb")
+    np.savez(tmp_path / "stack.npz", stack)
+    attend(viewer)
+    shown = [opened(viewer, tmp_path / name) for name in ("stack.tif", "photo.tif", "stack.npz")]
+    recognised(viewer, qtbot)
+    assert [cube_of(layer) for layer in shown] == [None] * 3
+    assert [layer.rgb for layer in shown] == [False, True, False]
+    assert {layer.source.reader_plugin for layer in shown} == {"napari"}
+    assert not told()
+
+
+def turned(path: Path, asked: int) -> None:
+    exif = Picture.Exif()
+    exif[274] = asked
+    Picture.fromarray(PIXELS).save(path, exif=exif)
+
+
+@pytest.mark.parametrize("asked", range(1, 9))
+@pytest.mark.parametrize("name", ["photo.jpg", "photo.png", "photo.tif"])
+def test_a_photo_is_the_same_in_the_window_and_in_python(
+    viewer: ViewerModel, tmp_path: Path, asked: int, name: str, told: Callable[[], list[str]]
+) -> None:
+    path = tmp_path / name
+    if name == "photo.tif":
+        tifffile.imwrite(path, PIXELS, photometric="rgb", extratags=[(274, 3, 1, asked, True)], metadata=None)
+    else:
+        turned(path, asked)
+    layer = opened(viewer, path)
+    layer.scale = (2, 3)
+    attend(viewer)
+    in_window, in_python = LayerPhoto.of(layer, viewer.dims.point).read(), Photo.read(path)
+    np.testing.assert_array_equal(in_window.pixels, in_python.pixels)
+    assert in_window.full_scale == in_python.full_scale
+    assert layer.scale.tolist() == ([3, 2] if asked > 4 else [2, 3])
+    assert [("turned upright" in sentence) for sentence in told()] == [True] * (asked != 1)
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(imagecodecs.png_encode(PIXELS.astype(np.uint16) * 201))
+
+
+def cmyk(path: Path) -> None:
+    Picture.fromarray(PIXELS).convert("CMYK").save(path)
+
+
+def palette(path: Path) -> None:
+    Picture.fromarray(PIXELS).convert("P").save(path)
+
+
+def inverted(path: Path) -> None:
+    tifffile.imwrite(path, PIXELS[..., 0], photometric="miniswhite")
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(deep, "a.png"), (cmyk, "a.jpg"), (cmyk, "a.tif"), (palette, "a.tif"), (inverted, "a.tif")]
+)
+def test_colours_that_napari_takes_otherwise_are_those_of_the_file(
+    viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    make: Callable[[Path], None],
+    name: str,
+    told: Callable[[], list[str]],
+) -> None:
+    make(tmp_path / name)
+    attend(viewer)
+    opened(viewer, tmp_path / name)
+    in_python = Photo.read(tmp_path / name)
+
+    def check() -> None:
+        (layer,) = viewer.layers
+        in_window = LayerPhoto.of(layer, viewer.dims.point).read()
+        np.testing.assert_array_equal(in_window.pixels, in_python.pixels)
+        assert in_window.full_scale == in_python.full_scale
+
+    qtbot.waitUntil(check)
+    assert ["the colours that its file means" in sentence for sentence in told()] == [True]
+
+
+def test_a_photo_whose_pixels_were_changed_meanwhile_stays(viewer: ViewerModel, tmp_path: Path) -> None:
+    turned(tmp_path / "photo.png", 6)
+    layer = opened(viewer, tmp_path / "photo.png")
+    layer.data = changed = layer.data // 2
+    attend(viewer)
+    assert layer.data is changed
+
+
+def test_all_pages_of_a_turned_photo_stand_upright(viewer: ViewerModel, tmp_path: Path) -> None:
+    pages = np.random.default_rng(1).integers(0, 256, (4, 40, 50, 3), dtype=np.uint8)
+    tifffile.imwrite(tmp_path / "pages.tif", pages, photometric="rgb", extratags=[(274, 3, 1, 6, True)])
+    attend(viewer)
+    layer = opened(viewer, tmp_path / "pages.tif")
+    np.testing.assert_array_equal(layer.data, np.rot90(pages, -1, axes=(1, 2)))
+
+
+def infrared() -> SpectralCube:
+    return SpectralCube(np.ones((5, 20, 30), np.float32), np.arange(900.0, 1000, 20))
+
+
+@pytest.mark.parametrize("order", [(infrared, make_cube), (make_cube, infrared)], ids=["visible-last", "infrared-last"])
+def test_a_cube_with_other_wavelengths_opens_seen(
+    viewer: ViewerModel, order: tuple[Callable[[], SpectralCube], ...]
+) -> None:
+    attend(viewer)
+    for make in order:
+        cube = make()
+        data, arguments, _ = cube_layer(cube, "cube")
+        layer = viewer.add_image(data, **arguments)
+        assert cube.wavelengths[0] <= viewer.dims.point[0] <= cube.wavelengths[-1]
+        assert round(layer.world_to_data(viewer.dims.point)[0]) in range(len(cube.data))
+
+
+def test_a_slider_that_shows_a_band_of_the_new_cube_stays(viewer: ViewerModel) -> None:
+    attend(viewer)
+    for _ in range(2):
+        data, arguments, _ = cube_layer(make_cube(), "cube")
+        viewer.add_image(data, **arguments)
+        shown = viewer.dims.point[0]
+        viewer.dims.set_point(0, 620)
+    assert shown == 620
+
+
+def test_files_open_as_what_they_are_whatever_they_are_called(
+    viewer: ViewerModel, tmp_path: Path, told: Callable[[], list[str]]
+) -> None:
+    write_cube(tmp_path / "cube.tif", make_cube()).rename(tmp_path / "cube")
+    turned(tmp_path / "photo.png", 6)
+    (tmp_path / "photo.png").rename(tmp_path / "photo")
+    tifffile.imwrite(tmp_path / "planar", np.moveaxis(PIXELS, -1, 0), photometric="rgb", planarconfig="separate")
+    tifffile.imwrite(tmp_path / "pages", np.stack([PIXELS] * 4), photometric="rgb")
+    (tmp_path / "text").write_text("neither")
+    open_paths(viewer, [tmp_path / name for name in ("cube", "photo", "planar", "pages", "text")])
+    assert [(layer.name, layer.data.shape, layer.rgb) for layer in viewer.layers] == [
+        ("cube", (31, 20, 30), False),
+        ("photo", (50, 40, 3), True),
+        ("planar", (40, 50, 3), True),
+        ("pages", (4, 40, 50, 3), True),
+    ]
+    np.testing.assert_array_equal(cube_of(viewer.layers["cube"]).wavelengths, WAVELENGTHS)
+    assert viewer.layers["photo"].source.path == str(tmp_path / "photo")
+    (sentence,) = told()
+    assert "beside text" in sentence

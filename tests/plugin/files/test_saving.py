@@ -1,0 +1,262 @@
+"""A cube is saved whole, on another thread, with progress and a cancel; and it is said where napari saves less."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.plugins.utils import get_preferred_reader
+from napari.settings import get_settings
+from npe2 import PluginManager
+from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtWidgets import QApplication, QFileDialog, QMainWindow, QMessageBox, QProgressDialog, QPushButton
+from tests.plugin.conftest import WAVELENGTHS, make_cube
+
+from napari_mst.errors import Cancelled, SaveError
+from napari_mst.formats import FORMATS, Format, read_cube, write_cube
+from napari_mst.plugin.files import builtin_writer, contributions, opening, remembering, saving
+from napari_mst.plugin.files.contributions import write_layer
+from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.files.saving import Order, Save, ask_to_save
+from napari_mst.plugin.viewer import picks
+
+WRITABLE = [form for form in FORMATS if form.suffixes]
+over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.name)
+
+
+@pytest.fixture
+def viewer(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[ViewerModel]:
+    """The current viewer, which shows a cube, and a window to ask over; napari's own takes seconds."""
+    PluginManager.instance().discover()
+    desk = QMainWindow()
+    qtbot.addWidget(desk)
+    desk.show()
+    qtbot.waitExposed(desk)
+    for module in (saving, builtin_writer, opening, contributions):
+        monkeypatch.setattr(module, "current_viewer", lambda: cube_viewer)
+    monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
+    attend(cube_viewer)
+    yield cube_viewer
+    for box in boxes():
+        box.close()
+
+
+def boxes() -> list[QMessageBox]:
+    return [one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox) and one.isVisible()]
+
+
+def press(box: QMessageBox, text: str, qtbot: QtBot) -> None:
+    (button,) = (one for one in box.buttons() if one.text().replace("&", "") == text)
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+@pytest.fixture
+def choose(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Has the user choose a file in the next dialogs."""
+
+    def to(path: Path) -> None:
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: (str(path), ""))
+
+    return to
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Holds a save up in its middle until it is set."""
+    event = threading.Event()
+
+    def held(*arguments: Any, progress: Callable[[float], None], **options: Any) -> Path:
+        progress(0.5)
+        event.wait(30)
+        return write_cube(*arguments, progress=progress, **options)
+
+    monkeypatch.setattr(saving, "write_cube", held)
+    yield event
+    event.set()
+
+
+@over_formats
+def test_a_cube_is_saved_with_everything_from_the_menu(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, form: Format, choose: Callable[[Path], None]
+) -> None:
+    picks.pin(viewer, (550, 4, 7))
+    path = tmp_path / f"saved{form.suffixes[0]}"
+    choose(path)
+    PluginManager.instance().commands.execute("napari-mst.save")
+    qtbot.waitUntil(lambda: path.exists() and not Save.running)
+    cube = read_cube(path)
+    np.testing.assert_array_equal(cube.data, make_cube().data)
+    np.testing.assert_array_equal(cube.wavelengths, WAVELENGTHS)
+    assert cube.provenance == make_cube().provenance
+    assert cube.metadata["picks"].startswith("4 7 1 ")
+
+
+def test_a_save_can_be_cancelled_and_leaves_what_was_there(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, gate: threading.Event
+) -> None:
+    old = write_cube(tmp_path / "cube.hdr", make_cube(3, 4))
+    save = Save(Order(make_cube(), old, may_replace=True))
+    qtbot.waitUntil(lambda: any(isinstance(one, QProgressDialog) for one in QApplication.topLevelWidgets()))
+    (dialog,) = (one for one in QApplication.topLevelWidgets() if isinstance(one, QProgressDialog))
+    qtbot.waitUntil(dialog.isVisible)
+    assert not dialog.isModal()
+    qtbot.mouseClick(dialog.findChild(QPushButton), Qt.MouseButton.LeftButton)
+    gate.set()
+    qtbot.waitUntil(lambda: save.has_ended)
+    assert (save.path, save.error) == (None, None)
+    assert read_cube(old).shape == (31, 3, 4)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["cube.hdr", "cube.img"]
+
+
+def test_the_window_lives_while_naparis_dialog_waits_for_our_writer(
+    viewer: ViewerModel, tmp_path: Path, gate: threading.Event
+) -> None:
+    lived = list[bool]()
+
+    def look() -> None:
+        lived.append((tmp_path / "cube.zarr").exists())
+        gate.set()
+
+    QTimer.singleShot(50, look)
+    (written,) = viewer.layers.save(str(tmp_path / "cube.zarr"), plugin="napari-mst")
+    assert lived == [False]
+    np.testing.assert_array_equal(read_cube(written).wavelengths, WAVELENGTHS)
+
+
+def test_a_cancelled_save_of_naparis_dialog_says_so(
+    viewer: ViewerModel, tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancel() -> None:
+        for save in list(Save.running):
+            save.cancel()
+        gate.set()
+
+    QTimer.singleShot(50, cancel)
+    layer = viewer.layers["cube"]
+    with pytest.raises(Cancelled, match="what was there before is intact"):
+        write_layer(str(tmp_path / "cube.tif"), *layer.as_layer_data_tuple()[:2])
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_goes_wrong_is_said_and_raised(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, choose: Callable[[Path], None], told: Callable[[], list[str]]
+) -> None:
+    choose(tmp_path / "none" / "cube.tif")
+    assert ask_to_save(viewer) is None
+    assert ["an existing folder" in sentence for sentence in told()] == [True]
+    with pytest.raises(SaveError, match="an existing folder"):
+        write_layer(str(tmp_path / "none" / "cube.tif"), *viewer.layers["cube"].as_layer_data_tuple()[:2])
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_files_are_replaced_only_if_the_user_says_so(
+    viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    choose: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+    yes: bool,
+) -> None:
+    (tmp_path / "cube.img").write_bytes(b"precious")
+    asked = list[str]()
+
+    def question(_: object, __: str, text: str, *___: object) -> QMessageBox.StandardButton:
+        asked.append(text)
+        return QMessageBox.StandardButton.Yes if yes else QMessageBox.StandardButton.No
+
+    monkeypatch.setattr(QMessageBox, "question", question)
+    choose(tmp_path / "cube")
+    save = ask_to_save(viewer)
+    assert asked == ["cube.img is already there. Replace?"]
+    if yes:
+        qtbot.waitUntil(lambda: save.has_ended)
+        assert read_cube(tmp_path / "cube.hdr").shape == (31, 20, 30)
+    else:
+        assert save is None
+        assert (tmp_path / "cube.img").read_bytes() == b"precious"
+
+
+def test_without_a_cube_there_is_nothing_to_save(
+    qtbot: QtBot, choose: Callable[[Path], None], told: Callable[[], list[str]]
+) -> None:
+    viewer = ViewerModel()
+    viewer.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
+    assert ask_to_save(viewer) is None
+    assert told() == ["Expected a cube to save, got none. Select its layer."]
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".npz"])
+def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offered(
+    viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    suffix: str,
+    choose: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / f"cube{suffix}"
+    viewer.layers.save(str(path), plugin="napari")
+    assert not read_cube(path, band_axis=0).has_wavelengths
+    (box,) = boxes()
+    assert not box.isModal()
+    assert f"saved 'cube' as {path.name} without its wavelengths, history and picks" in box.text()
+    monkeypatch.setattr(QMessageBox, "question", lambda *_, **__: QMessageBox.StandardButton.Yes)
+    choose(path)
+    press(box, "Save cube ...", qtbot)
+    qtbot.waitUntil(lambda: read_cube(path, band_axis=0).has_wavelengths)
+    qtbot.waitUntil(lambda: not Save.running and not boxes())
+
+
+@pytest.mark.parametrize("suffix", [".hdr", ".mat", ".zarr"])
+def test_a_cube_in_a_format_that_napari_has_not_is_saved_by_us(
+    viewer: ViewerModel, tmp_path: Path, suffix: str
+) -> None:
+    (writer,) = (
+        one for one in PluginManager.instance().iter_compatible_writers(["image"]) if one.display_name == "lossless"
+    )
+    (written,) = viewer.layers.save(str(tmp_path / f"cube{suffix}"), _writer=writer)
+    np.testing.assert_array_equal(read_cube(written).wavelengths, WAVELENGTHS)
+    assert not boxes()
+
+
+def test_naparis_writer_saves_other_layers_as_without_us(viewer: ViewerModel, tmp_path: Path) -> None:
+    photo = viewer.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
+    viewer.layers.selection = {photo}
+    viewer.layers.save(str(tmp_path / "photo.tif"), selected=True, plugin="napari")
+    assert (tmp_path / "photo.tif").exists()
+    assert not boxes()
+
+
+def test_naparis_writer_is_watched_once(viewer: ViewerModel) -> None:
+    watched = PluginManager.instance().commands.get(builtin_writer.COMMAND)
+    builtin_writer.watch()
+    assert PluginManager.instance().commands.get(builtin_writer.COMMAND) is watched
+
+
+def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembering, "_offered", set())
+    path = write_cube(tmp_path / "cube.hdr", make_cube())
+    for _ in range(2):
+        viewer.open(path, plugin="napari-mst")
+    qtbot.waitUntil(lambda: len(boxes()) == 1)
+    press(boxes()[0], "Always for .hdr", qtbot)
+    qtbot.waitUntil(lambda: not boxes() and get_preferred_reader(str(path)) is not None)
+    (layer,) = viewer._open_or_raise_error([str(path)])
+    assert layer.source.reader_plugin == "napari-mst"
+
+
+def test_nothing_is_offered_where_napari_does_not_ask(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembering, "_offered", set())
+    viewer.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
+    remembering.offer(tmp_path / "cube.mat")
+    remembering.remember(".hdr")
+    remembering.offer(tmp_path / "cube.hdr")
+    assert not boxes()

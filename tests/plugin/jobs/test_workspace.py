@@ -1,0 +1,114 @@
+"""The workspace, with a job that is no job: the test speaks for it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
+from napari_mst.reconstruction.options import RunOptions
+
+CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))
+
+
+class Source:
+    name, region = "photo", None
+
+    def read(self) -> Photo:
+        return Photo.from_array(np.zeros((1, 1, 3), np.uint8))
+
+
+class Bench:
+    """A workspace, what it was asked to start, how often to cancel, and the hands of its clock."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.cancels = 0
+        self.now = 0.0
+        self.workspace = Workspace(self.start, clock=lambda: self.now)
+        self.states: list[JobState] = []
+        self.cubes: list[tuple[Any, ...]] = []
+        self.errors: list[Exception] = []
+        self.workspace.state_changed.connect(self.states.append)
+        self.workspace.cube_ready.connect(lambda *result: self.cubes.append(result))
+        self.workspace.failed.connect(lambda error: self.errors.append(error))
+
+    def start(self, request: Request, _: Workspace) -> Any:
+        self.requests.append(request)
+        return self.cancel
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+    def run(self) -> int:
+        self.workspace.run(Source(), "model", RunOptions("cpu"))
+        return self.requests[-1].generation
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_second_run_while_one_is_on_its_way_does_nothing(bench: Bench) -> None:
+    assert bench.workspace.run(Source(), "model")
+    assert not bench.workspace.run(Source(), "model")
+    assert len(bench.requests) == 1
+
+
+def test_a_cube_is_handed_on_with_its_source(bench: Bench) -> None:
+    generation = bench.run()
+    bench.workspace.deliver(generation, CUBE)
+    assert [(cube, source.name) for cube, source in bench.cubes] == [(CUBE, "photo")]
+    assert not bench.workspace.is_busy
+
+
+def test_what_an_older_job_sends_is_dropped(bench: Bench) -> None:
+    old = bench.run()
+    bench.workspace.end(old)
+    bench.run()
+    states = len(bench.states)
+    bench.workspace.report(old, 0.9)
+    bench.workspace.say(old, "late")
+    bench.workspace.deliver(old, CUBE)
+    bench.workspace.fail(old, PhotoError("late"))
+    bench.workspace.end(old)
+    assert (len(bench.states), bench.cubes, bench.errors, bench.workspace.is_busy) == (states, [], [], True)
+
+
+def test_a_cancelled_job_delivers_nothing_and_blocks_until_it_has_ended(bench: Bench) -> None:
+    generation = bench.run()
+    bench.workspace.cancel()
+    bench.workspace.cancel()
+    bench.workspace.deliver(generation, CUBE)
+    assert (bench.cancels, bench.cubes, bench.workspace.state.phase) == (1, [], "cancelling")
+    assert not bench.workspace.run(Source(), "model")
+    bench.workspace.end(generation)
+    assert bench.workspace.state == JobState(text="Cancelled.")
+
+
+def test_time_left_is_that_of_the_mean_pace_since_the_first_report(bench: Bench) -> None:
+    generation = bench.run()
+    bench.now = 20.0  # reading the photo, loading the model
+    bench.workspace.report(generation, 0.0)
+    bench.now = 23.0
+    bench.workspace.report(generation, 0.01)
+    assert bench.states[-1].seconds_left is None
+    bench.workspace.report(generation, 0.25)
+    assert bench.states[-1].seconds_left == pytest.approx(9.0)
+
+
+def test_time_left_of_a_run_that_starts_again_is_that_of_the_second_run(bench: Bench) -> None:
+    generation = bench.run()
+    for bench.now, share in [(0.0, 0.0), (10.0, 0.5), (12.0, 0.1), (14.0, 0.2)]:
+        bench.workspace.report(generation, share)
+    assert bench.states[-1].seconds_left == pytest.approx(16.0)
+
+
+def test_after_an_error_the_next_run_starts(bench: Bench) -> None:
+    bench.workspace.fail(bench.run(), PhotoError("no photo"))
+    assert [str(error) for error in bench.errors] == ["no photo"]
+    assert bench.workspace.run(Source(), "model")

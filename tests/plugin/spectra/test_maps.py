@@ -1,0 +1,199 @@
+"""Maps of a cube: the table, and the bar that makes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image, Labels
+from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt
+from tests.plugin.conftest import make_cube
+
+from napari_mst import colour
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled
+from napari_mst.metrics import spectral_angles
+from napari_mst.plugin.files.samples import chart_cube
+from napari_mst.plugin.spectra import maps
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.maps import MAPS
+from napari_mst.plugin.spectra.maps_bar import MapsBar
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, cube_layer
+from napari_mst.spectra.spectrum import Spectrum
+
+NUMBERS = {kind.title: number for number, kind in enumerate(MAPS)}
+
+
+@pytest.fixture
+def chart(cube_viewer: ViewerModel) -> Image:
+    """The chart, thinned, on a place of its own, with a photo of it."""
+    cube_viewer.layers.clear()
+    full = chart_cube()
+    cube = SpectralCube(np.ascontiguousarray(full.data[:, ::8, ::8]), full.wavelengths)
+    linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
+    photo = np.round(255 * np.moveaxis(colour.linear_to_srgb(linear), 0, -1)).astype(np.uint8)
+    placed = cube_viewer.add_image(photo, rgb=True, name="photo", scale=(2, 2), translate=(5, 7))
+    data, arguments, _ = cube_layer(cube, "chart", Placement.of(placed))
+    return cube_viewer.add_image(data, **arguments)
+
+
+def made(dock: SpectraDock, title: str, qtbot: QtBot) -> Any:
+    """The layer that a press of Run adds."""
+    qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
+    before = set(dock.viewer.layers)
+    dock.menus.maps.setChecked(True)
+    dock.maps.kinds.setCurrentIndex(NUMBERS[title])
+    qtbot.mouseClick(dock.maps.run_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not dock.maps.is_busy, timeout=30_000)
+    return [layer for layer in dock.viewer.layers if layer not in before][-1]
+
+
+@pytest.mark.parametrize("title", [kind.title for kind in MAPS])
+def test_every_map_is_a_layer_on_the_place_of_its_cube(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
+) -> None:
+    for row, column in ((5, 5), (15, 26)):
+        spectra_dock.pin(chart.data_to_world((0, row, column)))
+    data, arguments, _ = cube_layer(SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth")
+    truth = cube_viewer.add_image(data, **{**arguments, "scale": chart.scale, "translate": chart.translate})
+    cube_viewer.layers.selection.active = chart
+    spectra_dock.set_reference(truth)
+    layer = made(spectra_dock, title, qtbot)
+    named = "PC 1 (" if title == "Principal components" else title
+    assert layer.name.startswith(named)  # napari cuts long names in the middle
+    assert layer.name.endswith(": chart")
+    assert layer.visible
+    np.testing.assert_array_equal(layer.scale[-2:], (2, 2))
+    np.testing.assert_array_equal(layer.translate[-2:], (5, 7))
+    assert layer.metadata[METADATA_KEY] == "map"
+    assert layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
+    assert cube_viewer.layers.selection.active is chart
+    older = made(spectra_dock, "True colour", qtbot)
+    older.visible = False
+    newest = made(spectra_dock, title, qtbot)
+    parts = (chart, layer, older, newest, picks.picks_layer(cube_viewer))
+    order = [cube_viewer.layers.index(one) for one in parts]
+    assert order == sorted(order)
+    assert newest.visible
+
+
+def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    for row, column in ((5, 5), (15, 26)):
+        spectra_dock.pin(chart.data_to_world((0, row, column)))
+    spectra_dock.maps.kinds.setCurrentIndex(0)
+    spectra_dock.maps.number.setValue(3.0)
+    layer: Labels = made(spectra_dock, "Spectral angle classes", qtbot)
+    for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
+        truth = spectral_angles(chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf)
+        np.testing.assert_array_equal(layer.data == number, truth <= 3.0)
+        np.testing.assert_allclose(layer.get_color(number), picks.COLOURS[number - 1], atol=1e-2)
+        assert layer.features["name"][number] == f"pick {number}"
+
+
+def test_dragging_a_line_makes_the_same_layer_anew(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    layer = made(spectra_dock, "Composite", qtbot)
+    count, before = len(cube_viewer.layers), layer.data.copy()
+    line = spectra_dock.plot.markers[0]
+    line.setValue(450)
+    line.sigDragged.emit(line)
+    line.setValue(430)
+    line.sigDragged.emit(line)
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    assert len(cube_viewer.layers) == count
+    assert not np.array_equal(layer.data, before)
+    np.testing.assert_array_equal(layer.data[..., 1:], before[..., 1:])
+    spectra_dock.menus.maps.setChecked(False)
+    assert spectra_dock.plot.markers == []
+
+
+def test_the_difference_from_its_own_photo_is_not_seen(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    layer = made(spectra_dock, "Difference from the photo", qtbot)
+    assert np.nanmax(layer.data) < 1
+
+
+@pytest.mark.parametrize("title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"])
+def test_what_a_map_lacks_is_said_in_one_sentence(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, told: Callable[[], list[str]], title: str
+) -> None:
+    spectra_dock.menus.maps.setChecked(True)
+    spectra_dock.maps.kinds.setCurrentIndex(NUMBERS[title])
+    spectra_dock.maps.run()
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    assert len(cube_viewer.layers) == 1
+    (message,) = told()
+    assert message.startswith("Expected ")
+    cube_viewer.layers.clear()
+    spectra_dock.maps.run()
+    assert told()[1:] == ["Expected a cube layer to make a map of, got none. Select one."]
+
+
+def test_a_map_is_cancelled_and_another_can_be_made(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(cube: SpectralCube, progress: Any, is_cancelled: Callable[[], bool]) -> None:
+        while not is_cancelled():
+            progress(0.5)
+        raise Cancelled("Cancelled.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maps.maps, "anomalies", endless)
+        spectra_dock.menus.maps.setChecked(True)
+        bar: MapsBar = spectra_dock.maps
+        bar.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
+        bar.run_button.click()
+        qtbot.waitUntil(lambda: bar.bar.value() == 500)
+        assert bar.run_button.text() == "Cancel"
+        bar.run_button.click()
+        qtbot.waitUntil(lambda: not bar.is_busy)
+    assert len(cube_viewer.layers) == 1
+    assert isinstance(made(spectra_dock, "Ratio A / B", qtbot), Image)
+
+
+def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "other")
+    other = cube_viewer.add_image(data, **arguments)
+    cube_viewer.layers.selection.active = chart
+    spectra_dock.menus.maps.setChecked(True)
+    spectra_dock.maps.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
+    spectra_dock.maps.run()
+    cube_viewer.layers.selection.active = other
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    assert [layer.name for layer in cube_viewer.layers] == ["photo", "chart", "other", "Ratio A / B: chart"]
+    assert cube_viewer.layers.selection.active is other
+
+
+def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_first_is_seen(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    cube_viewer.dims.set_point(0, 550)
+    before = cube_viewer.dims.range
+    first = made(spectra_dock, "Principal components", qtbot)
+    components = [layer for layer in cube_viewer.layers if layer.name.startswith("PC ")]
+    assert (cube_viewer.dims.range, cube_viewer.dims.point[0]) == (before, 550)
+    assert [layer.visible for layer in components] == [False, False, True]
+    assert [layer.ndim for layer in components] == [2, 2, 2]
+    assert components[-1] is first
+    assert first.name.startswith("PC 1 (")
+
+
+def test_thousands_of_spectra_are_refused_as_classes(
+    spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
+) -> None:
+    curve = Spectrum([400.0, 700.0], [0.1, 0.2])
+    spectra_dock.open_spectra([curve] * (maps.MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(spectra_dock.entries) > maps.MOST_CLASSES)
+    spectra_dock.menus.maps.setChecked(True)
+    spectra_dock.maps.run()
+    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)
+    assert told() == ["Expected at most 250 spectra to classify by, got more. Hide some curves."]

@@ -1,0 +1,173 @@
+"""Shapes and labels as regions of a cube, on a viewer without a window."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Labels, Shapes
+from tests.plugin.conftest import make_cube
+
+from napari_mst.plugin.spectra import region_layers as regions
+from napari_mst.plugin.spectra import region_tasks
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.spectra.incremental_means import MovingMeans
+from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.watch import UNWATCHED
+
+SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
+
+
+def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
+    cube = viewer.layers["cube"]
+    return [
+        task.run(UNWATCHED)
+        for task in region_tasks.tasks_of(layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans()))
+    ]
+
+
+def names(layer: Shapes | Labels, *indices: int) -> list[str]:
+    looks = regions.Looks(layer, range(len(layer.data) if isinstance(layer, Shapes) else 10))
+    return [looks.name(index) for index in indices]
+
+
+def mean(mask: np.ndarray) -> np.ndarray:
+    return make_cube().data[:, mask].astype(float).mean(axis=1)
+
+
+def block() -> np.ndarray:
+    mask = np.zeros((20, 30), dtype=bool)
+    mask[3:9, 4:10] = True
+    return mask
+
+
+def test_a_shape_is_read_where_it_lies_on_the_image(cube_viewer: ViewerModel) -> None:
+    shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    spectrum = read(cube_viewer, shapes)[0]
+    np.testing.assert_allclose(spectrum.values, mean(block()))
+    np.testing.assert_allclose(spectrum.upper - spectrum.values, make_cube().data[:, block()].astype(float).std(axis=1))
+    assert (spectrum.origin.pixels, spectrum.origin.cube) == (36, "cube")
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_a_shape_is_read_through_the_transforms_of_both_layers(cube_viewer: ViewerModel, ndim: int) -> None:
+    cube = cube_viewer.layers["cube"]
+    cube.scale, cube.translate, cube.rotate = (10, 2, 4), (400, 7, -3), [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
+    world = np.array([cube.data_to_world((5, *corner)) for corner in SQUARE])[:, -ndim:]
+    shapes = cube_viewer.add_shapes(world / 3, shape_type="polygon", scale=[3] * ndim)
+    np.testing.assert_allclose(read(cube_viewer, shapes)[0].values, mean(block()))
+
+
+@pytest.mark.parametrize("kind", ["ellipse", "line", "path"])
+def test_other_shapes_cover_the_pixels_that_they_are_drawn_over(cube_viewer: ViewerModel, kind: str) -> None:
+    row, column = np.indices((20, 30))
+    corners: dict[str, Any] = {
+        "ellipse": [[4, 5], [4, 15], [12, 15], [12, 5]],
+        "line": [[2, 3], [2, 8]],
+        "path": [[2, 3], [2, 8], [6, 8]],
+    }
+    line = (row == 2) & (column >= 3) & (column <= 8)
+    masks = {
+        "ellipse": ((row - 8) / 4) ** 2 + ((column - 10) / 5) ** 2 <= 1,
+        "line": line,
+        "path": line | ((column == 8) & (row >= 2) & (row <= 6)),
+    }
+    shapes = cube_viewer.add_shapes([np.array(corners[kind])], shape_type=kind)
+    spectrum = read(cube_viewer, shapes)[0]
+    assert abs(spectrum.origin.pixels - masks[kind].sum()) <= (4 if kind == "ellipse" else 0)
+    np.testing.assert_allclose(spectrum.values, mean(masks[kind]), atol=1e-4)
+
+
+def test_a_shape_off_the_image_has_no_spectrum(cube_viewer: ViewerModel) -> None:
+    shapes = cube_viewer.add_shapes([SQUARE + 100, np.array([[50, 50], [60, 60]])], shape_type=["polygon", "line"])
+    assert read(cube_viewer, shapes) == [None, None]
+
+
+def test_labels_are_read_on_pixels_of_their_own(cube_viewer: ViewerModel) -> None:
+    fine = np.zeros((40, 60), dtype=int)
+    fine[6:18, 8:20], fine[30:34, 0:4] = 3, 7
+    labels = cube_viewer.add_labels(fine, scale=(0.5, 0.5), translate=(-0.25, -0.25))
+    (found,) = read(cube_viewer, labels)
+    assert sorted(found) == [3, 7]
+    np.testing.assert_allclose(found[3].values, mean(block()))
+    coarse = cube_viewer.add_labels(block()[::-1].astype(int), affine=[[-1, 0, 19], [0, 1, 0], [0, 0, 1]])
+    np.testing.assert_allclose(read(cube_viewer, coarse)[0][1].values, mean(block()))
+
+
+def test_of_stacked_labels_the_page_that_is_shown_is_read(cube_viewer: ViewerModel) -> None:
+    stack = np.zeros((31, 20, 30), dtype=int)
+    stack[5] = block()
+    labels = cube_viewer.add_labels(stack, scale=(10, 1, 1), translate=(400, 0, 0))
+    cube_viewer.dims.set_point(0, 450)
+    np.testing.assert_allclose(read(cube_viewer, labels)[0][1].values, mean(block()))
+    cube_viewer.dims.set_point(0, 460)
+    assert [dict(found) for found in read(cube_viewer, labels)] == [{}]
+
+
+def test_a_calibrated_region_has_its_area_in_units_of_the_image(cube_viewer: ViewerModel) -> None:
+    viewer = ViewerModel()
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    units = ("dimensionless", "um", "um")
+    viewer.add_image(data, **{**arguments, "scale": (10, 0.5, 2), "units": units})
+    shapes = viewer.add_shapes(SQUARE, shape_type="polygon", scale=(0.5, 2), units=units[1:])
+    origin = read(viewer, shapes)[0].origin
+    assert (origin.pixels, origin.area) == (36, 36.0)
+    assert origin.area_unit in ("um^2", "micrometer^2")
+
+
+def test_shapes_of_one_colour_get_colours_of_their_own(cube_viewer: ViewerModel) -> None:
+    shapes = cube_viewer.add_shapes([SQUARE, SQUARE + 5, SQUARE + 9], shape_type="polygon", face_color=[1, 1, 1, 0.2])
+    before = shapes.edge_color[0].copy()
+    regions.tell_apart(shapes, picks.COLOURS[:2])
+    np.testing.assert_array_equal(shapes.edge_color[0], before)
+    assert len({regions.Looks(shapes, range(3)).colour(index) for index in range(3)} - set(picks.PALETTE[:2])) == 3
+    np.testing.assert_allclose(shapes.face_color[1:, :3], shapes.edge_color[1:, :3])
+    np.testing.assert_allclose(shapes.face_color[:, 3], 0.2)
+
+
+def test_a_region_is_named_by_its_layer_until_it_gets_a_name(cube_viewer: ViewerModel) -> None:
+    shapes = cube_viewer.add_shapes([SQUARE, SQUARE + 5], shape_type="polygon", name="leaves")
+    labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells")
+    assert names(shapes, 0, 1) == ["leaves 1", "leaves 2"]
+    assert names(labels, 7) == ["cells 7"]
+    regions.rename(shapes, 1, "old leaf")
+    regions.rename(labels, 7, "red cell")
+    regions.rename(labels, 2, "blue cell")
+    assert names(shapes, 0, 1) == ["leaves 1", "old leaf"]
+    assert names(labels, 2, 3, 7) == ["blue cell", "cells 3", "red cell"]
+
+
+def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(cube_viewer: ViewerModel) -> None:
+    features = {"index": [3, 7], "area": [36.5, 16.0]}
+    labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells", features=features)
+    regions.rename(labels, 7, "red cell")
+    regions.rename(labels, 9, "blue cell")
+    assert labels.features["area"].tolist()[:2] == [36.5, 16.0]
+    assert labels.features["index"].tolist() == [3, 7, 9]
+    assert names(labels, 3, 7, 9) == ["cells 3", "red cell", "blue cell"]
+
+
+def test_every_label_is_compared_with_the_reference_pixel_by_pixel(cube_viewer: ViewerModel) -> None:
+    labels = cube_viewer.add_labels(block().astype(int))
+    cube = make_cube()
+    noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
+    data, arguments, _ = cube_layer(cube, "truth")
+    truth = cube_viewer.add_image(data + noise, **arguments)
+    reads = region_tasks.errors_of(cube_viewer.layers["cube"], truth)
+    (task,) = region_tasks.tasks_of(labels, cube_viewer.layers["cube"], 0, cube_viewer, reads)
+    comparison = task.run(UNWATCHED)[1]
+    assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
+    np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)
+
+
+def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(cube_viewer: ViewerModel) -> None:
+    shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
+    cube = cube_viewer.layers["cube"]
+    (task,) = region_tasks.tasks_of(
+        shapes, cube, 0, cube_viewer, region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
+    )
+    spectrum = task.run(UNWATCHED)
+    expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
+    np.testing.assert_allclose(spectrum.lower, expected.lower)
+    assert spectrum.spread == expected.spread

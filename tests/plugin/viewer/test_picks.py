@@ -1,0 +1,156 @@
+"""Picks on a viewer without a window."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image, Points
+from tests.plugin.conftest import make_cube
+
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, cube_layer, cube_of
+from napari_mst.plugin.viewer.picks import pin, pixel_under, pixels_of
+
+
+def points_of(viewer: ViewerModel) -> Points:
+    points = picks.picks_layer(viewer)
+    assert points is not None
+    return points
+
+
+def places(viewer: ViewerModel, layer: Image | None = None) -> list[list[int]]:
+    pixels, inside = pixels_of(points_of(viewer), layer or viewer.layers[0])
+    return pixels[inside].tolist()
+
+
+def test_a_pin_is_a_point_on_the_centre_of_its_pixel(cube_viewer: ViewerModel) -> None:
+    assert pin(cube_viewer, (550, 4.3, 6.8))
+    np.testing.assert_array_equal(points_of(cube_viewer).data, [[4, 7]])
+    assert places(cube_viewer) == [[4, 7]]
+
+
+def test_a_pixel_is_pinned_once_with_each_window(cube_viewer: ViewerModel) -> None:
+    assert [pin(cube_viewer, (550, 4, 7)), pin(cube_viewer, (450, 4.4, 6.6))] == [True, False]
+    assert pin(cube_viewer, (550, 4, 7), window=3)
+    assert picks.windows(points_of(cube_viewer)).tolist() == [1, 3]
+
+
+def test_pinning_leaves_the_cube_selected(cube_viewer: ViewerModel) -> None:
+    cube = cube_viewer.layers.selection.active
+    pin(cube_viewer, (550, 4, 7))
+    assert cube_viewer.layers.selection.active is cube
+
+
+def test_names_are_given_once_and_the_first_free_number_is_taken(cube_viewer: ViewerModel) -> None:
+    for column in range(3):
+        pin(cube_viewer, (550, 5, column))
+        picks.name_all(points_of(cube_viewer))
+    points = points_of(cube_viewer)
+    assert picks.names(points) == ["pick 1", "pick 2", "pick 3"]
+    picks.remove(points, [1])
+    points.add([9, 9])
+    picks.name_all(points)
+    assert picks.names(points) == ["pick 1", "pick 3", "pick 2"]
+
+
+@pytest.mark.parametrize("rotate", [0, 25])
+def test_points_keep_their_pixels_under_every_transform(cube_viewer: ViewerModel, rotate: float) -> None:
+    viewer = ViewerModel()
+    affine = [[1.1, 0.2, 3], [-0.1, 0.9, 5], [0, 0, 1]]
+    photo = Image(
+        np.zeros((20, 30)), scale=(0.5, 2), rotate=rotate, translate=(100, -7), affine=affine, shear=[0.3], units="um"
+    )
+    data, arguments, _ = cube_layer(cube_of(cube_viewer.layers[0]), "cube", Placement.of(photo))
+    layer = viewer.add_image(data, **arguments)
+    every = [[row, column] for row in (0, 7, 19) for column in (0, 13, 29)]
+    for row, column in every:
+        assert pin(viewer, layer.data_to_world((3, row, column)))
+    np.testing.assert_allclose(points_of(viewer).data, every, atol=1e-9)
+    assert places(viewer) == every
+    layer.translate = layer.translate + np.array([0, 0, 2])
+    assert all(not pin(viewer, layer.data_to_world((3, 7, column))) for column in (-1, 30))
+
+
+def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerModel) -> None:
+    data, arguments, _ = cube_layer(make_cube(10, 15), "coarse")
+    coarse = cube_viewer.add_image(data, **{**arguments, "scale": (10, 2, 2), "translate": (400, 0.5, 0.5)})
+    cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
+    pin(cube_viewer, (550, 7, 12))
+    assert places(cube_viewer, cube_viewer.layers["cube"]) == [[7, 12]]
+    assert places(cube_viewer, coarse) == [[3, 6]]
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["077-left", "077-right", "077-above", "077-below", "077-nan", "077-hidden", "077-3-D", "077-no-cube", "077-mixed"],
+)
+def test_bad_input(cube_viewer: ViewerModel, state: str) -> None:
+    layer, position = cube_viewer.layers[0], [550.0, 4.0, 7.0]
+    outside = {"077-left": (2, -0.51), "077-right": (2, 29.51), "077-above": (1, -0.51), "077-below": (1, 19.51)}
+    if state in outside:
+        axis, value = outside[state]
+        position[axis] = value
+    elif state == "077-hidden":
+        layer.visible = False
+    elif state == "077-3-D":
+        cube_viewer.dims.ndisplay = 3
+    elif state == "077-no-cube":
+        del layer.metadata["napari_mst"]
+    elif state == "077-mixed":
+        layer.affine = [[1, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    else:
+        position[1] = np.nan
+    assert pixel_under(cube_viewer, position) is None
+    assert not pin(cube_viewer, position)
+    assert len(cube_viewer.layers) == 1
+
+
+def test_points_off_the_image_have_no_pixel(cube_viewer: ViewerModel) -> None:
+    pin(cube_viewer, (550, 5, 1))
+    points = points_of(cube_viewer)
+    points.data = [[-1, 1], [5, 2], [5, 30], [20, 3]]
+    assert pixels_of(points, cube_viewer.layers[0])[1].tolist() == [False, True, False, False]
+
+
+def test_new_points_get_the_colour_that_is_used_least() -> None:
+    viewer = ViewerModel()
+    points = viewer.add_points([[0, 0], [1, 1]], face_color=[picks.PALETTE[0]] * 2)
+    picks.tell_apart(points, [-1])
+    np.testing.assert_allclose(points.face_color, picks.COLOURS[:2])
+
+
+def test_undo_goes_back_through_add_move_recolour_rename_and_delete(cube_viewer: ViewerModel) -> None:
+    history = picks.History()
+    assert not history.undo(picks.picks_layer(cube_viewer))
+    pin(cube_viewer, (550, 5, 1))
+    points = points_of(cube_viewer)
+    states = []
+
+    def changed() -> None:
+        history.record(points)
+        history.record(points)  # nothing has changed since
+        states.append((points.data.tolist(), picks.names(points), picks.colours(points), points.shown.tolist()))
+
+    changed()
+    points.add([7, 7])
+    picks.name_all(points)
+    changed()
+    points.data = [[5, 1], [8, 8]]
+    changed()
+    picks.recolour(points, 1, "#102030")
+    changed()
+    picks.set_feature(points, "name", ["leaf", "soil"])
+    changed()
+    points.shown = [False, True]
+    changed()
+    picks.remove(points, [0])
+    changed()
+    for state in states[-2::-1]:
+        assert history.undo(points)
+        assert (points.data.tolist(), picks.names(points), picks.colours(points), points.shown.tolist()) == state
+    assert not history.undo(points)
+
+
+def test_picks_whose_layer_has_no_windows_are_named(cube_viewer: ViewerModel) -> None:
+    points = cube_viewer.add_points([[4, 7], [5, 8]], metadata={METADATA_KEY: picks.ROLE})
+    picks.name_all(points)
+    assert picks.names(points) == ["pick 1", "pick 2"]
