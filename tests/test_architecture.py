@@ -69,7 +69,9 @@ def test_module_does_not_import_torch(module: str) -> None:
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
-    statement = "import napari_mst.cli, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
+    statement = (
+        "import napari_mst.cli.main, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
+    )
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 
 

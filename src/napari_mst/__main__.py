@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 
-from napari_mst.control_c import INTERRUPTED, end_at_control_c
+from napari_mst.cli.control_c import INTERRUPTED, end_at_control_c
 
 
 def run() -> None:
     """Run the command line of this process, and end with its exit code."""
     end_at_control_c()
     _open_what_is_closed()
-    from napari_mst.cli import main
+    from napari_mst.cli.main import main
 
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said, and Python ends

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
-from napari_mst.cli import main
+from napari_mst.cli.main import main
 from napari_mst.engine.plan import Job, Plan, make_plan
 from napari_mst.engine.region import region
 from napari_mst.engine.run import Execution, Source, execute

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import cli, load_model
+from napari_mst import load_model
+from napari_mst.cli.main import main as cli
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
 from napari_mst.evaluation.baselines import GRID
@@ -155,7 +156,7 @@ def test_simulated_scenes_are_seen_by_the_camera():
 def test_two_processes_train_by_the_command(tmp_path):
     output, script = tmp_path / "two.safetensors", tmp_path / "run.py"
     arguments = ["train", "-o", str(output), *TINY]
-    script.write_text(f"import sys\nfrom napari_mst.cli import main\nsys.exit(main({arguments!r}))")
+    script.write_text(f"import sys\nfrom napari_mst.cli.main import main\nsys.exit(main({arguments!r}))")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run([sys.executable, *launch, str(script)], check=True, timeout=240)
     assert len(list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))) == 2

@@ -8,7 +8,8 @@ import tifffile
 from PIL import Image
 
 import napari_mst
-from napari_mst import Capture, Photo, cli
+from napari_mst import Capture, Photo
+from napari_mst.cli.main import main as cli
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 TOLD = ("--camera", "Nikon_D5100", "--illuminant", "A")

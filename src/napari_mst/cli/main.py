@@ -37,7 +37,8 @@ from napari_mst.batch import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.control_c import INTERRUPTED, asked_to_stop
+from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop
+from napari_mst.cli.training import add_evaluate, add_train
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import (
     CameraError,
@@ -56,7 +57,6 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.spectra.library import spectra_text, write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.terminal import harmless_output
-from napari_mst.training.commands import add_evaluate, add_train
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:

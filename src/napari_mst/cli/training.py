@@ -1,6 +1,6 @@
 """The part of the command line that trains and judges: `napari-mst evaluate` and `train`.
 
-Each `add_` function adds one command to the parser of `napari_mst.cli`.
+Each `add_` function adds one command to the parser of `napari_mst.cli.main`.
 """
 
 import argparse

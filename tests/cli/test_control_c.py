@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import napari_mst
-from napari_mst.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
+from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
 
 
 @pytest.fixture(autouse=True)

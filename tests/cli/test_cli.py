@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 import napari_mst
-from napari_mst import cli
+from napari_mst.cli.main import main as cli
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import Cancelled, OutOfMemory
