@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from published import PublishedMSTPlusPlus
 from torch import nn
 
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, exact_products, execute
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.engine.run import run
 from napari_mst.networks.attention import spectral
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
@@ -97,7 +97,7 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
     kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU}
     threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with (
-        patch.object(spectral_attention, "_own_products", watched_products),
+        patch.object(spectral, "_own_products", watched_products),
         profile(activities=kinds, record_shapes=True, experimental_config=threads) as seen,
     ):
         contend()

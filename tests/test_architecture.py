@@ -10,17 +10,18 @@ import napari_mst
 
 GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
 TORCH_FREE = (
-    "attention_record",
-    "cli",
+    "attention.overlays",
+    "attention.record",
+    "cli.main",
     "colour",
     "cube",
     "errors",
     "formats",
-    "image_files",
     "metrics",
     "models",
-    "overlays",
-    "photo",
+    "photo.files",
+    "photo.photo",
+    "reconstruction.options",
     "spectra.library",
     "spectra.maps",
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.formats import read_cube
 
 

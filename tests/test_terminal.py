@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import write_cube

@@ -9,7 +9,7 @@ from PIL import Image
 
 import napari_mst
 from napari_mst import Capture, Photo
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 TOLD = ("--camera", "Nikon_D5100", "--illuminant", "A")

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 import napari_mst
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import Cancelled, OutOfMemory
@@ -228,7 +228,7 @@ def test_kernels_are_compiled_in_a_thread_of_their_own_so_that_control_c_is_hear
 @pytest.mark.parametrize("command", ["models", "cameras"])
 def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None:
     """As with `head`, which closes its end: no traceback, neither of the command nor when Python ends."""
-    code = f"import sys; sys.stdin.read(); from napari_mst import cli; sys.exit(cli.main([{command!r}]))"
+    code = f"import sys; sys.stdin.read(); from napari_mst.cli import main as cli; sys.exit(cli.main([{command!r}]))"
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
         process.stdout.close()

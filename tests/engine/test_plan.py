@@ -13,7 +13,7 @@ from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.features import Slab
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Budget, Job, make_plan
 from napari_mst.engine.run import Source, execute
 from napari_mst.errors import OutOfMemory

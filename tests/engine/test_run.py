@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from napari_mst.engine import features
 from napari_mst.engine.device import _uses
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Place, Plan
 from napari_mst.engine.run import Execution, Source, cpu_tile, execute, run
 from napari_mst.errors import Cancelled

@@ -19,7 +19,7 @@ from napari_mst.colour import SRGB_D65
 from napari_mst.cube import NANOMETRES, Provenance
 from napari_mst.engine import run as streaming
 from napari_mst.engine.device import DeviceChoice, choose_device
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory, PhotoError
 from napari_mst.georeference import FIELD, Georeference
 from napari_mst.memory import is_out_of_memory

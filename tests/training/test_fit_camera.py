@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from napari_mst import load_model
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.camera_inputs import CameraInput, camera_inputs, linear_method
 from napari_mst.networks.camera import CameraNetwork

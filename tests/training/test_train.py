@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from napari_mst import load_model
-from napari_mst.cli.main import main as cli
+from napari_mst.cli import main as cli
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
 from napari_mst.evaluation.baselines import GRID

@@ -16,7 +16,8 @@ from typing import Literal
 
 import torch
 
-from napari_mst.engine.forms.table import native, plain_values
+from napari_mst.engine.forms import native
+from napari_mst.engine.forms.table import plain_values
 from napari_mst.engine.memory import free_memory
 from napari_mst.engine.schedule import Schedule, schedule
 from napari_mst.errors import OutOfMemory

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.engine.features import FeatureMap, Slab, sent
-from napari_mst.engine.forms.table import native, statistic_form
+from napari_mst.engine.forms import native
+from napari_mst.engine.forms.table import statistic_form
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Schedule, Slot, Sweep, result_size, schedule
 from napari_mst.engine.steps import Executable, Step, needs, precisions, steps_of, within

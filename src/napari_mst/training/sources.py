@@ -13,7 +13,7 @@ from torch import Tensor
 from napari_mst.errors import CubeFileError
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.messages import shown
-from napari_mst.photo.photo import cameras
+from napari_mst.photo import cameras
 from napari_mst.simulation.scenes import USUAL, Lesson, SceneSimulator
 
 HELD_OUT_SCENES = 32

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine.forms.table import native
+from napari_mst.engine.forms import native
 from napari_mst.engine.run import native_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 
@@ -204,14 +204,14 @@ def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
 )
 def test_every_family_of_processors_has_vectors_of_its_own(target, lanes):
-    from napari_mst.engine.kernels.kernels import kernels
+    from napari_mst.engine.kernels import kernels
 
     assert kernels._shape(*target)[0] == lanes
 
 
 @needs_numba
 def test_a_processor_without_fitting_vectors_has_no_kernels():
-    from napari_mst.engine.kernels.kernels import kernels
+    from napari_mst.engine.kernels import kernels
 
     with pytest.raises(ImportError, match="of nehalem"):
         kernels._shape("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")

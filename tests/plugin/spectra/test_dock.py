@@ -19,8 +19,7 @@ from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
 from napari_mst.models.cards import MODELS
-from napari_mst.plugin.spectra import drawing, region_tasks
-from napari_mst.plugin.spectra import rows as entries
+from napari_mst.plugin.spectra import drawing, region_tasks, rows
 from napari_mst.plugin.spectra.curves import Line, pen
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.files import spectra_of
@@ -696,7 +695,7 @@ def test_a_cube_without_a_model_has_no_error_band(spectra_dock: SpectraDock, qtb
 @pytest.fixture
 def many(cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch) -> Labels:
     """599 labels of one pixel, of which no more than 100 are drawn one by one."""
-    monkeypatch.setattr(entries, "MOST_CURVES", 100)
+    monkeypatch.setattr(rows, "MOST_CURVES", 100)
     monkeypatch.setattr(drawing, "MOST_CURVES", 100)
     return cube_viewer.add_labels(7 * np.arange(600).reshape(20, 30), name="cells")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine.forms.table import native, onednn
+from napari_mst.engine.forms import native, onednn
 
 
 class UpFusion:

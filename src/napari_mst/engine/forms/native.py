@@ -244,6 +244,6 @@ def _vector(values: Tensor, length: int) -> Tensor:
 
 
 def _kernels() -> Any:
-    from napari_mst.engine.kernels.kernels import kernels
+    from napari_mst.engine.kernels import kernels
 
     return kernels

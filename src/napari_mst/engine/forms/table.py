@@ -15,9 +15,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from napari_mst.engine.forms import native, onednn
 from napari_mst.engine.forms.convolution import bordered
 from napari_mst.engine.forms.fusion import UpFusion
-from napari_mst.engine.forms.table import native, onednn
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttention, SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus

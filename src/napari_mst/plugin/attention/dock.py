@@ -23,8 +23,7 @@ from napari_mst.attention.record import (
     AttentionSteps,
     Selection,
 )
-from napari_mst.plugin.attention import files as attention_files
-from napari_mst.plugin.attention import jobs as attention_jobs
+from napari_mst.plugin.attention import files, jobs
 from napari_mst.plugin.attention.layers import summary
 from napari_mst.plugin.attention.pages import Head, MapPage, MatrixPage, StepsPage
 from napari_mst.plugin.attention.runs import RunBox
@@ -163,7 +162,7 @@ class AttentionDock(Dock):
             self.text.setText("Open a photo first: File > Open, or File > Open Sample > napari-mst.")
             return False
         photo = LayerPhoto.of(layer, self.viewer.dims.point)
-        return self.workspace.run(photo, self.box.models.currentData(), job=attention_jobs.record_now)
+        return self.workspace.run(photo, self.box.models.currentData(), job=jobs.record_now)
 
     def make_map(self, overlay: str) -> bool:
         """Make a map of the chosen head over the photo of the run; False if nothing started."""
@@ -174,31 +173,31 @@ class AttentionDock(Dock):
             at = self._picked(recording)
             if at is None:
                 return False
-            make = partial(attention_jobs.make_sensitivity, recording.record, *at)
+            make = partial(jobs.make_sensitivity, recording.record, *at)
         else:
-            make = partial(attention_jobs.make_map, recording.record, overlay, selection)
-        return self._start(attention_jobs.MapJob(make, self.maps.new_layer.isChecked()))
+            make = partial(jobs.make_map, recording.record, overlay, selection)
+        return self._start(jobs.MapJob(make, self.maps.new_layer.isChecked()))
 
     def make_steps(self) -> bool:
         """Take the chosen head apart on the photo of the run; False if nothing started."""
         if self._head is None:
             return False
         recording, block, head = self._head
-        return self._start(partial(attention_jobs.make_steps, recording.record, block, head))
+        return self._start(partial(jobs.make_steps, recording.record, block, head))
 
     def save(self, path: str) -> None:
-        """Save the chosen run, or the newest map: see `attention_files.save`."""
-        attention_files.save(path, self.viewer, self.recording)
+        """Save the chosen run, or the newest map: see `files.save`."""
+        files.save(path, self.viewer, self.recording)
 
     def open(self, path: str) -> None:
-        """Show the matrices of a file beside the runs: see `attention_files.read`."""
-        self.workspace.keep(attention_files.read(path))
+        """Show the matrices of a file beside the runs: see `files.read`."""
+        self.workspace.keep(files.read(path))
 
     def _ask_to_open(self) -> None:
-        attention_files.ask_to_open(self, self.open)
+        files.ask_to_open(self, self.open)
 
     def _ask_to_save(self) -> None:
-        attention_files.ask_to_save(self, self.save)
+        files.ask_to_save(self, self.save)
 
     def _start(self, job: Callable[..., Any]) -> bool:
         recording = self.recording

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra import region_layers as regions
+from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.spectra.reader import RegionReader
 from napari_mst.plugin.spectra.region_tasks import Task, error_band_of, errors_of, spectra_of
 from napari_mst.plugin.spectra.rows import Entry, RegionEntries, Spectra, moved_up
@@ -144,7 +144,7 @@ class Collection:
 
     def _drawn(self, viewer: ViewerModel, layers: Sequence[Image]) -> list[Entry]:
         """Entries of the regions that are read already."""
-        drawn = regions.region_layers(viewer) if self.has_regions and layers else []
+        drawn = region_layers.region_layers(viewer) if self.has_regions and layers else []
         readings = [(on, spectra_of(on, self.spread, self._moving)) for on in layers]
         reference = self.reference_layer(viewer)
         if reference is not None and layers:

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QGraphicsScene
 
 from napari_mst.crash_safe import saving
 from napari_mst.errors import SaveError, SpectrumError
-from napari_mst.plugin.spectra import region_layers as regions
+from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, to_pixels
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
@@ -88,7 +88,7 @@ def _tint(points: Points, spectrum: Spectrum) -> None:
 
 def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
     active = viewer.layers.selection.active
-    shapes = regions.add_regions(viewer, layer)
+    shapes = region_layers.add_regions(viewer, layer)
     matrix = to_pixels(layer, shapes)
     viewer.layers.selection.active = active
     if matrix is None:

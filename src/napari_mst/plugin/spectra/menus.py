@@ -10,7 +10,7 @@ from qtpy.QtGui import QAction, QActionGroup, QKeySequence
 from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton
 
 from napari_mst.plugin.dock import reported
-from napari_mst.plugin.spectra import region_layers as regions
+from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.spectra.files import OPENS, SpectraFiles
 from napari_mst.plugin.spectra.table import Column
 from napari_mst.plugin.spectra.views import VIEWS
@@ -101,15 +101,15 @@ class SpectraMenus:
         cube_layer = active_cube_layer(viewer)
         if cube_layer is None:
             return
-        shapes = [layer for layer in regions.region_layers(viewer) if isinstance(layer, Shapes)]
-        layer = shapes[-1] if shapes else regions.add_regions(viewer, cube_layer)
+        shapes = [layer for layer in region_layers.region_layers(viewer) if isinstance(layer, Shapes)]
+        layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
         viewer.layers.selection.active = layer
         layer.mode = mode
         self.regions.setChecked(True)
 
     def _set_regions(self, is_on: bool) -> None:
         self._dock.collection.has_regions = is_on
-        for layer in regions.region_layers(self._dock.viewer) if is_on else ():
+        for layer in region_layers.region_layers(self._dock.viewer) if is_on else ():
             self._dock.layers.tell_apart(layer)
         self._dock.draw_soon()
 

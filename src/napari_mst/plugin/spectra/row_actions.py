@@ -9,7 +9,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 from qtpy.QtCore import QPoint
 from qtpy.QtWidgets import QColorDialog, QMenu
 
-from napari_mst.plugin.spectra import region_layers as regions
+from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.viewer import picks
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class RowActions:
         if isinstance(entry.layer, Points):
             picks.recolour(entry.layer, entry.index, colour)
         elif isinstance(entry.layer, Shapes):
-            regions.recolour(entry.layer, {entry.index: transform_color(colour)[0, :3]})
+            region_layers.recolour(entry.layer, {entry.index: transform_color(colour)[0, :3]})
         self._dock.end_action()
 
     def rename(self, row: int, name: str) -> None:
@@ -87,7 +87,7 @@ class RowActions:
             told[entry.index] = name
             picks.set_feature(entry.layer, "name", told)
         elif isinstance(entry.layer, Shapes | Labels):
-            regions.rename(entry.layer, entry.index, name)
+            region_layers.rename(entry.layer, entry.index, name)
         else:
             loaded[entry.index] = replace(loaded[entry.index], name=name)
         self._dock.end_action()
