@@ -60,8 +60,13 @@ def exact(network: nn.Module, device: torch.device) -> Contender:
 
 def channels_last(network: nn.Module, device: torch.device) -> Contender:
     """The published forward with weights and photo in channels-last memory."""
-    own, form = copy.deepcopy(network).to(device, memory_format=torch.channels_last), torch.channels_last
-    return lambda photo: own(torch.from_numpy(photo)[None].to(device, memory_format=form))[0].cpu().numpy()
+    own, form = (
+        copy.deepcopy(network).to(device, memory_format=torch.channels_last),
+        torch.channels_last,
+    )
+    return lambda photo: (
+        own(torch.from_numpy(photo)[None].to(device, memory_format=form))[0].cpu().numpy()
+    )
 
 
 def compiled(network: nn.Module, device: torch.device) -> Contender:
@@ -78,7 +83,9 @@ def graph(network: nn.Module, device: torch.device) -> Contender:
     def contend(photo: Photo) -> NDArray[np.float32]:
         given = torch.from_numpy(photo)[None].to(device)
         if photo.shape not in recorded:
-            with torch.cuda.stream(side := torch.cuda.Stream()):  # as the documentation of graphs asks for
+            with torch.cuda.stream(
+                side := torch.cuda.Stream()
+            ):  # as the documentation of graphs asks for
                 side.wait_stream(torch.cuda.default_stream())
                 for _ in range(3):
                     own(given)
@@ -118,7 +125,10 @@ def openvino(network: nn.Module, _: torch.device) -> Contender:
 
     def compiled(photo: Photo) -> openvino.CompiledModel:
         model = openvino.convert_model(network, example_input=torch.from_numpy(photo)[None])
-        hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        hints = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        }
         return openvino.compile_model(model, "CPU", hints)
 
     models: dict[tuple[int, ...], openvino.CompiledModel] = {}
@@ -144,7 +154,9 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
     def contend(photo: Photo) -> NDArray[np.float32]:
         if photo.shape not in sessions:
             stream = io.BytesIO()
-            torch.onnx.export(network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17)
+            torch.onnx.export(
+                network, (torch.from_numpy(photo)[None],), stream, dynamo=False, opset_version=17
+            )
             sessions[photo.shape] = onnxruntime.InferenceSession(
                 stream.getvalue(), options, providers=["CPUExecutionProvider"]
             )
@@ -172,7 +184,12 @@ CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
 
 def main() -> None:
     """Serve rounds until the input ends."""
-    name, height, width, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), torch.device(sys.argv[4])
+    name, height, width, device = (
+        sys.argv[1],
+        int(sys.argv[2]),
+        int(sys.argv[3]),
+        torch.device(sys.argv[4]),
+    )
     network = published_network(sys.argv[5] if len(sys.argv) > 5 else None)
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     if device.type == "cuda":

@@ -122,7 +122,11 @@ def compare(height: int, width: int, options: argparse.Namespace) -> None:
                 del processes[name]
                 print(f"\n{name} ended at {height}x{width}: {reason}", flush=True)
     medians = dict.fromkeys(BYTES, float("nan"))
-    medians |= {name: statistics.median(process.seconds) for name, process in processes.items() if process.seconds}
+    medians |= {
+        name: statistics.median(process.seconds)
+        for name, process in processes.items()
+        if process.seconds
+    }
     print(
         f"\n{f'{height}x{width}':20} {'seconds':>9} {'us/pixel':>9} {'x published':>12} {'x tuned':>8} "
         f"{'bytes/pixel':>12} {'error':>9} {'first':>8}"
@@ -150,17 +154,29 @@ def contenders(device: str) -> list[str]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", nargs="+", default=["256x256", "482x512", "1024x1024"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--contenders", nargs="+", choices=BYTES, help="(default: all that are installed)")
-    parser.add_argument("--cpu-time", action="store_true", help="time of the processor, for a busy machine: one thread")
+    parser.add_argument(
+        "--contenders", nargs="+", choices=BYTES, help="(default: all that are installed)"
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="time of the processor, for a busy machine: one thread",
+    )
     parser.add_argument("--authors", help="path of the authors' MST_Plus_Plus.py")
     parser.add_argument("--tiling", action="store_true", help="the errors of tiles instead")
-    parser.add_argument("--operations", action="store_true", help="the time of every kind of operation instead")
+    parser.add_argument(
+        "--operations", action="store_true", help="the time of every kind of operation instead"
+    )
     options = parser.parse_args()
-    packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES if find_spec(package))
+    packages = ", ".join(
+        f"{package} {version(package)}" for package in PACKAGES if find_spec(package)
+    )
     chosen = choose_device(options.device)
     options.device = chosen.name
     timed = ", time of the processor" * options.cpu_time

@@ -64,7 +64,10 @@ print(peak() / 1e6)
 def run(code: str, *arguments: object) -> list[float]:
     """The numbers that *code* prints, in a process of its own."""
     command = [sys.executable, "-c", PEAK + code, *map(str, arguments)]
-    return [float(word) for word in subprocess.run(command, capture_output=True, check=True).stdout.split()]
+    return [
+        float(word)
+        for word in subprocess.run(command, capture_output=True, check=True).stdout.split()
+    ]
 
 
 def dump(data: np.ndarray, path: Path) -> None:
@@ -91,7 +94,9 @@ def unsynced(save: Callable[[], object]) -> None:
 def save_with_spectral(data: np.ndarray, path: Path) -> None:
     """As a careful user of spectral would."""
     image = np.moveaxis(data, 0, 2)
-    spectral.io.envi.save_image(path, image, interleave="bsq", byteorder=0, dtype="float32", force=True)
+    spectral.io.envi.save_image(
+        path, image, interleave="bsq", byteorder=0, dtype="float32", force=True
+    )
 
 
 def compare(title: str, contenders: dict[str, Callable[[], object]], rounds: int) -> None:
@@ -107,7 +112,10 @@ def compare(title: str, contenders: dict[str, Callable[[], object]], rounds: int
     first, second = list(medians)[:2]
     print(f"\n{title:30} {'seconds':>9} {f'x {first}':>20} {f'x {second}':>20}")
     for name, median in medians.items():
-        print(f"  {name:28} {median:9.3f} {median / medians[first]:20.2f} {median / medians[second]:20.2f}", flush=True)
+        print(
+            f"  {name:28} {median:9.3f} {median / medians[first]:20.2f} {median / medians[second]:20.2f}",
+            flush=True,
+        )
 
 
 def compare_speed(folder: Path, shape: tuple[int, ...], rounds: int) -> None:
@@ -124,7 +132,9 @@ def compare_speed(folder: Path, shape: tuple[int, ...], rounds: int) -> None:
         "spectral": lambda: spectral.io.envi.open(folder / "spectral.hdr").load(),
     }
     saves["tofile, not synced"] = lambda: unsynced(lambda: dump(data, folder / "plain.raw"))
-    saves[".hdr, not synced"] = lambda: unsynced(lambda: write_cube(folder / "ours_hdr.hdr", cube, overwrite=True))
+    saves[".hdr, not synced"] = lambda: unsynced(
+        lambda: write_cube(folder / "ours_hdr.hdr", cube, overwrite=True)
+    )
     for suffix in SUFFIXES:
         path = folder / f"ours{suffix.replace('.', '_')}{suffix}"
         saves[suffix] = lambda path=path: write_cube(path, cube, overwrite=True)
@@ -146,12 +156,16 @@ def measure_memory(folder: Path, shape: tuple[int, ...]) -> None:
         file.truncate(bands * rows * columns * 4)
     results = [run(OPEN, folder / "large.hdr") for _ in range(5)]
     total, opening, megabytes = (statistics.median(column) for column in zip(*results, strict=True))
-    print(f"\none band of a 10 GB ENVI file: {opening:.3f} s, {total:.3f} s with imports, {megabytes:.0f} MB")
+    print(
+        f"\none band of a 10 GB ENVI file: {opening:.3f} s, {total:.3f} s with imports, {megabytes:.0f} MB"
+    )
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pixels", default="4000x3000")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=5)

@@ -23,7 +23,9 @@ from napari_mst.metrics import delta_e
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 
-RGB_TO_YCC = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
+RGB_TO_YCC = np.array(
+    [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]]
+)
 """JFIF 1.02, which Pillow writes; Cb and Cr about 0."""
 
 
@@ -55,7 +57,10 @@ def halved_colour(codes: Codes) -> Codes:
     rows, columns = codes.shape[1:]
     luma, *chroma = ycc(codes)
     small = [
-        Image.fromarray(c.astype(np.float32)).resize((columns // 2, rows // 2), Image.Resampling.BOX) for c in chroma
+        Image.fromarray(c.astype(np.float32)).resize(
+            (columns // 2, rows // 2), Image.Resampling.BOX
+        )
+        for c in chroma
     ]
     back = [np.asarray(c.resize((columns, rows), Image.Resampling.BICUBIC)) for c in small]
     return rgb(np.stack([luma, *back]))
@@ -80,11 +85,15 @@ def lab(codes: Codes) -> NDArray[np.float64]:
 
 def main() -> None:
     """Print one row a way to lose."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quality", type=int, nargs="+", default=[75, 50])
     options = parser.parse_args()
-    photos = [CLEAN.photograph(scene.cube, GRID).astype(float) for scene in read_scenes(options.folder)]
+    photos = [
+        CLEAN.photograph(scene.cube, GRID).astype(float) for scene in read_scenes(options.folder)
+    ]
     print(f"{'dE D65':28}" + "".join(f"{quality:8}" for quality in options.quality))
     for name, way in WAYS.items():
         values = [

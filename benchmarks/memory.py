@@ -33,14 +33,21 @@ def main() -> None:
         model, kind, *numbers = sys.argv[2:]
         print(*measure(model, kind, *map(int, numbers)))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pixels", nargs="+", type=int, default=[60_000, 120_000, 250_000, 1_000_000, 4_000_000])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pixels", nargs="+", type=int, default=[60_000, 120_000, 250_000, 1_000_000, 4_000_000]
+    )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS[:2])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     cases = [
-        (model, threads, kind) for model in options.models for threads in options.threads for kind in options.kinds
+        (model, threads, kind)
+        for model in options.models
+        for threads in options.threads
+        for kind in options.kinds
     ]
     print(f"{'plan / peak':35}" + "".join(f"{pixels / 1e6:9.2f} MP" for pixels in options.pixels))
     for model, threads, kind in cases:
@@ -56,7 +63,16 @@ def main() -> None:
 def measured_apart(model: str, kind: str, pixels: int, threads: int) -> tuple[int, int]:
     """Planned and measured bytes of one case, in a process of its own; photos are 3 by 4."""
     height = round((pixels * 3 / 4) ** 0.5)
-    command = [sys.executable, __file__, "one", model, kind, height, round(pixels / height), threads]
+    command = [
+        sys.executable,
+        __file__,
+        "one",
+        model,
+        kind,
+        height,
+        round(pixels / height),
+        threads,
+    ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
     planned, peak = done.stdout.split()
     return int(planned), int(peak)
@@ -74,7 +90,9 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     runs = {
         "preview": lambda photo: reconstructor.preview(photo),
         "ensemble": lambda photo: reconstructor.reconstruct(photo, ensemble=True),
-        "region": lambda photo: reconstructor.reconstruct(photo, region=(0, photo.shape[0] // 2, 0, photo.shape[1])),
+        "region": lambda photo: reconstructor.reconstruct(
+            photo, region=(0, photo.shape[0] // 2, 0, photo.shape[1])
+        ),
     }
     run: Callable[[Photo], object] = runs.get(kind, lambda photo: reconstructor.reconstruct(photo))
     large = photo(height, width)

@@ -38,7 +38,11 @@ Totals = dict[str, list[float]]
 
 KERNELS = [
     (native.Block, "block", lambda _, channels: 10 * channels[1] ** 2 + 54 * channels[1]),
-    (native.Convolution, "convolution {0.side}x{0.side}", lambda own, channels: own.side**2 * prod(channels)),
+    (
+        native.Convolution,
+        "convolution {0.side}x{0.side}",
+        lambda own, channels: own.side**2 * prod(channels),
+    ),
     (native.UpFusion, "up and fusion", lambda _, channels: sum(channels) * channels[1]),
 ]
 """The kernels, their names, and their products a pixel from themselves and the channels before and after."""
@@ -59,7 +63,9 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
         run(network, lambda start, stop: photo[:, start:stop], height, width, device)
 
     rates = roofline(device)
-    print(f"\noperations at {height}x{width}; roofline {rates[0] / 1e9:.0f} GFLOP/s, {rates[1] / 1e9:.1f} GB/s")
+    print(
+        f"\noperations at {height}x{width}; roofline {rates[0] / 1e9:.0f} GFLOP/s, {rates[1] / 1e9:.1f} GB/s"
+    )
     contend()
     if native.can_run(device, torch.float32):
         print_totals("kernels of numba", timed(contend), height * width, *rates)
@@ -71,7 +77,9 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
 def print_totals(title: str, totals: Totals, pixels: int, flops: float, bandwidth: float) -> None:
     """A table of *totals*; *flops* and *bandwidth* are those of the machine."""
     everything = sum(seconds for seconds, _, _ in totals.values())
-    print(f"  {title:24} {'us/pixel':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'of roofline':>12}")
+    print(
+        f"  {title:24} {'us/pixel':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'of roofline':>12}"
+    )
     for name, (seconds, operations, size) in sorted(totals.items(), key=lambda item: -item[1][0]):
         if seconds < 0.005 * everything:
             continue
@@ -94,7 +102,10 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
             return products(pixels)
 
     products = spectral._own_products
-    kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU}
+    kinds = {
+        ProfilerActivity.CPU,
+        ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU,
+    }
     threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with (
         patch.object(spectral, "_own_products", watched_products),
@@ -102,11 +113,17 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
     ):
         contend()
     for event in seen.key_averages(group_by_input_shape=True):
-        if event.device_type != DeviceType.CPU:  # a kernel of a GPU: its operation has its time as well
+        if (
+            event.device_type != DeviceType.CPU
+        ):  # a kernel of a GPU: its operation has its time as well
             continue
         name, operations, numbers = work(event.key, event.input_shapes)
-        seconds = (event.self_cpu_time_total if device.type == "cpu" else event.self_device_time_total) / 1e6
-        for i, value in enumerate((seconds, operations * event.count, numbers * FLOAT * event.count)):
+        seconds = (
+            event.self_cpu_time_total if device.type == "cpu" else event.self_device_time_total
+        ) / 1e6
+        for i, value in enumerate(
+            (seconds, operations * event.count, numbers * FLOAT * event.count)
+        ):
             totals[name][i] += value
     return totals
 
@@ -115,14 +132,23 @@ def timed(contend: Callable[[], object]) -> Totals:
     """The kernels in a run, by the channels that they write, and all that is between them: time of the processor."""
     totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
 
-    def watch(kernel: type, name: str, products: Callable[[Any, list[int]], int]) -> Callable[..., Tensor]:
+    def watch(
+        kernel: type, name: str, products: Callable[[Any, list[int]], int]
+    ) -> Callable[..., Tensor]:
         def watched(own: Any, *arguments: Any) -> Tensor:
             start = time.thread_time()
             result = call(own, *arguments)
             seconds = time.thread_time() - start
-            features = [argument for argument in (*arguments, result) if isinstance(argument, Tensor)]
+            features = [
+                argument for argument in (*arguments, result) if isinstance(argument, Tensor)
+            ]
             channels = [features[0].shape[1], result.shape[1]]
-            add(f"{name.format(own)}, {channels[1]}", seconds, result[0, 0].numel() * products(own, channels), features)
+            add(
+                f"{name.format(own)}, {channels[1]}",
+                seconds,
+                result[0, 0].numel() * products(own, channels),
+                features,
+            )
             return result
 
         call = kernel.__call__

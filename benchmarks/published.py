@@ -34,7 +34,9 @@ class MSA(nn.Module):
         n, h, w, c = x.shape
         pixels = x.reshape(n, h * w, c)
         value = self.to_v(pixels)
-        q, k, v = (self._heads(projected) for projected in (self.to_q(pixels), self.to_k(pixels), value))
+        q, k, v = (
+            self._heads(projected) for projected in (self.to_q(pixels), self.to_k(pixels), value)
+        )
         attention = F.normalize(k, dim=-1) @ F.normalize(q, dim=-1).transpose(-2, -1) * self.rescale
         attended = (attention.softmax(dim=-1) @ v).permute(0, 3, 1, 2).reshape(n, h * w, c)
         position = self.pos_emb(value.reshape(n, h, w, c).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
@@ -81,7 +83,9 @@ class MSAB(nn.Module):
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList([nn.ModuleList([MSA(dim, heads), PreNorm(dim, FeedForward(dim))])])
+        self.blocks = nn.ModuleList(
+            [nn.ModuleList([MSA(dim, heads), PreNorm(dim, FeedForward(dim))])]
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
@@ -99,7 +103,8 @@ class MST(nn.Module):
         super().__init__()
         self.embedding = nn.Conv2d(dim, dim, 3, 1, 1, bias=False)
         self.encoder_layers = nn.ModuleList(
-            nn.ModuleList([MSAB(dim * s, s), nn.Conv2d(dim * s, dim * s * 2, 4, 2, 1, bias=False)]) for s in (1, 2)
+            nn.ModuleList([MSAB(dim * s, s), nn.Conv2d(dim * s, dim * s * 2, 4, 2, 1, bias=False)])
+            for s in (1, 2)
         )
         self.bottleneck = MSAB(dim * 4, 4)
         self.decoder_layers = nn.ModuleList(

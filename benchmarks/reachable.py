@@ -40,7 +40,10 @@ class ScenePixels:
     """Draws from *pixels* pixels of clean photos of *scenes* in place of simulated ones, or of half of them."""
 
     def __init__(self, scenes: Sequence[Scene], pixels: int, seed: int, is_half: bool) -> None:
-        photos = [srgb_to_linear(CLEAN.photograph(scene.cube, GRID) / 255).reshape(3, -1) for scene in scenes]
+        photos = [
+            srgb_to_linear(CLEAN.photograph(scene.cube, GRID) / 255).reshape(3, -1)
+            for scene in scenes
+        ]
         spectra = np.concatenate([scene.cube.reshape(len(GRID), -1) for scene in scenes], axis=1)
         kept = np.random.default_rng(seed).permutation(spectra.shape[1])[:pixels]
         self._photo = torch.from_numpy(np.concatenate(photos, axis=1).T[kept].astype(np.float32))
@@ -51,17 +54,23 @@ class ScenePixels:
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
         """As of `SceneSimulator`."""
         simulated = self._simulator.draw_pixels(count // 2) if self._simulator else ()
-        chosen = torch.randint(len(self._photo), (count // (2 if simulated else 1),), generator=self._random)
+        chosen = torch.randint(
+            len(self._photo), (count // (2 if simulated else 1),), generator=self._random
+        )
         seen = self._photo[chosen], self._spectra[chosen]
         return tuple(map(torch.cat, zip(seen, simulated, strict=True))) if simulated else seen
 
 
-def judged(scenes: Sequence[Scene], folds: int, pixels: int, settings: PixelwiseSettings, is_half: bool) -> Score:
+def judged(
+    scenes: Sequence[Scene], folds: int, pixels: int, settings: PixelwiseSettings, is_half: bool
+) -> Score:
     """The mean over all *scenes*, each judged by a network that has not seen it."""
     scores: list[Score] = []
     for fold in range(folds):
         seen = [scene for place, scene in enumerate(scenes) if place % folds != fold]
-        network = fit_pixelwise(settings, report_every=ALL, simulator=ScenePixels(seen, pixels, settings.seed, is_half))
+        network = fit_pixelwise(
+            settings, report_every=ALL, simulator=ScenePixels(seen, pixels, settings.seed, is_half)
+        )
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "fitted-to-scenes-srgb.safetensors"
             save(network, path, replace(PIXELWISE_CARD, name=path.stem))
@@ -71,7 +80,9 @@ def judged(scenes: Sequence[Scene], folds: int, pixels: int, settings: Pixelwise
 
 def main() -> None:
     """Print one row a fit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--study", action="append", choices=STUDIES)

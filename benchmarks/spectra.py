@@ -36,7 +36,9 @@ def median(call: Callable[[], object], rounds: int) -> float:
     return 1000 * statistics.median(times)
 
 
-def show(name: str, call: Callable[[], object], rounds: int, direct: Callable[[], object] | None = None) -> None:
+def show(
+    name: str, call: Callable[[], object], rounds: int, direct: Callable[[], object] | None = None
+) -> None:
     """Print one row of the table."""
     judge = "" if direct is None else f"{median(direct, rounds):12.2f} by spectral directly"
     print(f"  {name:36} {median(call, rounds):10.2f} {judge}", flush=True)
@@ -49,17 +51,24 @@ def points(title: str, cube: SpectralCube, rounds: int) -> None:
     for window in (1, 3, 5, 9):
         show(
             f"window {window} x {window}",
-            lambda window=window: point_spectrum(cube, *(int(rng.integers(side)) for side in cube.shape[1:]), window),
+            lambda window=window: point_spectrum(
+                cube, *(int(rng.integers(side)) for side in cube.shape[1:]), window
+            ),
             100 * rounds,
         )
     rows, columns = (min(side, 1000) for side in cube.shape[1:])
     grid = np.hypot(*np.mgrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j]) < 1
-    corners = [(rows * (1 + np.sin(a)) / 2, columns * (1 + np.cos(a)) / 2) for a in np.linspace(0, 6.28, 200)]
+    corners = [
+        (rows * (1 + np.sin(a)) / 2, columns * (1 + np.cos(a)) / 2)
+        for a in np.linspace(0, 6.28, 200)
+    ]
     square = Region(0, 0, np.ones((rows, columns), dtype=bool))
     show(f"mean and std, {square.size} pixels", lambda: region_spectrum(cube, square), rounds)
     disc = Region(0, 0, grid)
     show(f"mean and std, disc of {disc.size} pixels", lambda: region_spectrum(cube, disc), rounds)
-    show("the polygon of it, 200 corners", lambda: Region.of_polygon(corners, cube.shape[1:]), rounds)
+    show(
+        "the polygon of it, 200 corners", lambda: Region.of_polygon(corners, cube.shape[1:]), rounds
+    )
     show("percentiles, the disc", lambda: region_spectrum(cube, disc, (5, 95)), rounds)
 
 
@@ -73,9 +82,21 @@ def all_maps(cube: SpectralCube, rounds: int) -> None:
     photo = true_colour(cube)
     whole = Region(0, 0, np.ones(cube.shape[1:], dtype=bool))
     rows: Sequence[tuple[str, Callable[[], object], Callable[[], object] | None]] = [
-        ("classify, 5 spectra", lambda: maps.classify(cube, picks), lambda: spectral.spectral_angles(image, members)),
-        ("cluster, 5 of 3 iterations", lambda: maps.cluster(cube, 5, 3), lambda: spectral.kmeans(image, 5, 3)),
-        ("principal components, 3", lambda: maps.principal_components(cube, 3), lambda: components(image)),
+        (
+            "classify, 5 spectra",
+            lambda: maps.classify(cube, picks),
+            lambda: spectral.spectral_angles(image, members),
+        ),
+        (
+            "cluster, 5 of 3 iterations",
+            lambda: maps.cluster(cube, 5, 3),
+            lambda: spectral.kmeans(image, 5, 3),
+        ),
+        (
+            "principal components, 3",
+            lambda: maps.principal_components(cube, 3),
+            lambda: components(image),
+        ),
         ("anomalies (RX)", lambda: maps.anomalies(cube), lambda: spectral.rx(image)),
         ("normalised difference", lambda: maps.normalised_difference(cube, 500, 600), None),
         ("composite", lambda: composite(cube, (650, 550, 450)), None),
@@ -97,7 +118,9 @@ def components(image: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pixels", default="4000x3000")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=7)
@@ -112,7 +135,10 @@ def main() -> None:
         mapped = np.memmap(Path(folder) / "cube.img", np.float32, "r", shape=data.shape)
         points("in memory", SpectralCube(data, wavelengths), options.rounds)
         points("memory-mapped", SpectralCube(mapped, wavelengths), options.rounds)
-    all_maps(SpectralCube(np.ascontiguousarray(data[:, :1000, :1000]), wavelengths), max(1, options.rounds // 2))
+    all_maps(
+        SpectralCube(np.ascontiguousarray(data[:, :1000, :1000]), wavelengths),
+        max(1, options.rounds // 2),
+    )
 
 
 if __name__ == "__main__":

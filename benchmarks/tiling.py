@@ -34,8 +34,12 @@ def print_errors(device: torch.device) -> None:
 
     exact = reconstruct(pixels)
     scale = np.abs(exact).max()
-    print(f"\n{PHOTO.name}, {pixels.shape[1]}x{pixels.shape[2]}, tiles against the exact result of {model.card.name}")
-    print(f"  {'tile':>5} {'overlap':>8} {'max error':>10} {'mean error':>11} {'SAM max':>8} {'SAM mean':>9}")
+    print(
+        f"\n{PHOTO.name}, {pixels.shape[1]}x{pixels.shape[2]}, tiles against the exact result of {model.card.name}"
+    )
+    print(
+        f"  {'tile':>5} {'overlap':>8} {'max error':>10} {'mean error':>11} {'SAM max':>8} {'SAM mean':>9}"
+    )
     for side, overlap in TILES:
         tiled = blended(reconstruct, pixels, side, overlap)
         error, angles = np.abs(tiled - exact) / scale, spectral_angles(tiled, exact)

@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--picks", type=int, default=1000)
-    parser.add_argument("--noise", action="store_true", help="spectra that jump from band to band, not smooth ones")
+    parser.add_argument(
+        "--noise", action="store_true", help="spectra that jump from band to band, not smooth ones"
+    )
     options = parser.parse_args()
     columns, rows = map(int, options.pixels.split("x"))
     application = QApplication.instance() or QApplication([])
@@ -44,7 +46,9 @@ def main() -> None:
     dock = SpectraDock(viewer)
     dock.show()
     settle(application, dock)
-    places = np.random.default_rng(1).integers((rows, columns), size=(4 * options.rounds, 2)).tolist()
+    places = (
+        np.random.default_rng(1).integers((rows, columns), size=(4 * options.rounds, 2)).tolist()
+    )
 
     def hover() -> None:
         row, column = places.pop()
@@ -66,7 +70,9 @@ def main() -> None:
     points.data = np.stack([np.full(options.picks, 5), np.arange(options.picks)], axis=1)
     begun = time.perf_counter()
     settle(application, dock)
-    print(f"{options.picks} picks, drawn for the first time: {1000 * (time.perf_counter() - begun):.0f} ms")
+    print(
+        f"{options.picks} picks, drawn for the first time: {1000 * (time.perf_counter() - begun):.0f} ms"
+    )
     tell(f"hover to redrawn curve, {options.picks} picks", hover, options.rounds)
 
     def move_a_pick() -> None:

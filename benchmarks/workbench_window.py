@@ -95,7 +95,9 @@ class Window:
 def drag(window: Window, name: str, corners: np.ndarray) -> None:
     """Drag the last corner of a polygon, and print how the dock followed."""
     viewer, left = window.viewer, Qt.MouseButton.LeftButton
-    shapes: Shapes = viewer.add_shapes(corners, shape_type="polygon", face_color=[1, 1, 1, 0.2], edge_width=10)
+    shapes: Shapes = viewer.add_shapes(
+        corners, shape_type="polygon", face_color=[1, 1, 1, 0.2], edge_width=10
+    )
     shapes.mode, shapes.selected_data = "direct", {0}
     window.settle()
     pixels = window.dock.entries[0].first.origin.pixels if window.dock.isVisible() else 0
@@ -124,7 +126,9 @@ def drag(window: Window, name: str, corners: np.ndarray) -> None:
     window.settle()
     if latencies:
         low, high = np.percentile(latencies, (50, 95))
-        print(f"{name}, {pixels:,} pixels: a move is painted after {low:.0f} ms (median), {high:.0f} ms (95 %)")
+        print(
+            f"{name}, {pixels:,} pixels: a move is painted after {low:.0f} ms (median), {high:.0f} ms (95 %)"
+        )
         print(f"  {MOVES} moves in {sum(pauses) / 1000:.1f} s: {curves} different curves painted")
     low, high, most = np.percentile(pauses, (50, 95, 100))
     print(
@@ -137,8 +141,12 @@ def disc_labels(rows: int, columns: int, count: int) -> np.ndarray:
     """About *count* round cells with labels in no order."""
     side = np.sqrt(rows * columns / count)
     row, column = np.indices((rows, columns), dtype=np.float32)
-    cell = (row // side).astype(np.int64) * int(columns // side + 1) + (column // side).astype(np.int64)
-    numbers = np.random.default_rng(0).permutation(3 * int(cell.max() + 1))[: int(cell.max()) + 1] + 1
+    cell = (row // side).astype(np.int64) * int(columns // side + 1) + (column // side).astype(
+        np.int64
+    )
+    numbers = (
+        np.random.default_rng(0).permutation(3 * int(cell.max() + 1))[: int(cell.max()) + 1] + 1
+    )
     inside = np.hypot(row % side - side / 2, column % side - side / 2) < 0.42 * side
     return np.where(inside, numbers[cell], 0).astype(np.int32)
 
@@ -150,7 +158,9 @@ def label(window: Window, labels: np.ndarray) -> None:
     print(f"labels: napari shows them after {1000 * (time.perf_counter() - begun):.0f} ms")
     with window.pauses() as pauses:
         window.wait(lambda: len(window.dock.entries) > 100)
-    print(f"  all {len(window.dock.entries):,} are listed after {time.perf_counter() - begun:.1f} s")
+    print(
+        f"  all {len(window.dock.entries):,} are listed after {time.perf_counter() - begun:.1f} s"
+    )
     print(f"  meanwhile the window's thread was busy for at most {max(pauses):.0f} ms")
     window.settle()
     for name, act in (
@@ -163,14 +173,18 @@ def label(window: Window, labels: np.ndarray) -> None:
         with window.pauses() as pauses:
             act()
             window.settle()
-        print(f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most {max(pauses):.0f} ms")
+        print(
+            f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most {max(pauses):.0f} ms"
+        )
     window.viewer.layers.remove(layer)
     window.settle()
 
 
 def main() -> None:
     """Print what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pixels", default="4000x3000", help="columns x rows")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--labels", type=int, default=20000)

@@ -85,7 +85,9 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     sizes = [key.removeprefix("out_") for key in arrays if key.startswith("out_")]
     network = MSTPlusPlus()
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    own_names = {key: next(iter(rename_published_keys({key: None}))) for key in map(str, arrays["keys"])}
+    own_names = {
+        key: next(iter(rename_published_keys({key: None}))) for key in map(str, arrays["keys"])
+    }
     weights = {key: torch.from_numpy(_weight(key, shapes[name])) for key, name in own_names.items()}
     path = tmp_path_factory.mktemp("authors") / "published_layout.pth"
     torch.save({"state_dict": weights, "epoch": 1, "iter": 1}, path)

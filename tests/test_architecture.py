@@ -36,7 +36,11 @@ CORE = sorted(
 def run_python(code: str, *arguments: str) -> str:
     """Standard output of *code* in an interpreter of its own; its traceback is the failure message."""
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -70,9 +74,7 @@ def test_module_does_not_import_torch(module: str) -> None:
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
-    statement = (
-        "import napari_mst.cli.main, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
-    )
+    statement = "import napari_mst.cli.main, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch import Job, check_names, claimed, find_photos, finished, folders_for, plan_jobs
+from napari_mst.batch import (
+    Job,
+    check_names,
+    claimed,
+    find_photos,
+    finished,
+    folders_for,
+    plan_jobs,
+)
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
@@ -24,7 +32,9 @@ def touched(folder: Path, *names: str) -> list[Path]:
     return files
 
 
-def found_in(*named: Path, output: Path = Path("nowhere"), tell: Callable[[str], None] = print) -> list[str]:
+def found_in(
+    *named: Path, output: Path = Path("nowhere"), tell: Callable[[str], None] = print
+) -> list[str]:
     return [one.photo.name for one in find_photos(named, output, tell)]
 
 
@@ -39,7 +49,16 @@ def job_in(folder: Path) -> Job:
 
 
 def test_a_folder_gives_its_photos_in_order_and_tells_what_it_leaves_alone(tmp_path: Path) -> None:
-    touched(tmp_path, "b.PNG", "a.jpg", "sub/c.tif", ".hidden.png", ".git/x.png", "notes.txt", "cube.zarr/0.png")
+    touched(
+        tmp_path,
+        "b.PNG",
+        "a.jpg",
+        "sub/c.tif",
+        ".hidden.png",
+        ".git/x.png",
+        "notes.txt",
+        "cube.zarr/0.png",
+    )
     told: list[str] = []
     assert found_in(tmp_path, tell=told.append) == ["a.jpg", "b.PNG", "c.tif"]
     assert len(told) == 1
@@ -49,8 +68,13 @@ def test_a_folder_gives_its_photos_in_order_and_tells_what_it_leaves_alone(tmp_p
 def test_a_folder_is_searched_but_for_the_output_and_cubes_of_ours(tmp_path: Path) -> None:
     touched(tmp_path, "a.png", "out/b.png")
     cube = SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]))
-    write_cube(tmp_path / "grey.tif", SpectralCube(np.ones((1, 3, 4), np.float32), np.array([400.0])))
-    write_cube(tmp_path / "ours.tif", SpectralCube(cube.data, cube.wavelengths, provenance=Provenance(model="tiny")))
+    write_cube(
+        tmp_path / "grey.tif", SpectralCube(np.ones((1, 3, 4), np.float32), np.array([400.0]))
+    )
+    write_cube(
+        tmp_path / "ours.tif",
+        SpectralCube(cube.data, cube.wavelengths, provenance=Provenance(model="tiny")),
+    )
     assert found_in(tmp_path, output=tmp_path / "out") == ["a.png", "grey.tif"]
 
 
@@ -88,7 +112,9 @@ def test_subfolders_are_mirrored(tmp_path: Path) -> None:
     touched(tmp_path, "day/one/a.png", "day/two/a.png", "day/two/deep/a.png")
     expected = ["one/a.hdr", "two/a.hdr", "two/deep/a.hdr"]
     assert targets([tmp_path / "day"], tmp_path / "out") == expected
-    assert targets([tmp_path / "day" / "one", tmp_path / "day" / "two"], tmp_path / "out") == expected
+    assert (
+        targets([tmp_path / "day" / "one", tmp_path / "day" / "two"], tmp_path / "out") == expected
+    )
     assert targets([tmp_path / "day" / "*" / "a.png"], tmp_path / "out") == expected[:2]
     assert targets([tmp_path / "day" / "two"], tmp_path / "out") == ["a.hdr", "deep/a.hdr"]
 
@@ -106,11 +132,16 @@ def test_bad_input(tmp_path: Path, names: tuple[str, ...], message: str) -> None
     touched(tmp_path, *names)
     output = tmp_path / "out"
     with pytest.raises(SaveError, match=message):
-        check_names(plan_jobs(find_photos([tmp_path], output, print), output, ".hdr", with_bands=True))
+        check_names(
+            plan_jobs(find_photos([tmp_path], output, print), output, ".hdr", with_bands=True)
+        )
 
 
 def test_folders_are_made_and_go_again_if_they_stay_empty(tmp_path: Path) -> None:
-    jobs = [Job(tmp_path / "x.png", tmp_path / "out" / name / "x.hdr", "x.png") for name in ("one", "two/deep")]
+    jobs = [
+        Job(tmp_path / "x.png", tmp_path / "out" / name / "x.hdr", "x.png")
+        for name in ("one", "two/deep")
+    ]
     with folders_for(jobs):
         assert all(job.target.parent.is_dir() for job in jobs)
         jobs[0].target.touch()
@@ -125,7 +156,10 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path) -> None:
     job = job_in(tmp_path)
-    with claimed(job, UNWATCHED, waits=False) as is_ours, claimed(job, UNWATCHED, waits=False) as is_theirs:
+    with (
+        claimed(job, UNWATCHED, waits=False) as is_ours,
+        claimed(job, UNWATCHED, waits=False) as is_theirs,
+    ):
         assert (is_ours, is_theirs) == (True, False)
     with claimed(job, UNWATCHED, waits=False) as is_free:
         assert is_free
@@ -144,10 +178,14 @@ with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), UNWATCHED, waits=Fa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a thing of POSIX")
-def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_killed(tmp_path: Path) -> None:
+def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_killed(
+    tmp_path: Path,
+) -> None:
     job = job_in(tmp_path)
     command = [sys.executable, "-c", CLAIMING, str(job.target)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         asked = iter((False, False, True))
@@ -164,7 +202,10 @@ def test_a_cube_stays_only_if_it_is_of_this_run_and_undamaged(tmp_path: Path) ->
     job = Job(tmp_path / "a.png", tmp_path / "a.npz", "a.png")
     job.photo.touch()
     ours = Provenance(model="tiny", source_sha256="0" * 64)
-    write_cube(job.target, SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]), provenance=ours))
+    write_cube(
+        job.target,
+        SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]), provenance=ours),
+    )
     assert finished(job, lambda _: ours) == {job.target}
     assert finished(job, lambda _: Provenance(model="other", source_sha256="0" * 64)) == set()
     job.target.write_bytes(b"no cube")
@@ -176,7 +217,10 @@ def test_a_cube_with_one_other_number_does_not_stay(tmp_path: Path) -> None:
     job = Job(tmp_path / "a.png", tmp_path / "a.hdr", "a.png")
     job.photo.touch()
     ours = Provenance(model="tiny", source_sha256="0" * 64)
-    write_cube(job.target, SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]), provenance=ours))
+    write_cube(
+        job.target,
+        SpectralCube(np.ones((2, 3, 4), np.float32), np.array([400.0, 500]), provenance=ours),
+    )
     assert job.target in finished(job, lambda _: ours)
     numbers = np.fromfile(tmp_path / "a.img", np.float32)
     numbers[5] = 2

@@ -25,7 +25,9 @@ CODES = np.linspace(0, 1, 4097)
 
 def test_observer_is_cie_1931() -> None:
     np.testing.assert_allclose(
-        colour_matching_functions(SHAPE.wavelengths), OBSERVER.copy().align(SHAPE).values, atol=1e-12
+        colour_matching_functions(SHAPE.wavelengths),
+        OBSERVER.copy().align(SHAPE).values,
+        atol=1e-12,
     )
 
 
@@ -41,12 +43,18 @@ def test_observer_is_blind_outside_its_table() -> None:
 
 
 def test_srgb_matrix_is_the_standards() -> None:
-    np.testing.assert_allclose(XYZ_TO_SRGB, colour.RGB_COLOURSPACES["sRGB"].matrix_XYZ_to_RGB, atol=1e-4)
+    np.testing.assert_allclose(
+        XYZ_TO_SRGB, colour.RGB_COLOURSPACES["sRGB"].matrix_XYZ_to_RGB, atol=1e-4
+    )
 
 
 def test_srgb_curves_are_colour_sciences() -> None:
-    np.testing.assert_allclose(srgb_to_linear(CODES), colour.models.eotf_sRGB(CODES), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(linear_to_srgb(CODES), colour.models.eotf_inverse_sRGB(CODES), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        srgb_to_linear(CODES), colour.models.eotf_sRGB(CODES), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        linear_to_srgb(CODES), colour.models.eotf_inverse_sRGB(CODES), rtol=1e-12, atol=1e-15
+    )
 
 
 @given(st.floats(-0.5, 2))
@@ -66,7 +74,9 @@ def test_white_is_white_under_any_light(light: str) -> None:
 
 def test_colour_chart_renders_as_colour_science_renders_it() -> None:
     shape = colour.SpectralShape(400, 700, 10)
-    observer, light = (table.copy().align(shape) for table in (OBSERVER, colour.SDS_ILLUMINANTS["D65"]))
+    observer, light = (
+        table.copy().align(shape) for table in (OBSERVER, colour.SDS_ILLUMINANTS["D65"])
+    )
     chips = [chip.copy().align(shape) for chip in colour.SDS_COLOURCHECKERS["ISO 17321-1"].values()]
     xyz = [colour.sd_to_XYZ(chip, observer, light, method="Integration") / 100 for chip in chips]
     rendered = render_srgb(np.transpose([chip.values for chip in chips])[:, None], BANDS)

@@ -26,7 +26,9 @@ SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 
 
 def cube_of(value: float, columns: int = 7) -> SpectralCube:
-    return SpectralCube(np.full((3, 5, columns), value, np.float32), np.array([400.0, 500.0, 600.0]))
+    return SpectralCube(
+        np.full((3, 5, columns), value, np.float32), np.array([400.0, 500.0, 600.0])
+    )
 
 
 def values(path: Path) -> set[float]:
@@ -48,9 +50,17 @@ class Killed(BaseException):
 class Switch:
     """Lets *steps* calls that change the disk pass, and then *fails* on one (and, when dead, on every later one)."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int, fault: BaseException, *, is_dead: bool) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, steps: int, fault: BaseException, *, is_dead: bool
+    ) -> None:
         self.left, self.fault, self.is_dead = steps, fault, is_dead
-        for owner, name in ((os, "replace"), (os, "fsync"), (os, "unlink"), (os, "rmdir"), (Path, "write_bytes")):
+        for owner, name in (
+            (os, "replace"),
+            (os, "fsync"),
+            (os, "unlink"),
+            (os, "rmdir"),
+            (Path, "write_bytes"),
+        ):
             monkeypatch.setattr(owner, name, self.guarded(getattr(owner, name)))
 
     def guarded(self, call: Callable[..., object]) -> Callable[..., object]:
@@ -90,7 +100,11 @@ def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
         seen |= found
         write_cube(path, cube_of(3), overwrite=True)
         assert values(path) == {3.0}
-        assert names(path.parent) == {target.name for target in envi.targets(path)} if suffix == ".hdr" else {path.name}
+        assert (
+            names(path.parent) == {target.name for target in envi.targets(path)}
+            if suffix == ".hdr"
+            else {path.name}
+        )
         steps += 1
     assert seen == ({1.0, 2.0} if not is_new else {2.0})
     assert steps > 5
@@ -145,7 +159,9 @@ def kill_while_saving(path: Path, times: int, longest: float = 0.05) -> None:
     generator = random.Random(2)
     write_cube(path, cube_of(1))
     for _ in range(times):
-        with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE) as child:
+        with subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE
+        ) as child:
             assert child.stdout is not None
             child.stdout.readline()
             time.sleep(generator.uniform(0.01, longest))
@@ -212,7 +228,9 @@ def save_to_a_disk_of_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     has_unshare = shutil.which("unshare") is not None
     if (
         not has_unshare
-        or subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False).returncode
+        or subprocess.run(
+            ["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False
+        ).returncode
     ):
         pytest.skip("no tmpfs may be mounted here")
     script = [sys.executable, "-c", SMALL_DISK, str(tmp_path), *SUFFIXES]
@@ -273,7 +291,11 @@ def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del monkeypatch
     path = write_cube(tmp_path / "cube.hdr", cube_of(0, columns=1))
     rivals = [
-        threading.Thread(target=lambda v=v: [write_cube(path, cube_of(v, v + 1), overwrite=True) for _ in range(8)])
+        threading.Thread(
+            target=lambda v=v: [
+                write_cube(path, cube_of(v, v + 1), overwrite=True) for _ in range(8)
+            ]
+        )
         for v in (1, 2, 3)
     ]
     for rival in rivals:
@@ -323,16 +345,24 @@ def wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pytest.param(refuse_a_folder_without_permission, id="081-permission"),
         pytest.param(refuse_an_existing_target, id="082-exists"),
         pytest.param(save_behind_an_open_layer, id="083-mapped"),
-        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.hdr", 12), id="084-kill-pair"),
-        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.tif", 6), id="084-kill-file"),
-        pytest.param(lambda folder, _: kill_while_saving(folder / "cube.zarr", 3, 0.3), id="084-kill-folder"),
+        pytest.param(
+            lambda folder, _: kill_while_saving(folder / "cube.hdr", 12), id="084-kill-pair"
+        ),
+        pytest.param(
+            lambda folder, _: kill_while_saving(folder / "cube.tif", 6), id="084-kill-file"
+        ),
+        pytest.param(
+            lambda folder, _: kill_while_saving(folder / "cube.zarr", 3, 0.3), id="084-kill-folder"
+        ),
         pytest.param(save_twice_at_once, id="085-rivals"),
         pytest.param(save_between_header_and_data, id="085-between"),
         pytest.param(wait_for_a_rival_only_so_long, id="085-lock"),
     ],
 )
 def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Callable[[Path, pytest.MonkeyPatch], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check(tmp_path, monkeypatch)
 
@@ -355,7 +385,9 @@ def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_folder_that_vanishes_during_a_save_is_not_made_again(tmp_path: Path, suffix: str) -> None:
+def test_a_folder_that_vanishes_during_a_save_is_not_made_again(
+    tmp_path: Path, suffix: str
+) -> None:
     folder = tmp_path / "stick"
     folder.mkdir()
 
@@ -401,7 +433,9 @@ def test_a_read_only_file_that_is_overwritten_stays_read_only(tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("is_new", [False, True])
-def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path, suffix: str, is_new: bool) -> None:
+def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_replaced(
+    tmp_path: Path, suffix: str, is_new: bool
+) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     path = tmp_path / "here" / f"cube{suffix}"
@@ -418,7 +452,9 @@ def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Pa
     assert not real.is_symlink()
     assert values(path) == {2.0}
     assert values(real) == {2.0}
-    assert all(name.startswith(("cube", "other")) for name in names(path.parent) | names(real.parent))
+    assert all(
+        name.startswith(("cube", "other")) for name in names(path.parent) | names(real.parent)
+    )
 
 
 def link_to(real: Path, path: Path) -> None:
@@ -436,7 +472,9 @@ def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
         write_cube(path, cube_of(1), overwrite=True)
 
 
-def test_a_crash_behind_a_symbolic_link_is_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_behind_a_symbolic_link_is_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     path, real = tmp_path / "here" / "cube.hdr", tmp_path / "there" / "cube.hdr"

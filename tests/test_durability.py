@@ -9,7 +9,9 @@ import pytest
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no fsync of folders, and none to watch")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="Windows has no fsync of folders, and none to watch"
+)
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 
@@ -33,9 +35,13 @@ class Disk:
             self.names_to_flush.clear()
 
     def replace(self, source: str, destination: str) -> None:
-        if Path(destination).parent == self._folder:  # zarr renames its files within the temporary folder, too
+        if (
+            Path(destination).parent == self._folder
+        ):  # zarr renames its files within the temporary folder, too
             files = [path for path in (Path(source), *Path(source).rglob("*")) if path.is_file()]
-            self.named_too_early += [path.name for path in files if path.stat().st_ino not in self.flushed]
+            self.named_too_early += [
+                path.name for path in files if path.stat().st_ino not in self.flushed
+            ]
             self.names_to_flush.append(str(destination))
         self._replace(source, destination)
 

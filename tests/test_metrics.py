@@ -29,7 +29,9 @@ def with_dark_pixel() -> np.ndarray:
     return dark
 
 
-@pytest.mark.parametrize(("metric", "best"), METRICS.items(), ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("metric", "best"), METRICS.items(), ids=lambda value: getattr(value, "__name__", "")
+)
 def test_equal_cubes_get_the_best_value(metric: object, best: float) -> None:
     assert callable(metric)
     assert metric(REFERENCE, REFERENCE) == pytest.approx(best, abs=1e-5)
@@ -38,7 +40,9 @@ def test_equal_cubes_get_the_best_value(metric: object, best: float) -> None:
 def test_metrics_are_their_formulas() -> None:
     pairs = list(zip(ESTIMATE.ravel().tolist(), REFERENCE.ravel().tolist(), strict=True))
     mean_square = sum((e - r) ** 2 for e, r in pairs) / len(pairs)
-    assert mrae(ESTIMATE, REFERENCE) == pytest.approx(sum(abs(e - r) / r for e, r in pairs) / len(pairs))
+    assert mrae(ESTIMATE, REFERENCE) == pytest.approx(
+        sum(abs(e - r) / r for e, r in pairs) / len(pairs)
+    )
     assert rmse(ESTIMATE, REFERENCE) == pytest.approx(mean_square**0.5)
     assert psnr(ESTIMATE, REFERENCE) == pytest.approx(10 * np.log10(1 / mean_square))
     assert psnr(ESTIMATE, REFERENCE, peak=2) == pytest.approx(10 * np.log10(4 / mean_square))
@@ -48,7 +52,9 @@ def test_spectral_angle_is_that_of_the_spectral_package() -> None:
     pixels = ESTIMATE.transpose(1, 2, 0).astype(np.float64)
     members = REFERENCE.reshape(31, -1).T.astype(np.float64)
     angles = spectral.spectral_angles(pixels, members).reshape(42, 42).diagonal()
-    np.testing.assert_allclose(spectral_angles(ESTIMATE, REFERENCE).ravel(), np.degrees(angles), rtol=1e-9)
+    np.testing.assert_allclose(
+        spectral_angles(ESTIMATE, REFERENCE).ravel(), np.degrees(angles), rtol=1e-9
+    )
     assert spectral_angle(ESTIMATE, REFERENCE) == pytest.approx(np.degrees(angles).mean())
 
 
@@ -62,7 +68,9 @@ def test_dark_pixel_has_no_spectral_angle_and_no_relative_error() -> None:
     others = np.ones((6, 7), bool)
     others[2, 3] = False
     expected = np.abs(ESTIMATE - REFERENCE)[:, others] / REFERENCE[:, others]
-    assert mrae(ESTIMATE, with_dark_pixel()) == pytest.approx(expected.mean(dtype=np.float64), rel=1e-6)
+    assert mrae(ESTIMATE, with_dark_pixel()) == pytest.approx(
+        expected.mean(dtype=np.float64), rel=1e-6
+    )
 
 
 def test_black_cube_has_no_relative_metric() -> None:

@@ -14,7 +14,9 @@ from napari_mst.formats import read_cube
 def photos(tmp_path: Path) -> list[str]:
     files = [tmp_path / f"{number}.png" for number in range(2)]
     for number, file in enumerate(files):
-        Image.fromarray(np.random.default_rng(number).integers(0, 256, (6, 9, 3), dtype=np.uint8)).save(file)
+        Image.fromarray(
+            np.random.default_rng(number).integers(0, 256, (6, 9, 3), dtype=np.uint8)
+        ).save(file)
     return [str(file) for file in files]
 
 
@@ -24,7 +26,16 @@ def test_a_cube_that_lost_its_seal_does_not_stay(
     """Its history is still that of this run, but nothing vouches for its numbers."""
     out = tmp_path / "out"
     out.mkdir()
-    command = ["reconstruct", *photos, "-o", str(out), "--model", "pixelwise-srgb", "--device", "cpu"]
+    command = [
+        "reconstruct",
+        *photos,
+        "-o",
+        str(out),
+        "--model",
+        "pixelwise-srgb",
+        "--device",
+        "cpu",
+    ]
     assert cli.main(command) == cli.DONE
     assert cli.main(command) == cli.DONE
     assert "2 of 2 cubes are of this run, and stay" in capsys.readouterr().err

@@ -37,9 +37,13 @@ def nasty_photo(folder: Path, name: str = f"{NASTY}.png") -> Path:
 
 
 def nasty_cube(folder: Path) -> Path:
-    provenance = Provenance(model=NASTY, source=NASTY, assumptions=(NASTY,), versions={NASTY: NASTY})
+    provenance = Provenance(
+        model=NASTY, source=NASTY, assumptions=(NASTY,), versions={NASTY: NASTY}
+    )
     numbers, axis = np.zeros((3, 4, 5), np.float32), np.arange(3.0)
-    cube = SpectralCube(numbers, axis, unit=NASTY, quantity=NASTY, provenance=provenance, metadata={NASTY: NASTY})
+    cube = SpectralCube(
+        numbers, axis, unit=NASTY, quantity=NASTY, provenance=provenance, metadata={NASTY: NASTY}
+    )
     return write_cube(folder / f"{NASTY}.npz", cube)
 
 
@@ -51,7 +55,9 @@ def nasty_header(folder: Path) -> Path:
 
 def nasty_weights(folder: Path) -> Path:
     with torch.random.fork_rng():
-        write_weights(folder / "tiny.safetensors", MSTPlusPlus(out_bands=4, stages=1).state_dict(), CARD)
+        write_weights(
+            folder / "tiny.safetensors", MSTPlusPlus(out_bands=4, stages=1).state_dict(), CARD
+        )
     return folder / "tiny.safetensors"
 
 
@@ -62,17 +68,37 @@ def run_of(photo: Path, weights: Path | str, *options: str | Path) -> Command:
 COMMANDS: dict[str, Callable[[Path], Command]] = {
     "info": lambda folder: ("info", nasty_cube(folder)),
     "spectra": lambda folder: ("spectra", nasty_cube(folder), "--at", "0,0"),
-    "spectra saved": lambda folder: ("spectra", nasty_cube(folder), "--at", "0,0", "-o", folder / f"{NASTY}.csv"),
+    "spectra saved": lambda folder: (
+        "spectra",
+        nasty_cube(folder),
+        "--at",
+        "0,0",
+        "-o",
+        folder / f"{NASTY}.csv",
+    ),
     "a header": lambda folder: ("info", nasty_header(folder)),
     "no such cube": lambda folder: ("info", folder / NASTY),
-    "no such photo": lambda folder: run_of(folder / NASTY, "pixelwise-srgb", "-o", folder / "o.hdr"),
+    "no such photo": lambda folder: run_of(
+        folder / NASTY, "pixelwise-srgb", "-o", folder / "o.hdr"
+    ),
     "no such model": lambda folder: run_of(nasty_photo(folder), NASTY, "-o", folder / "o.hdr"),
-    "a run": lambda folder: run_of(nasty_photo(folder), nasty_weights(folder), "-o", folder / f"{NASTY}.hdr"),
-    "no photo": lambda folder: run_of(nasty_header(folder), "pixelwise-srgb", "-o", folder / "o.hdr"),
+    "a run": lambda folder: run_of(
+        nasty_photo(folder), nasty_weights(folder), "-o", folder / f"{NASTY}.hdr"
+    ),
+    "no photo": lambda folder: run_of(
+        nasty_header(folder), "pixelwise-srgb", "-o", folder / "o.hdr"
+    ),
     "no number": lambda folder: ("spectra", NASTY, "--at", NASTY),
     "left over": lambda folder: ("models", NASTY),
     "no camera": lambda folder: run_of(
-        nasty_photo(folder), "mstpp-camera", "--camera", NASTY, "--illuminant", NASTY, "-o", folder / "o.hdr"
+        nasty_photo(folder),
+        "mstpp-camera",
+        "--camera",
+        NASTY,
+        "--illuminant",
+        NASTY,
+        "-o",
+        folder / "o.hdr",
     ),
     "no name": lambda folder: ("train", "-o", NASTY),
     "no cubes": lambda folder: ("evaluate", folder / NASTY),
@@ -80,22 +106,46 @@ COMMANDS: dict[str, Callable[[Path], Command]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_reaches_a_terminal(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_command_reaches_a_terminal(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     arguments = [str(argument) for argument in COMMANDS[name](tmp_path)]
     with contextlib.suppress(SystemExit):  # argparse refuses the arguments
         cli.main(arguments)
     printed = capfd.readouterr()
-    assert "5m" in printed.out + printed.err  # the end of the name: a long one is shortened in the middle
+    assert (
+        "5m" in printed.out + printed.err
+    )  # the end of the name: a long one is shortened in the middle
     assert not COMMAND.search(printed.out + printed.err)
 
 
-def test_file_whose_name_is_no_text_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_whose_name_is_no_text_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     photo = nasty_photo(tmp_path, os.fsdecode(b"p\xff.png"))
     printed = io.TextIOWrapper(io.BytesIO(), "utf-8")
     monkeypatch.setattr(sys, "stdout", printed)
-    assert cli.main([*map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")), "--format", "npz"]) == 2
+    assert (
+        cli.main(
+            [
+                *map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")),
+                "--format",
+                "npz",
+            ]
+        )
+        == 2
+    )
     (tmp_path / "o").mkdir()
-    assert cli.main([*map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")), "--format", "npz"]) == 0
+    assert (
+        cli.main(
+            [
+                *map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")),
+                "--format",
+                "npz",
+            ]
+        )
+        == 0
+    )
     assert printed.buffer.getvalue().decode() == f"{tmp_path / 'o' / 'p?.npz'}\n"
 
 

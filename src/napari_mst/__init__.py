@@ -3,14 +3,22 @@
 The public names are imported on first use, so that `import napari_mst` loads neither torch nor napari.
 """
 
-TYPE_CHECKING = False  # as of typing, which takes long to import: until then Ctrl-C gives a traceback
+TYPE_CHECKING = (
+    False  # as of typing, which takes long to import: until then Ctrl-C gives a traceback
+)
 
 if TYPE_CHECKING:
     from typing import Any
 
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.figures import attention_figure
-    from napari_mst.attention.record import AttentionMap, AttentionRecord, Selection, read_attention, write_attention
+    from napari_mst.attention.record import (
+        AttentionMap,
+        AttentionRecord,
+        Selection,
+        read_attention,
+        write_attention,
+    )
     from napari_mst.attention.recorder import record_attention
     from napari_mst.cube import Provenance, SpectralCube
     from napari_mst.errors import NapariMstError

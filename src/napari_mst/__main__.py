@@ -19,7 +19,9 @@ def run() -> None:
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said, and Python ends
     if code == INTERRUPTED:
-        os._exit(code)  # at once: Python would join threads, and look at every object of torch once more
+        os._exit(
+            code
+        )  # at once: Python would join threads, and look at every object of torch once more
     sys.exit(code)
 
 

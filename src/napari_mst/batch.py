@@ -135,7 +135,9 @@ def check_outputs(job: Job, overwrite: bool, stay: Collection[Path] = ()) -> Non
     for path in job.outputs:
         check_target(path, overwrite=overwrite or path in stay)
         if _is_same_file(job.photo, path):
-            raise SaveError(f"Expected a new name for the cube, got the photo {shown(job.photo.name)}. Choose another.")
+            raise SaveError(
+                f"Expected a new name for the cube, got the photo {shown(job.photo.name)}. Choose another."
+            )
 
 
 def may_stay(job: Job) -> set[Path]:
@@ -163,8 +165,13 @@ def finished(job: Job, wanted: Callable[[str], Provenance]) -> set[Path]:
     except OSError:
         return set()
     band = replace(cube, error_factor=0.0)
-    parts = [(job.target, cube, ""), *((path, band, side) for path, side in zip(job.bands, SIDES, strict=False))]
-    return {path for path, origin, side in parts if path in there and _is_cube_of(path, origin, side)}
+    parts = [
+        (job.target, cube, ""),
+        *((path, band, side) for path, side in zip(job.bands, SIDES, strict=False)),
+    ]
+    return {
+        path for path, origin, side in parts if path in there and _is_cube_of(path, origin, side)
+    }
 
 
 @contextmanager
@@ -202,7 +209,9 @@ def _expanded(pattern: Path) -> list[Path]:
         return [pattern]
     paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 (of any folder, absolute or not)
     if not paths:
-        raise PhotoError(f"Expected files like {shown(pattern)}, got none. Check the folder and the pattern.")
+        raise PhotoError(
+            f"Expected files like {shown(pattern)}, got none. Check the folder and the pattern."
+        )
     return [Path(path) for path in paths]
 
 
@@ -210,7 +219,9 @@ def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
     files = list(_files_in(folder, output))
     photos = [file for file in files if _is_photo(file)]
     if not photos:
-        raise PhotoError(f"Expected photos in the folder {shown(folder)}, got none. Choose another.")
+        raise PhotoError(
+            f"Expected photos in the folder {shown(folder)}, got none. Choose another."
+        )
     if others := len(files) - len(photos):
         tell(f"note: {shown(folder)}: {others} files that are no photos are left alone")
     return photos
@@ -230,7 +241,9 @@ def _is_searched(folder: Path, output: Path) -> bool:
 
 def _refuse(error: OSError) -> None:
     reason = shown(error.strerror or error, 80)
-    raise PhotoError(f"Expected a folder of photos, got {shown(error.filename)}: {reason}. Check it.") from error
+    raise PhotoError(
+        f"Expected a folder of photos, got {shown(error.filename)}: {reason}. Check it."
+    ) from error
 
 
 def _is_photo(file: Path) -> bool:

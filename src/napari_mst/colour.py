@@ -11,7 +11,9 @@ from importlib import resources
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-XYZ_TO_SRGB = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
+XYZ_TO_SRGB = np.array(
+    [[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]]
+)
 """CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
 
 SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
@@ -29,7 +31,10 @@ def colour_matching_functions(wavelengths: ArrayLike) -> NDArray[np.float64]:
     """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3); zero outside 380-780 nm, linear between 5 nm steps."""
     table = _tables()
     at = np.asarray(wavelengths, dtype=np.float64)
-    return np.stack([np.interp(at, table["wavelength"], table[axis], left=0, right=0) for axis in "xyz"], axis=-1)
+    return np.stack(
+        [np.interp(at, table["wavelength"], table[axis], left=0, right=0) for axis in "xyz"],
+        axis=-1,
+    )
 
 
 def illuminant(name: str, wavelengths: ArrayLike) -> NDArray[np.float64]:
@@ -47,35 +52,47 @@ def srgb_response(wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.floa
     return np.asarray(rgb / rgb.sum(axis=0))
 
 
-def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float32]:
+def render_srgb(
+    cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65"
+) -> NDArray[np.float32]:
     """Reflectance cube (B, H, W) -> linear sRGB (3, H, W), not clipped: out-of-gamut colours stay negative."""
     response = srgb_response(wavelengths, light).astype(np.float32)
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
 
-def render_lab(cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
+def render_lab(
+    cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65"
+) -> NDArray[np.float64]:
     """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...); reflectance 1 is the white. ISO/CIE 11664-4:2019."""
     at = np.asarray(wavelengths, dtype=np.float64)
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
     relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
-    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative * (29 / 6) ** 2 / 3 + 4 / 29)
+    x, y, z = np.where(
+        relative > (6 / 29) ** 3, np.cbrt(relative), relative * (29 / 6) ** 2 / 3 + 4 / 29
+    )
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
     """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
     encoded = np.asarray(encoded)
-    return np.where(encoded <= 0.04045, encoded / 12.92, ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4)
+    return np.where(
+        encoded <= 0.04045, encoded / 12.92, ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4
+    )
 
 
 def linear_to_srgb(linear: NDArray[np.floating]) -> NDArray[np.floating]:
     """Linear light (0-1) -> sRGB code values (0-1), IEC 61966-2-1; the inverse of `srgb_to_linear`."""
     linear = np.asarray(linear)
-    return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055)
+    return np.where(
+        linear <= 0.0031308, linear * 12.92, 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055
+    )
 
 
-def linear_estimate(spectra: NDArray[np.floating], response: NDArray[np.floating]) -> NDArray[np.float64]:
+def linear_estimate(
+    spectra: NDArray[np.floating], response: NDArray[np.floating]
+) -> NDArray[np.float64]:
     """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra.
 
     It is fitted to *spectra* (n, B) seen through *response* (B, 3).

@@ -24,7 +24,9 @@ _FLUSHES = 8
 """How many files of a folder are made durable at a time: the disk takes them together, and Python waits for it."""
 
 
-def check_targets(targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False) -> None:
+def check_targets(
+    targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False
+) -> None:
     """Refuse, before any work is done, what could never be saved; nothing stays on disk.
 
     Raises
@@ -102,7 +104,9 @@ def saving_folder(
         _recover_folder(folder)
         _check_name(target, overwrite, is_folder=True)
         if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
-            raise SaveError(f"Expected a cube to replace, got the folder {shown(target.name)}. Choose another name.")
+            raise SaveError(
+                f"Expected a cube to replace, got the folder {shown(target.name)}. Choose another name."
+            )
         _check_space(folder, needed)
         temporary, backup = _beside(folder, "tmp"), _beside(folder, "old")
         try:
@@ -154,9 +158,13 @@ def recover(targets: Sequence[Path]) -> None:
     *data, record = targets
     temporaries = [_beside(target, "tmp") for target in targets]
     backups = [_beside(target, "old") for target in targets]
-    has_begun = any(path.exists() for path in backups) or not any(path.exists() for path in temporaries[:-1])
+    has_begun = any(path.exists() for path in backups) or not any(
+        path.exists() for path in temporaries[:-1]
+    )
     if data and has_begun and not record.exists():
-        for source, target in zip(temporaries if temporaries[-1].exists() else backups, targets, strict=True):
+        for source, target in zip(
+            temporaries if temporaries[-1].exists() else backups, targets, strict=True
+        ):
             if source.exists():
                 source.replace(target)
     _discard([*backups, *reversed(temporaries)])
@@ -195,7 +203,9 @@ def _real(target: Path) -> Path:
     """The file that a symbolic link leads to, existing or not; *target* itself if it is no link."""
     real = Path(os.path.realpath(target)) if target.is_symlink() else target
     if real.is_symlink():
-        raise SaveError(f"Expected a file name to save to, got {shown(target.name)}, a link in a circle. Remove it.")
+        raise SaveError(
+            f"Expected a file name to save to, got {shown(target.name)}, a link in a circle. Remove it."
+        )
     return real
 
 
@@ -234,13 +244,21 @@ def _beside(target: Path, kind: str) -> Path:
 
 def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
     if "\0" in str(target) or not target.name:
-        raise SaveError(f"Expected a file name to save to, got {shown(target)!r}. Choose another name.")
+        raise SaveError(
+            f"Expected a file name to save to, got {shown(target)!r}. Choose another name."
+        )
     if not target.parent.is_dir():
-        raise SaveError(f"Expected an existing folder, got {shown(target.parent)}. Create it or choose another.")
+        raise SaveError(
+            f"Expected an existing folder, got {shown(target.parent)}. Create it or choose another."
+        )
     if target.is_dir() and not is_folder:
-        raise SaveError(f"Expected a file name to save to, got the folder {shown(target)}. Choose another name.")
+        raise SaveError(
+            f"Expected a file name to save to, got the folder {shown(target)}. Choose another name."
+        )
     if target.is_file() and is_folder:
-        raise SaveError(f"Expected a folder name to save to, got the file {shown(target)}. Choose another name.")
+        raise SaveError(
+            f"Expected a folder name to save to, got the file {shown(target)}. Choose another name."
+        )
     if not overwrite and os.path.lexists(target):
         raise SaveError(
             f"Expected a new file, got {shown(target.name)} which exists. Choose another name or allow overwriting."

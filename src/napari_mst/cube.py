@@ -118,10 +118,14 @@ class SpectralCube:
 
     def __post_init__(self) -> None:
         if self.data.ndim != 3 or 0 in self.data.shape:
-            raise CubeError(f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}.")
+            raise CubeError(
+                f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}."
+            )
         wavelengths = np.asarray(self.wavelengths, dtype=np.float64)
         if wavelengths.shape != self.data.shape[:1] or not np.isfinite(wavelengths).all():
-            raise CubeError(f"Expected {len(self.data)} finite wavelengths, one a band, got {wavelengths.shape}.")
+            raise CubeError(
+                f"Expected {len(self.data)} finite wavelengths, one a band, got {wavelengths.shape}."
+            )
         object.__setattr__(self, "wavelengths", wavelengths)
 
     @property
@@ -139,7 +143,9 @@ class SpectralCube:
         """The (B,) values of one pixel. Raises `CubeError` outside the image; there is no counting from the end."""
         _, rows, columns = self.shape
         if not (0 <= row < rows and 0 <= column < columns):
-            raise CubeError(f"Expected a pixel within {rows} rows x {columns} columns, got row {row}, column {column}.")
+            raise CubeError(
+                f"Expected a pixel within {rows} rows x {columns} columns, got row {row}, column {column}."
+            )
         return np.array(self.data[:, row, column])
 
     def nearest_band(self, wavelength: float) -> int:

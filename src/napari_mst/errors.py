@@ -35,7 +35,9 @@ class ColourPhoto(CubeFileError):
 class ChoiceNeeded(CubeFileError):
     """A cube file can be read in several ways: the *option* of `read_cube` takes one of the *choices* (value: text)."""
 
-    def __init__(self, message: str, option: str = "", choices: Mapping[str | int, str] | None = None) -> None:
+    def __init__(
+        self, message: str, option: str = "", choices: Mapping[str | int, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.option, self.choices = option, dict(choices or {})
 

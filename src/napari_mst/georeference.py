@@ -61,7 +61,9 @@ class Georeference:
         if transform is None and len(points) < 12:
             points = ()
         shift = 0.5 if keys.is_point else 0.0
-        found = replace(keys, transform=transform, tie_points=() if transform else points)._shifted(shift, shift)
+        found = replace(keys, transform=transform, tie_points=() if transform else points)._shifted(
+            shift, shift
+        )
         return found if found != cls() else None
 
     @classmethod
@@ -83,8 +85,15 @@ class Georeference:
     @classmethod
     def of_code(cls, transform: Transform, code: int, *, is_geographic: bool) -> Self:
         """On the coordinate system with the EPSG *code*."""
-        model, key = (_IS_GEOGRAPHIC, _GEOGRAPHIC_TYPE) if is_geographic else (_IS_PROJECTED, _PROJECTED_TYPE)
-        return cls(transform, directory=_directory((_MODEL_TYPE, model), (_RASTER_TYPE, _IS_AREA), (key, code)))
+        model, key = (
+            (_IS_GEOGRAPHIC, _GEOGRAPHIC_TYPE)
+            if is_geographic
+            else (_IS_PROJECTED, _PROJECTED_TYPE)
+        )
+        return cls(
+            transform,
+            directory=_directory((_MODEL_TYPE, model), (_RASTER_TYPE, _IS_AREA), (key, code)),
+        )
 
     @classmethod
     def of_wkt(cls, transform: Transform, wkt: str) -> Self:
@@ -92,7 +101,9 @@ class Georeference:
         text = f"{_WKT_MARK}{wkt}|"
         numbers = _directory((_MODEL_TYPE, _USER_DEFINED), (_RASTER_TYPE, _IS_AREA))
         citation = (_PROJECTED_CITATION, KEY_TEXT, len(text), 0)
-        return cls(transform, directory=(*numbers[:3], numbers[3] + 1, *numbers[4:], *citation), text=text)
+        return cls(
+            transform, directory=(*numbers[:3], numbers[3] + 1, *numbers[4:], *citation), text=text
+        )
 
     @property
     def is_point(self) -> bool:
@@ -134,7 +145,9 @@ class Georeference:
         row = (-1.0, float(rows)) if flips_rows else (1.0, 0.0)
         column = (-1.0, float(columns)) if flips_columns else (1.0, 0.0)
         is_swapped = orientation in (5, 6, 7, 8)
-        transform = None if self.transform is None else _turned(self.transform, row, column, is_swapped)
+        transform = (
+            None if self.transform is None else _turned(self.transform, row, column, is_swapped)
+        )
         points = list(self.tie_points)
         olds = (points[1::6], points[0::6]) if is_swapped else (points[0::6], points[1::6])
         points[0::6] = [column[0] * old + column[1] for old in olds[0]]
@@ -185,14 +198,23 @@ class Georeference:
         return replace(self, transform=transform, tie_points=tuple(points))
 
 
-def _turned(transform: Transform, row: tuple[float, float], column: tuple[float, float], is_swapped: bool) -> Transform:
+def _turned(
+    transform: Transform, row: tuple[float, float], column: tuple[float, float], is_swapped: bool
+) -> Transform:
     """*transform* for pixels that were called row[0] * row' + row[1], and so for columns, and then swapped."""
     a, b, c, d, e, f = transform
     if is_swapped:
         a, b, d, e = b, a, e, d
     across, right = column
     down, bottom = row
-    return (a * across, b * down, c + a * right + b * bottom, d * across, e * down, f + d * right + e * bottom)
+    return (
+        a * across,
+        b * down,
+        c + a * right + b * bottom,
+        d * across,
+        e * down,
+        f + d * right + e * bottom,
+    )
 
 
 def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transform | None:

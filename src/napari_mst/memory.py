@@ -12,7 +12,13 @@ import psutil
 _V2 = ("memory.max", "memory.current", "inactive_file")
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
-_SIGNS = ("not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "Invalid buffer size")
+_SIGNS = (
+    "not enough memory",
+    "can't allocate memory",
+    "out of memory",
+    "ALLOC_FAILED",
+    "Invalid buffer size",
+)
 """How torch says on its devices that memory is lacking: only in the text of a RuntimeError, but for CUDA's own."""
 
 
@@ -36,7 +42,10 @@ def _free_in_cgroups(root: Path) -> Iterator[int]:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        mount, names = root / "sys/fs/cgroup" / ("memory" if controllers else ""), _V1 if controllers else _V2
+        mount, names = (
+            root / "sys/fs/cgroup" / ("memory" if controllers else ""),
+            _V1 if controllers else _V2,
+        )
         group = mount / path.lstrip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(mount):
@@ -46,7 +55,9 @@ def _free_in_cgroups(root: Path) -> Iterator[int]:
 def _free_in_cgroup(folder: Path, limit: str, usage: str, reclaimable: str) -> Iterator[int]:
     """Limit less usage, of which the kernel gives back what it keeps of files; nothing where there is no limit."""
     try:
-        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        statistics = dict(
+            line.split() for line in (folder / "memory.stat").read_text().splitlines()
+        )
         used = int((folder / usage).read_text()) - int(statistics.get(reclaimable, 0))
         yield max(int((folder / limit).read_text()) - used, 0)
     except (OSError, ValueError):  # no such group, or "max"

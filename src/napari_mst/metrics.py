@@ -75,7 +75,9 @@ def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float
     return _mean(angles[~np.isnan(angles)])
 
 
-def colour_difference(estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: str = "D65") -> float:
+def colour_difference(
+    estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: str = "D65"
+) -> float:
     """Mean CIEDE2000 between the colours of two reflectance cubes under *light*, over all pixels."""
     return _mean(delta_e(*(render_lab(cube, wavelengths, light) for cube in (estimate, reference))))
 
@@ -95,9 +97,20 @@ def delta_e(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArra
     light, chroma = (l1 + l2) / 2, (c1 + c2) / 2
     lightness = (l2 - l1) / (1 + 0.015 * (light - 50) ** 2 / np.sqrt(20 + (light - 50) ** 2))
     saturation = (c2 - c1) / (1 + 0.045 * chroma)
-    rotation = 2 * np.sqrt(c1 * c2) * np.sin(np.radians(turn / 2)) / (1 + 0.015 * chroma * _hue_weight(hue))
-    blue = 2 * _chroma_weight(chroma) * np.sin(np.radians(60 * np.exp(-(((hue % 360 - 275) / 25) ** 2))))
-    return np.asarray(np.sqrt(lightness**2 + saturation**2 + rotation**2 - blue * saturation * rotation))
+    rotation = (
+        2
+        * np.sqrt(c1 * c2)
+        * np.sin(np.radians(turn / 2))
+        / (1 + 0.015 * chroma * _hue_weight(hue))
+    )
+    blue = (
+        2
+        * _chroma_weight(chroma)
+        * np.sin(np.radians(60 * np.exp(-(((hue % 360 - 275) / 25) ** 2))))
+    )
+    return np.asarray(
+        np.sqrt(lightness**2 + saturation**2 + rotation**2 - blue * saturation * rotation)
+    )
 
 
 def _chroma_weight(chroma: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -106,7 +119,9 @@ def _chroma_weight(chroma: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _hue_weight(hue: NDArray[np.float64]) -> NDArray[np.float64]:
     terms = ((-0.17, 1, -30), (0.24, 2, 0), (0.32, 3, 6), (-0.20, 4, -63))
-    return np.asarray(1 + sum(weight * np.cos(np.radians(times * hue + shift)) for weight, times, shift in terms))
+    return np.asarray(
+        1 + sum(weight * np.cos(np.radians(times * hue + shift)) for weight, times, shift in terms)
+    )
 
 
 def _mean(values: NDArray[np.float64]) -> float:

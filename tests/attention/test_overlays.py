@@ -21,7 +21,13 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.job import job_of
 
 BLOCKS = (
-    *("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck", "stages.0.decoder.0", "stages.0.decoder.1"),
+    *(
+        "stages.0.encoder.0",
+        "stages.0.encoder.1",
+        "stages.0.bottleneck",
+        "stages.0.decoder.0",
+        "stages.0.decoder.1",
+    ),
     *("stages.1.encoder.0", "stages.1.decoder.0", "stages.2.decoder.1"),
 )
 SIZE = (18, 67)
@@ -42,7 +48,9 @@ def three_stages() -> Model:
 def reconstructor(block: str = BLOCKS[0]) -> Reconstructor:
     """Of the bundled network, or of a seeded one where only that has the block."""
     bundled = load_model("mstpp-srgb")
-    return Reconstructor(bundled if block in attention_blocks(bundled.network) else three_stages(), "cpu")
+    return Reconstructor(
+        bundled if block in attention_blocks(bundled.network) else three_stages(), "cpu"
+    )
 
 
 @cache
@@ -63,8 +71,12 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     return dict(exact.blocks())[name], seen
 
 
-def made(overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5) -> AttentionMap:
-    return AttentionExplorer(reconstructor(block), photo()).map(overlay, Selection(block, head, key, query))
+def made(
+    overlay: str, block: str, head: int = 0, key: int | None = 3, query: int | None = 5
+) -> AttentionMap:
+    return AttentionExplorer(reconstructor(block), photo()).map(
+        overlay, Selection(block, head, key, query)
+    )
 
 
 def formula(overlay: str, block: str, head: int, key: int | None, query: int | None) -> np.ndarray:
@@ -83,7 +95,9 @@ def formula(overlay: str, block: str, head: int, key: int | None, query: int | N
     asked = slice(None) if query is None else slice(query, query + 1)
     y, branch = module(x)[0].flatten(1), attention(x)[0].flatten(1)
     depth = len(attended)
-    projected = attention.proj.weight[:, head * depth : (head + 1) * depth][:, chosen] @ attended[chosen]
+    projected = (
+        attention.proj.weight[:, head * depth : (head + 1) * depth][:, chosen] @ attended[chosen]
+    )
     values = {
         "score": lambda: attention.rescale[head] * keys[chosen].sum(0) * queries[asked].sum(0),
         "attended": lambda: attended[key] if key is not None else attended.norm(dim=0),
@@ -112,7 +126,9 @@ def test_a_map_is_its_formula_and_lies_on_the_photo(overlay: str, block: str) ->
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_map_of_all_channels_of_another_head_is_its_formula(overlay: str) -> None:
     one = made(overlay, BLOCKS[2], head=3, key=None, query=None)
-    expected = formula(overlay, BLOCKS[2], 3, None, None)[: one.values.shape[0], : one.values.shape[1]]
+    expected = formula(overlay, BLOCKS[2], 3, None, None)[
+        : one.values.shape[0], : one.values.shape[1]
+    ]
     np.testing.assert_allclose(one.values, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
@@ -133,8 +149,16 @@ def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
 def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
     module, x = whole_input(BLOCKS[1])
     y = module(x)[0]
-    bias, value = module.attention.proj.bias[:, None, None], F.conv2d(x, module.attention.to_v.weight[..., None, None])
-    rest = x[0] + bias + module.attention.pos(value)[0] + module.feed_forward(x + module.attention(x))[0]
+    bias, value = (
+        module.attention.proj.bias[:, None, None],
+        F.conv2d(x, module.attention.to_v.weight[..., None, None]),
+    )
+    rest = (
+        x[0]
+        + bias
+        + module.attention.pos(value)[0]
+        + module.feed_forward(x + module.attention(x))[0]
+    )
     rest_share = ((rest * y).sum(0) / (y * y).sum(0)).detach().numpy()
     heads = sum(made("share", BLOCKS[1], head, None).values for head in (0, 1))
     rows, columns = heads.shape
@@ -148,7 +172,9 @@ def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        AttentionExplorer(reconstructor(), photo(), is_cancelled=lambda: True).map("score", selection)
+        AttentionExplorer(reconstructor(), photo(), is_cancelled=lambda: True).map(
+            "score", selection
+        )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +187,9 @@ def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
         ("score", Selection(BLOCKS[0], query=-1), "Expected query 0 to 30"),
     ],
 )
-def test_what_is_not_there_is_refused_in_a_sentence(overlay: str, selection: Selection, sentence: str) -> None:
+def test_what_is_not_there_is_refused_in_a_sentence(
+    overlay: str, selection: Selection, sentence: str
+) -> None:
     with pytest.raises(AttentionError, match=sentence):
         AttentionExplorer(reconstructor(), photo()).map(overlay, selection)
 
@@ -175,7 +203,10 @@ def test_every_map_says_what_it_is() -> None:
 
 def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
     region = (3, 17, 8, 61)
-    selection, one = Selection(BLOCKS[1], 1, 3, 5), AttentionExplorer(reconstructor(), photo(), region=region)
+    selection, one = (
+        Selection(BLOCKS[1], 1, 3, 5),
+        AttentionExplorer(reconstructor(), photo(), region=region),
+    )
     found, of_region = one.map("score", selection), one.record()[BLOCKS[1]]
     assert found.values.shape == (7, 27)
     assert found.offset == (3.5, 8.5)
@@ -187,7 +218,9 @@ def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
 
 
 @pytest.mark.parametrize("picture", [160, 16])
-def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_of_a_head_are_those_of_the_formula(
+    picture: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(explorer, "PICTURE", picture)
     _, x = whole_input(BLOCKS[1])
     steps = AttentionExplorer(reconstructor(), photo()).steps(BLOCKS[1], 1)
@@ -195,15 +228,23 @@ def test_the_steps_of_a_head_are_those_of_the_formula(picture: int, monkeypatch:
     assert steps.size == (62, 12, 36)
     every = (slice(None, 9, stride), slice(None, 34, stride))
     score, value = (formula(name, BLOCKS[1], 1, 3, 5)[every] for name in ("score", "attended"))
-    np.testing.assert_allclose(steps.keys[3] * steps.queries[5], score, atol=2e-5 * np.abs(score).max())
+    np.testing.assert_allclose(
+        steps.keys[3] * steps.queries[5], score, atol=2e-5 * np.abs(score).max()
+    )
     np.testing.assert_allclose(steps.attended(3), value, atol=2e-5 * np.abs(value).max())
     np.testing.assert_allclose(steps.features, x[0].norm(dim=0)[every], rtol=1e-4)
-    np.testing.assert_allclose(steps.matrices.attention[0], record()[BLOCKS[1]].attention[1], atol=1e-6)
+    np.testing.assert_allclose(
+        steps.matrices.attention[0], record()[BLOCKS[1]].attention[1], atol=1e-6
+    )
 
 
 def test_a_map_in_double_precision_is_that_of_single_precision() -> None:
     double = Reconstructor(reconstructor().model, "cpu", precision="float64")
     selection = Selection(BLOCKS[1], 1, 3, 5)
-    exact, single = (AttentionExplorer(one, photo()).map("score", selection) for one in (double, reconstructor()))
+    exact, single = (
+        AttentionExplorer(one, photo()).map("score", selection) for one in (double, reconstructor())
+    )
     assert exact.provenance.precision == "float64"
-    np.testing.assert_allclose(exact.values, single.values, rtol=0, atol=2e-5 * np.abs(exact.values).max())
+    np.testing.assert_allclose(
+        exact.values, single.values, rtol=0, atol=2e-5 * np.abs(exact.values).max()
+    )

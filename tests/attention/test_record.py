@@ -23,7 +23,9 @@ from napari_mst.attention.record import (
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, SaveError
 
-HISTORY = Provenance(model="mstpp-srgb", weights_sha256="ab12", source="photo.jpg", source_sha256="cd34")
+HISTORY = Provenance(
+    model="mstpp-srgb", weights_sha256="ab12", source="photo.jpg", source_sha256="cd34"
+)
 
 
 def make_record() -> AttentionRecord:
@@ -39,7 +41,9 @@ def make_record() -> AttentionRecord:
 def make_map() -> AttentionMap:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     selection = Selection("stages.0.encoder.1", 1, 2, None)
-    return AttentionMap(values, "score", "logit", selection, 2, (0.5, 0.5), float(values.sum()), HISTORY)
+    return AttentionMap(
+        values, "score", "logit", selection, 2, (0.5, 0.5), float(values.sum()), HISTORY
+    )
 
 
 def test_a_record_comes_back_the_same(tmp_path: Path) -> None:
@@ -60,7 +64,12 @@ def test_the_file_says_what_its_numbers_are_to_plain_numpy(tmp_path: Path) -> No
         assert archive["stages.0.encoder.1/attention"].shape == (2, 5, 5)
     assert "rows sum to 1" in told["convention"]
     one = told["maps"][0]
-    assert (one["block"], one["head"], one["key"], one["query"]) == ("stages.0.encoder.1", 1, 2, None)
+    assert (one["block"], one["head"], one["key"], one["query"]) == (
+        "stages.0.encoder.1",
+        1,
+        2,
+        None,
+    )
     assert one["provenance"]["model"] == told["provenance"]["model"] == "mstpp-srgb"
     assert one["provenance"]["source"] == "photo.jpg"
 
@@ -75,7 +84,10 @@ def test_a_map_is_a_tiff_with_all_about_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
-    for name, write, what in (("a.npz", write_attention, make_record()), ("a.tif", write_map, make_map())):
+    for name, write, what in (
+        ("a.npz", write_attention, make_record()),
+        ("a.tif", write_map, make_map()),
+    ):
         path = tmp_path / name
         path.write_bytes(b"old")
         with pytest.raises(SaveError, match="which exists"):
@@ -95,7 +107,12 @@ def another(path: Path) -> None:
 
 def misshapen(path: Path) -> None:
     np.savez(
-        path, **{"a/attention": np.zeros(3), "a/logits": np.zeros(3), "napari_mst": np.array('{"provenance": {}}')}
+        path,
+        **{
+            "a/attention": np.zeros(3),
+            "a/logits": np.zeros(3),
+            "napari_mst": np.array('{"provenance": {}}'),
+        },
     )
 
 
@@ -116,7 +133,11 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     figure = attention_figure(make_record())
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
-    assert titles == ["stage 1, encoder 5, head 0", "stage 1, encoder 10, head 0", "stage 1, encoder 10, head 1"]
+    assert titles == [
+        "stage 1, encoder 5, head 0",
+        "stage 1, encoder 10, head 0",
+        "stage 1, encoder 10, head 1",
+    ]
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.get_title()]
     np.testing.assert_array_equal(shown[2], make_record()["stages.0.encoder.1"].attention[1])
     figure.savefig(tmp_path / "a.png")
@@ -127,8 +148,12 @@ def test_a_figure_of_nothing_is_refused() -> None:
         attention_figure(AttentionRecord())
 
 
-@pytest.mark.parametrize("stand_in", [None, MagicMock()], ids=["missing", "mocked by colour-science"])
-def test_a_figure_without_matplotlib_is_refused(stand_in: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "stand_in", [None, MagicMock()], ids=["missing", "mocked by colour-science"]
+)
+def test_a_figure_without_matplotlib_is_refused(
+    stand_in: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, stand_in)
     with pytest.raises(AttentionError, match=r"napari-mst\[figures\]"):

@@ -34,7 +34,9 @@ def no_hook_is_left(model: Model) -> Iterator[None]:
 
 
 def hooks(network: torch.nn.Module) -> int:
-    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in network.modules())
+    return sum(
+        len(part._forward_hooks) + len(part._forward_pre_hooks) for part in network.modules()
+    )
 
 
 def photo(seed: int = 0, height: int = 21, width: int = 34) -> np.ndarray:
@@ -44,7 +46,9 @@ def photo(seed: int = 0, height: int = 21, width: int = 34) -> np.ndarray:
 def largest_difference(record: AttentionRecord, other: AttentionRecord) -> float:
     """Of the attention."""
     assert list(record) == list(other)
-    return max(float(np.abs(record[name].attention - other[name].attention).max()) for name in record)
+    return max(
+        float(np.abs(record[name].attention - other[name].attention).max()) for name in record
+    )
 
 
 def largest_relative_difference(record: AttentionRecord, other: AttentionRecord) -> float:
@@ -73,23 +77,32 @@ def recorded_whole(network: MSTPlusPlus, photo: np.ndarray) -> AttentionRecord:
 
 def recorded_streamed(network: MSTPlusPlus, photo: np.ndarray) -> AttentionRecord:
     with record_attention(network) as record:
-        run(network, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu"))
+        run(
+            network, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu")
+        )
     return record
 
 
 def distance_to(blocks: dict[str, np.ndarray], record: AttentionRecord) -> float:
     assert list(record) == list(blocks)
-    return max(float(np.abs(record[name].attention - attention).max()) for name, attention in blocks.items())
+    return max(
+        float(np.abs(record[name].attention - attention).max())
+        for name, attention in blocks.items()
+    )
 
 
 @pytest.mark.usefixtures("executor")
-def test_recorded_attention_of_all_15_blocks_is_the_authors(golden: Golden, published: MSTPlusPlus) -> None:
+def test_recorded_attention_of_all_15_blocks_is_the_authors(
+    golden: Golden, published: MSTPlusPlus
+) -> None:
     photo, expected = golden
     assert len(expected) == 15
     whole, streamed = (record(published, photo) for record in (recorded_whole, recorded_streamed))
     assert distance_to(expected, whole) <= 1e-6
     assert distance_to(expected, streamed) <= 1e-6
-    assert largest_difference(whole, streamed) <= 2e-6  # each rounds in its own way, within 1e-6 of the truth
+    assert (
+        largest_difference(whole, streamed) <= 2e-6
+    )  # each rounds in its own way, within 1e-6 of the truth
 
 
 def test_in_float64_full_frame_and_streamed_are_the_authors_in_every_digit(
@@ -135,13 +148,18 @@ def test_attention_is_the_softmax_of_the_logits_by_rows(model: Model) -> None:
     for block in record.blocks.values():
         np.testing.assert_allclose(block.attention.sum(-1), 1, atol=1e-6)
         powers = np.exp(block.logits - block.logits.max(-1, keepdims=True))
-        np.testing.assert_allclose(block.attention, powers / powers.sum(-1, keepdims=True), atol=1e-6)
+        np.testing.assert_allclose(
+            block.attention, powers / powers.sum(-1, keepdims=True), atol=1e-6
+        )
         assert (block.entropy <= np.log2(block.attention.shape[-1]) + 1e-6).all()
 
 
 def test_all_matrices_are_kilobytes(model: Model) -> None:
     record = AttentionExplorer(Reconstructor(model, "cpu"), photo()).record()
-    assert sum(block.attention.nbytes + block.logits.nbytes for block in record.blocks.values()) < 300_000
+    assert (
+        sum(block.attention.nbytes + block.logits.nbytes for block in record.blocks.values())
+        < 300_000
+    )
 
 
 def test_entropy_is_none_where_one_channel_has_all_and_largest_where_all_are_equal() -> None:
@@ -193,7 +211,9 @@ def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> N
 
 
 @pytest.mark.parametrize("ending", [Cancelled, ValueError])
-def test_hooks_are_gone_after_a_cancel_and_an_exception(model: Model, ending: type[Exception]) -> None:
+def test_hooks_are_gone_after_a_cancel_and_an_exception(
+    model: Model, ending: type[Exception]
+) -> None:
     def stop(_: float) -> None:
         raise ending("stop")
 
@@ -204,7 +224,9 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(model: Model, ending: ty
 
 
 def test_recorders_in_two_threads_on_one_model_do_not_mix(model: Model) -> None:
-    alone = [AttentionExplorer(Reconstructor(model, "cpu"), photo(seed)).record() for seed in (0, 1)]
+    alone = [
+        AttentionExplorer(Reconstructor(model, "cpu"), photo(seed)).record() for seed in (0, 1)
+    ]
     both: dict[int, AttentionRecord] = {}
     barrier = threading.Barrier(2, timeout=60)
 
@@ -249,7 +271,9 @@ def test_a_batch_is_refused() -> None:
 def test_a_block_that_is_not_there_is_named(model: Model) -> None:
     with record_attention(model) as record:
         pass
-    with pytest.raises(AttentionError, match="Expected a run while the record was open, got the block 'x'"):
+    with pytest.raises(
+        AttentionError, match="Expected a run while the record was open, got the block 'x'"
+    ):
         record["x"]
 
 
@@ -265,8 +289,12 @@ def test_blocks_have_titles_for_people() -> None:
     assert titles == [f"stage {stage}, {part}" for stage in (1, 2, 3) for part in parts]
 
 
-def test_the_attention_of_a_run_in_double_precision_is_that_of_single_precision(model: Model) -> None:
-    single, double = (Reconstructor(model, "cpu", precision=precision) for precision in ("float32", "float64"))
+def test_the_attention_of_a_run_in_double_precision_is_that_of_single_precision(
+    model: Model,
+) -> None:
+    single, double = (
+        Reconstructor(model, "cpu", precision=precision) for precision in ("float32", "float64")
+    )
     record = AttentionExplorer(double, photo()).record()
     assert record.provenance.precision == "float64"
     assert largest_difference(record, AttentionExplorer(single, photo()).record()) <= 1e-5

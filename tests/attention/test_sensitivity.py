@@ -44,10 +44,14 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
         for channel in range(3):
             step = torch.zeros_like(rows)
             step[channel, row, column] = 1e-4
-            above, below = (fixed((rows + sign * step)[None])[0, BAND, ROW, COLUMN] for sign in (1, -1))
+            above, below = (
+                fixed((rows + sign * step)[None])[0, BAND, ROW, COLUMN] for sign in (1, -1)
+            )
             slopes.append((above - below).item() / 2e-4)
     top, left = one.offset
-    assert one.values[row - int(top), column - int(left)] == pytest.approx(np.linalg.norm(slopes), rel=1e-3)
+    assert one.values[row - int(top), column - int(left)] == pytest.approx(
+        np.linalg.norm(slopes), rel=1e-3
+    )
 
 
 def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
@@ -65,17 +69,25 @@ def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
     np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
 
 
-def test_in_double_precision_it_is_that_of_single_precision(reconstructor: Reconstructor, photo: np.ndarray) -> None:
+def test_in_double_precision_it_is_that_of_single_precision(
+    reconstructor: Reconstructor, photo: np.ndarray
+) -> None:
     single = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN)
     exact = Reconstructor(reconstructor.model, "cpu", precision="float64")
     double = AttentionExplorer(exact, photo).sensitivity(BAND, ROW, COLUMN)
     assert double.values.dtype == np.float32
     assert double.offset == single.offset
-    np.testing.assert_allclose(double.values, single.values, rtol=0, atol=1e-4 * single.values.max())
+    np.testing.assert_allclose(
+        double.values, single.values, rtol=0, atol=1e-4 * single.values.max()
+    )
 
 
-def test_in_a_region_it_lies_around_the_pixel_in_the_photo(reconstructor: Reconstructor, photo: np.ndarray) -> None:
-    of_region = AttentionExplorer(reconstructor, photo, region=(10, 40, 20, 70)).sensitivity(BAND, 5, 6)
+def test_in_a_region_it_lies_around_the_pixel_in_the_photo(
+    reconstructor: Reconstructor, photo: np.ndarray
+) -> None:
+    of_region = AttentionExplorer(reconstructor, photo, region=(10, 40, 20, 70)).sensitivity(
+        BAND, 5, 6
+    )
     peak = np.unravel_index(of_region.values.argmax(), of_region.values.shape)
     assert tuple(np.add(peak, of_region.offset)) == (15, 26)
     assert of_region.provenance.region == "10:40,20:70"
@@ -91,7 +103,14 @@ def refining(stages: int) -> MSTPlusPlus:
 
 @pytest.mark.parametrize(
     ("build", "stages", "index"),
-    [(plain, 1, 100), (plain, 1, 103), (plain, 1, 0), (plain, 2, 201), (refining, 1, 100), (refining, 2, 201)],
+    [
+        (plain, 1, 100),
+        (plain, 1, 103),
+        (plain, 1, 0),
+        (plain, 2, 201),
+        (refining, 1, 100),
+        (refining, 2, 201),
+    ],
 )
 def test_the_crop_is_all_that_can_matter_and_little_more(
     build: Callable[[int], MSTPlusPlus], stages: int, index: int
@@ -99,7 +118,9 @@ def test_the_crop_is_all_that_can_matter_and_little_more(
     torch.manual_seed(0)
     network = build(stages).double().requires_grad_(False)
     program = network.program()
-    mixing = {each.uses: torch.eye(each.channels).double()[None] for each in program.passes if each.uses}
+    mixing = {
+        each.uses: torch.eye(each.channels).double()[None] for each in program.passes if each.uses
+    }
     length = 400
     line = torch.rand(1, 3, length, 8, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(program.whole(line, mixing)[0, 2, index].sum(), line)
@@ -112,7 +133,9 @@ def test_the_crop_is_all_that_can_matter_and_little_more(
 
 
 @pytest.mark.parametrize("at", [(31, 0, 0), (0, 45, 0), (0, 0, -1)])
-def test_a_pixel_that_is_not_there_is_refused(reconstructor: Reconstructor, photo: np.ndarray, at) -> None:
+def test_a_pixel_that_is_not_there_is_refused(
+    reconstructor: Reconstructor, photo: np.ndarray, at
+) -> None:
     with pytest.raises(AttentionError, match=r"Expected (band|row|column) 0 to \d+"):
         AttentionExplorer(reconstructor, photo).sensitivity(*at)
 
@@ -120,4 +143,6 @@ def test_a_pixel_that_is_not_there_is_refused(reconstructor: Reconstructor, phot
 def test_it_can_be_cancelled(reconstructor: Reconstructor, photo: np.ndarray) -> None:
     record = AttentionExplorer(reconstructor, photo).record()
     with pytest.raises(Cancelled):
-        AttentionExplorer(reconstructor, photo, is_cancelled=lambda: True).sensitivity(BAND, ROW, COLUMN, record)
+        AttentionExplorer(reconstructor, photo, is_cancelled=lambda: True).sensitivity(
+            BAND, ROW, COLUMN, record
+        )

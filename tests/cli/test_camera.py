@@ -23,10 +23,17 @@ def photo(tmp_path: Path) -> Path:
     return tmp_path / "raw.tif"
 
 
-def test_cube_is_that_of_the_api_and_the_files_know_the_camera(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cube_is_that_of_the_api_and_the_files_know_the_camera(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     targets = [photo.with_name(name) for name in ("cube.hdr", "cube.tif", "cube.npz")]
     for target in targets:
-        assert cli.main(["reconstruct", str(photo), "-o", str(target), *MODEL, *TOLD, "--white", "50000"]) == 0
+        assert (
+            cli.main(
+                ["reconstruct", str(photo), "-o", str(target), *MODEL, *TOLD, "--white", "50000"]
+            )
+            == 0
+        )
     reconstructor = napari_mst.Reconstructor(
         napari_mst.load_model("mstpp-camera"), "cpu", capture=Capture("Nikon_D5100", "A", 50_000.0)
     )
@@ -73,11 +80,16 @@ def test_eight_bits_are_refused_unless_they_are_said_to_be_linear(
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)).save(path)
     arguments = ["reconstruct", str(path), "-o", str(target), *MODEL, *TOLD]
     assert cli.main(arguments) == 2
-    assert "photo.png: Expected linear values of 16 bits or floats, got 8 bits" in capsys.readouterr().err
+    assert (
+        "photo.png: Expected linear values of 16 bits or floats, got 8 bits"
+        in capsys.readouterr().err
+    )
     assert cli.main([*arguments, "--linear"]) == 0
 
 
-def test_batch_goes_on_only_where_the_camera_is_the_same(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batch_goes_on_only_where_the_camera_is_the_same(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = photo.with_name("other.tif")
     tifffile.imwrite(other, tifffile.imread(photo) // 2, photometric="rgb")
     folder = photo.with_name("cubes")
@@ -91,7 +103,9 @@ def test_batch_goes_on_only_where_the_camera_is_the_same(photo: Path, capsys: py
     assert "got raw.img which exists" in capsys.readouterr().err
 
 
-def test_attention_of_a_linear_photo_needs_the_camera_too(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attention_of_a_linear_photo_needs_the_camera_too(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["attention", str(photo), "-o", str(photo.with_suffix(".npz")), *MODEL]
     assert cli.main(arguments) == 2
     assert "Expected the camera" in capsys.readouterr().err

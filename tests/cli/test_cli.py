@@ -31,7 +31,15 @@ from napari_mst.spectra.library import read_spectra
 RECONSTRUCT = napari_mst.Reconstructor.reconstruct
 Run = Callable[..., tuple[int, str, str]]
 
-CARD = ModelCard("tiny", "Untrained", (450.0, 500.0, 550.0, 600.0), True, "none", "reflectance", domain="Nothing.")
+CARD = ModelCard(
+    "tiny",
+    "Untrained",
+    (450.0, 500.0, 550.0, 600.0),
+    True,
+    "none",
+    "reflectance",
+    domain="Nothing.",
+)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +63,11 @@ def photo(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], weights: Path) -> Run:
     def run_command(command: str, *arguments: object) -> tuple[int, str, str]:
-        defaults = ["--model", str(weights), "--device", "cpu"] if command in ("reconstruct", "attention") else []
+        defaults = (
+            ["--model", str(weights), "--device", "cpu"]
+            if command in ("reconstruct", "attention")
+            else []
+        )
         code = cli.main([command, *defaults, *map(str, arguments)])
         return code, *capsys.readouterr()
 
@@ -84,11 +96,16 @@ def test_what_was_assumed_is_noted(run: Run, photo: Path) -> None:
     Image.open(photo).convert("L").save(photo)
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
     assert code == 0
-    assert [line for line in err.splitlines() if line.startswith("note: photo.png: ") and "rey" in line]
+    assert [
+        line for line in err.splitlines() if line.startswith("note: photo.png: ") and "rey" in line
+    ]
 
 
 def test_format_says_what_is_written_into_a_folder(run: Run, photo: Path, tmp_path: Path) -> None:
-    assert run("reconstruct", photo, "-o", tmp_path, "--format", "tiff")[1] == f"{tmp_path / 'photo.tif'}\n"
+    assert (
+        run("reconstruct", photo, "-o", tmp_path, "--format", "tiff")[1]
+        == f"{tmp_path / 'photo.tif'}\n"
+    )
 
 
 @pytest.mark.parametrize("suffix", cli.SUFFIXES.values())
@@ -136,7 +153,9 @@ def test_info_takes_the_axis_of_the_bands(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cube.hdr", "cube.tif"])
-def test_a_name_of_an_array_is_refused_where_there_are_none(run: Run, photo: Path, name: str) -> None:
+def test_a_name_of_an_array_is_refused_where_there_are_none(
+    run: Run, photo: Path, name: str
+) -> None:
     run("reconstruct", photo, "-o", photo.with_name(name))
     code, _, err = run("info", photo.with_name(name), "--variable", "x")
     assert code == 2
@@ -150,7 +169,9 @@ def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:
         assert card.name in out
         assert card.domain in out
         assert all(
-            f"{metric} {value:g}" in out for scores in card.accuracy.values() for metric, value in scores.items()
+            f"{metric} {value:g}" in out
+            for scores in card.accuracy.values()
+            for metric, value in scores.items()
         )
 
 
@@ -166,7 +187,9 @@ def test_unknown_model_or_device_is_refused(run: Run, photo: Path, option: str, 
     assert_is_one_error(err, f"got '{value}'")
 
 
-def test_control_c_ends_with_130_and_leaves_no_cube(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_c_ends_with_130_and_leaves_no_cube(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
     assert code == 130
@@ -201,7 +224,9 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 
 
 @pytest.mark.usefixtures("control_c")
-def test_a_second_control_c_is_raised_at_once(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_control_c_is_raised_at_once(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pressed(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -239,15 +264,21 @@ def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-@pytest.mark.parametrize("arguments", [["--help"], ["models"], ["info", "no-such-file"]], ids=" ".join)
-def test_output_that_cannot_be_written_is_said_in_one_line(arguments: list[str], stream: str) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["models"], ["info", "no-such-file"]], ids=" ".join
+)
+def test_output_that_cannot_be_written_is_said_in_one_line(
+    arguments: list[str], stream: str
+) -> None:
     is_refused = arguments[0] == "info"
     is_hit = stream == ("stderr" if is_refused else "stdout")
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "napari_mst", *arguments]
-        done = subprocess.run(command, **{**streams, stream: full}, env=buffered, text=True, check=False)
+        done = subprocess.run(
+            command, **{**streams, stream: full}, env=buffered, text=True, check=False
+        )
     assert done.returncode == (74 if is_hit else 2 if is_refused else 0)
     if is_hit and not is_refused:
         assert_is_one_error(done.stderr, "got: No space left on device")
@@ -255,13 +286,27 @@ def test_output_that_cannot_be_written_is_said_in_one_line(arguments: list[str],
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX shells")
 def test_errors_never_mix_with_results_where_a_shell_has_closed_their_stream() -> None:
-    command = ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-m", "napari_mst", "info", "no-such-file"]
+    command = [
+        "sh",
+        "-c",
+        '"$@" 2>&-',
+        "sh",
+        sys.executable,
+        "-m",
+        "napari_mst",
+        "info",
+        "no-such-file",
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_only_photo_that_fails_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(OutOfMemory("Expected more memory.")))
+def test_only_photo_that_fails_is_refused(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        napari_mst.Reconstructor, "reconstruct", raising(OutOfMemory("Expected more memory."))
+    )
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 2
 
 
@@ -319,12 +364,18 @@ class TestBatch:
         code, out, err = run("reconstruct", *photos, "-o", folder)
         assert code == 1
         assert out.splitlines() == [str(folder / f"{number}.hdr") for number in (0, 2, 3)]
-        assert_is_one_error("\n".join(line for line in err.splitlines() if "error" in line), "1.png: Expected an")
+        assert_is_one_error(
+            "\n".join(line for line in err.splitlines() if "error" in line), "1.png: Expected an"
+        )
         assert err.endswith("3 of 4 cubes written, 1 failed\n")
         assert not (folder / "1.hdr").exists()
 
-    @pytest.mark.parametrize("options", ["", "--overwrite"], ids=["086-rerun", "086-rerun-overwrite"])
-    def test_bad_input_interrupted(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, options: str) -> None:
+    @pytest.mark.parametrize(
+        "options", ["", "--overwrite"], ids=["086-rerun", "086-rerun-overwrite"]
+    )
+    def test_bad_input_interrupted(
+        self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, options: str
+    ) -> None:
         """The second run keeps what the first has finished, and makes the rest; so does a run after a loss."""
         photos, out = several(photo, 4), photo.with_name("out")
         out.mkdir()
@@ -340,7 +391,8 @@ class TestBatch:
         assert printed.splitlines() == [str(out / f"{number}.hdr") for number in range(4)]
         assert first.items() <= contents(out).items()
         assert all(
-            napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png" for number in (0, 3)
+            napari_mst.read_cube(out / f"{number}.hdr").provenance.source == f"{number}.png"
+            for number in (0, 3)
         )
 
     @pytest.mark.parametrize(
@@ -348,7 +400,9 @@ class TestBatch:
         ["photo", "--linear", "--ensemble", "damage"],
         ids=["086-photo", "086-options", "086-ensemble", "086-damage"],
     )
-    def test_bad_input_changed(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    def test_bad_input_changed(
+        self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str
+    ) -> None:
         """What is not verified, or is of another photo or other options, is refused; and replaced if that is asked."""
         photos, out = several(photo, 3), photo.with_name("out")
         out.mkdir()
@@ -380,7 +434,9 @@ class TestBatch:
         assert (code, made) == (2, [])
         assert "got 1.img which exists" in err
 
-    def test_folders_of_photos_are_mirrored_in_an_output_that_is_made(self, run: Run, photo: Path) -> None:
+    def test_folders_of_photos_are_mirrored_in_an_output_that_is_made(
+        self, run: Run, photo: Path
+    ) -> None:
         folder, out = photo.parent / "photos", photo.parent / "made" / "here"
         for name in ("a.png", "one/a.png", "two/a.png"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -388,28 +444,44 @@ class TestBatch:
         (folder / "two/b.png").touch()
         code, printed, err = run("reconstruct", folder, "-o", out)
         assert code == 1
-        assert printed.splitlines() == [str(out / name) for name in ("a.hdr", "one/a.hdr", "two/a.hdr")]
+        assert printed.splitlines() == [
+            str(out / name) for name in ("a.hdr", "one/a.hdr", "two/a.hdr")
+        ]
         assert "error: two/b.png: Expected an image file, got an empty one" in err
-        assert sorted(file.name for file in out.rglob("*")) == sorted([*["a.hdr", "a.img"] * 3, "one", "two"])
+        assert sorted(file.name for file in out.rglob("*")) == sorted(
+            [*["a.hdr", "a.img"] * 3, "one", "two"]
+        )
 
     @pytest.mark.parametrize("model", ["mstpp-srgb", "no-such-model"])
-    def test_an_output_that_was_made_in_vain_is_removed(self, run: Run, photo: Path, model: str) -> None:
+    def test_an_output_that_was_made_in_vain_is_removed(
+        self, run: Run, photo: Path, model: str
+    ) -> None:
         empty = photo.with_name("empty.png")
         empty.touch()
         code, *_ = run(
-            "reconstruct", empty, empty.with_name("lost.png"), "-o", photo.with_name("out"), "--model", model
+            "reconstruct",
+            empty,
+            empty.with_name("lost.png"),
+            "-o",
+            photo.with_name("out"),
+            "--model",
+            model,
         )
         assert code in (1, 2)
         assert not photo.with_name("out").exists()
 
-    def test_two_runs_at_once_make_each_cube_once(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_runs_at_once_make_each_cube_once(
+        self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The other run has begun with the first photo when this one starts, and ends it when this one has the rest."""
         photos, out = several(photo, 4), photo.with_name("out")
         has_begun, may_end, codes = threading.Event(), threading.Event(), list[int]()
         made = counted(monkeypatch)
         count = napari_mst.Reconstructor.reconstruct
 
-        def held(self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object) -> object:
+        def held(
+            self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object
+        ) -> object:
             has_begun.set()
             is_of_the_other = threading.current_thread() is other
             if is_of_the_other:
@@ -420,7 +492,9 @@ class TestBatch:
             return cube
 
         monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", held)
-        other = threading.Thread(target=lambda: codes.append(run("reconstruct", *photos, "-o", out)[0]))
+        other = threading.Thread(
+            target=lambda: codes.append(run("reconstruct", *photos, "-o", out)[0])
+        )
         other.start()
         assert has_begun.wait(60)
         codes.append(run("reconstruct", *photos, "-o", out)[0])
@@ -428,9 +502,13 @@ class TestBatch:
         assert codes == [0, 0]
         assert sorted(made) == ["0.png", "1.png", "2.png", "3.png"]
         assert made[-1] == "0.png"
-        assert sorted(file.name for file in out.iterdir()) == sorted(f"{n}.{end}" for n in range(4) for end in END)
+        assert sorted(file.name for file in out.iterdir()) == sorted(
+            f"{n}.{end}" for n in range(4) for end in END
+        )
 
-    def test_what_a_killed_run_left_is_picked_up(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_a_killed_run_left_is_picked_up(
+        self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A claim, a temporary of a save that had just begun, and a pair whose header had not yet arrived."""
         photos, out = several(photo, 3), photo.with_name("out")
         assert run("reconstruct", *photos, "-o", out)[0] == 0
@@ -483,11 +561,15 @@ def several(photo: Path, count: int) -> list[Path]:
     return files
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, made: list[str] | None = None, limit: int = 99) -> list[str]:
+def counted(
+    monkeypatch: pytest.MonkeyPatch, made: list[str] | None = None, limit: int = 99
+) -> list[str]:
     """The names of the photos that are reconstructed from now on; Ctrl-C comes after *limit* of them."""
     names = [] if made is None else made
 
-    def counting(self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object) -> object:
+    def counting(
+        self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: object
+    ) -> object:
         if len(names) == limit:
             raise KeyboardInterrupt
         names.append(photo.name)
@@ -515,21 +597,37 @@ def assert_is_one_error(err: str, message: str) -> None:
     assert len(err) < 320
 
 
-def test_spectra_of_pixels_are_written_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cube = SpectralCube(np.arange(48, dtype=np.float32).reshape(3, 4, 4), np.array([400.0, 500, 600]))
+def test_spectra_of_pixels_are_written_and_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cube = SpectralCube(
+        np.arange(48, dtype=np.float32).reshape(3, 4, 4), np.array([400.0, 500, 600])
+    )
     path = str(write_cube(tmp_path / "cube.hdr", cube))
-    assert cli.main(["spectra", path, "--at", "1,2", "--at", "3,0", "-o", str(tmp_path / "a.csv")]) == cli.DONE
+    assert (
+        cli.main(["spectra", path, "--at", "1,2", "--at", "3,0", "-o", str(tmp_path / "a.csv")])
+        == cli.DONE
+    )
     assert capsys.readouterr().out == f"{tmp_path / 'a.csv'}\n"
     for spectrum, pixel in zip(read_spectra(tmp_path / "a.csv"), [(1, 2), (3, 0)], strict=True):
         np.testing.assert_array_equal(spectrum.values, cube.spectrum(*pixel))
-        assert (spectrum.origin.cube, spectrum.origin.row, spectrum.origin.column) == ("cube.hdr", *pixel)
+        assert (spectrum.origin.cube, spectrum.origin.row, spectrum.origin.column) == (
+            "cube.hdr",
+            *pixel,
+        )
     assert cli.main(["spectra", path, "--at", "1,1", "--window", "3"]) == cli.DONE
     means = cube.data[:, :3, :3].mean(axis=(1, 2))
-    assert [float(row.split("\t")[1]) for row in capsys.readouterr().out.splitlines()[1:]] == list(means)
+    assert [float(row.split("\t")[1]) for row in capsys.readouterr().out.splitlines()[1:]] == list(
+        means
+    )
 
 
-def test_spectrum_outside_the_cube_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(write_cube(tmp_path / "cube.hdr", SpectralCube(np.ones((2, 3, 4)), np.array([400.0, 500]))))
+def test_spectrum_outside_the_cube_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(
+        write_cube(tmp_path / "cube.hdr", SpectralCube(np.ones((2, 3, 4)), np.array([400.0, 500])))
+    )
     assert cli.main(["spectra", path, "--at", "3,0"]) == cli.REFUSED
     assert "within 3 rows x 4 columns, got row 3, column 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
@@ -538,14 +636,29 @@ def test_spectrum_outside_the_cube_is_refused(tmp_path: Path, capsys: pytest.Cap
 
 def test_attention_of_a_photo_is_saved_with_its_maps(run: Run, photo: Path, weights: Path) -> None:
     target = photo.with_name("attention.npz")
-    code, out, err = run("attention", photo, "-o", target, "--map", "score", "--map", "share", "--key", 1, "--query", 2)
+    code, out, err = run(
+        "attention",
+        photo,
+        "-o",
+        target,
+        "--map",
+        "score",
+        "--map",
+        "share",
+        "--key",
+        1,
+        "--query",
+        2,
+    )
     record = napari_mst.read_attention(target)
     model = napari_mst.load_model(weights)
     expected = napari_mst.AttentionExplorer(napari_mst.Reconstructor(model, "cpu"), photo).record()
     assert (code, out) == (0, f"{target}\n")
     assert len(record) == 5
     assert record.provenance == expected.provenance
-    np.testing.assert_array_equal(record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits)
+    np.testing.assert_array_equal(
+        record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits
+    )
     with np.load(target) as archive:
         assert archive["maps/0"].shape == archive["maps/1"].shape == (6, 9)
     assert "100%" in err
@@ -555,11 +668,15 @@ def test_attention_of_a_region_in_float64(run: Run, photo: Path, weights: Path) 
     target = photo.with_name("attention.npz")
     options = ("--region", "1:5,2:9", "--precision", "float64", "--map", "score")
     assert run("attention", photo, "-o", target, *options)[0] == 0
-    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu", precision="float64")
+    reconstructor = napari_mst.Reconstructor(
+        napari_mst.load_model(weights), "cpu", precision="float64"
+    )
     expected = napari_mst.AttentionExplorer(reconstructor, photo, region=(1, 5, 2, 9)).record()
     record = napari_mst.read_attention(target)
     assert record.provenance == expected.provenance
-    np.testing.assert_array_equal(record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits)
+    np.testing.assert_array_equal(
+        record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits
+    )
     with np.load(target) as archive:
         assert archive["maps/0"].shape == (4, 7)
 
@@ -568,12 +685,19 @@ def test_attention_of_a_region_in_float64(run: Run, photo: Path, weights: Path) 
     ("arguments", "sentence"),
     [
         (("-o", "attention.tif"), "Expected a name that ends in .npz"),
-        (("-o", "attention.npz", "--map", "score", "--block", "x"), "Expected a block as stages.0.encoder.0"),
+        (
+            ("-o", "attention.npz", "--map", "score", "--block", "x"),
+            "Expected a block as stages.0.encoder.0",
+        ),
         (("-o", "attention.npz", "--map", "score", "--key", "4"), "Expected key 0 to 3"),
     ],
 )
 def test_attention_that_cannot_be_had_is_refused(
-    run: Run, photo: Path, arguments: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    photo: Path,
+    arguments: tuple[str, ...],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(photo.parent)
     code, out, err = run("attention", photo, *arguments)
@@ -582,12 +706,25 @@ def test_attention_that_cannot_be_had_is_refused(
     assert not list(photo.parent.glob("attention*"))
 
 
-def test_evaluate_prints_and_writes_every_method_input_and_scene(run: Run, tmp_path: Path, weights: Path) -> None:
+def test_evaluate_prints_and_writes_every_method_input_and_scene(
+    run: Run, tmp_path: Path, weights: Path
+) -> None:
     cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 9, 9)).astype(np.float32)
     for name in ("first", "second"):
         np.savez(tmp_path / f"{name}.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
     table = tmp_path / "scores.csv"
-    arguments = ("--input", "clean", "--input", "JPEG 75", "--model", "mstpp-srgb", "--device", "cpu", "--csv", table)
+    arguments = (
+        "--input",
+        "clean",
+        "--input",
+        "JPEG 75",
+        "--model",
+        "mstpp-srgb",
+        "--device",
+        "cpu",
+        "--csv",
+        table,
+    )
     code, out, _ = run("evaluate", tmp_path, *arguments)
     assert code == 0
     table_of_means, bands = out.split("in the 90 % error band, at nm")
@@ -601,7 +738,9 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(run: Run, tmp_p
     )
 
 
-def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(run: Run, tmp_path: Path) -> None:
+def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(
+    run: Run, tmp_path: Path
+) -> None:
     code, out, err = run("evaluate", tmp_path)
     assert (code, out) == (2, "")
     assert "Expected cube files" in err
@@ -615,8 +754,14 @@ def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path
     arguments = ("-o", target, "--model", "pixelwise-srgb", "--error-bands")
     code, out, _ = run("reconstruct", photo, *arguments)
     assert code == 0
-    assert [Path(line).name for line in out.splitlines()] == ["cube.hdr", "cube_lower.hdr", "cube_upper.hdr"]
-    lower, cube, upper = (napari_mst.read_cube(tmp_path / f"cube{side}.hdr").data for side in ("_lower", "", "_upper"))
+    assert [Path(line).name for line in out.splitlines()] == [
+        "cube.hdr",
+        "cube_lower.hdr",
+        "cube_upper.hdr",
+    ]
+    lower, cube, upper = (
+        napari_mst.read_cube(tmp_path / f"cube{side}.hdr").data for side in ("_lower", "", "_upper")
+    )
     assert (lower <= cube).all()
     assert (cube <= upper).all()
     target.unlink()
@@ -626,7 +771,9 @@ def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path
     assert "cube_lower.img" in err
 
 
-def test_error_bands_of_a_model_without_them_are_refused_before_the_run(run: Run, photo: Path, tmp_path: Path) -> None:
+def test_error_bands_of_a_model_without_them_are_refused_before_the_run(
+    run: Run, photo: Path, tmp_path: Path
+) -> None:
     code, _, err = run("reconstruct", photo, "-o", tmp_path / "cube.hdr", "--error-bands")
     assert code == 2
     assert "calibrated error band" in err
@@ -645,8 +792,12 @@ def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:
     assert (cubes[0].data != cubes[1].data).any()
 
 
-def test_a_region_and_an_ensemble_are_those_of_the_api(run: Run, photo: Path, weights: Path) -> None:
-    code, *_ = run("reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr"))
+def test_a_region_and_an_ensemble_are_those_of_the_api(
+    run: Run, photo: Path, weights: Path
+) -> None:
+    code, *_ = run(
+        "reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr")
+    )
     reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
     expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7), ensemble=True)
     cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
@@ -655,12 +806,16 @@ def test_a_region_and_an_ensemble_are_those_of_the_api(run: Run, photo: Path, we
     assert cube.provenance == expected.provenance
 
 
-@pytest.mark.parametrize(("region", "text"), [("1:5", "like 100:300,0:512"), ("0:7,0:9", "within 6 rows x 9 columns")])
+@pytest.mark.parametrize(
+    ("region", "text"), [("1:5", "like 100:300,0:512"), ("0:7,0:9", "within 6 rows x 9 columns")]
+)
 def test_a_region_that_is_none_is_refused_in_one_sentence(
     run: Run, photo: Path, capsys: pytest.CaptureFixture[str], region: str, text: str
 ) -> None:
     try:
-        code, _, err = run("reconstruct", photo, "--region", region, "-o", photo.with_name("cube.hdr"))
+        code, _, err = run(
+            "reconstruct", photo, "--region", region, "-o", photo.with_name("cube.hdr")
+        )
     except SystemExit as refusal:
         code, err = refusal.code, capsys.readouterr().err
     assert (code, text in err) == (2, True)
@@ -674,7 +829,10 @@ def test_16_bits_and_a_budget_are_told_kept_and_shown(run: Run, photo: Path) -> 
     options = ("--precision", "bfloat16", "--memory", "0.5")
     code, _, err = run("reconstruct", photo, "-o", target, *options)
     assert code == 0
-    assert re.search(r"note: photo.png: needs \d+ MB of memory, in bfloat16: off float32 by .* of this photo\n", err)
+    assert re.search(
+        r"note: photo.png: needs \d+ MB of memory, in bfloat16: off float32 by .* of this photo\n",
+        err,
+    )
     code, out, _ = run("info", target)
     assert re.search(r"precision +bfloat16\n", out)
     assert re.search(r"precision error +0\.0", out)
@@ -682,20 +840,30 @@ def test_16_bits_and_a_budget_are_told_kept_and_shown(run: Run, photo: Path) -> 
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "nan", "much"])
-def test_a_budget_that_is_no_size_is_refused(run: Run, photo: Path, size: str, capsys: pytest.CaptureFixture) -> None:
+def test_a_budget_that_is_no_size_is_refused(
+    run: Run, photo: Path, size: str, capsys: pytest.CaptureFixture
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), f"--memory={size}")
     assert f"Expected a size in GB, as 4 or 0.5, got {size!r}." in capsys.readouterr().err
 
 
 def test_a_photo_beyond_the_budget_is_refused_with_the_numbers(run: Run, photo: Path) -> None:
-    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--memory", "0.001")
+    code, out, err = run(
+        "reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--memory", "0.001"
+    )
     assert (code, out) == (2, "")
-    assert re.search(r"error: Expected \d+ MB of free memory for 6 x 9 pixels on cpu, got 1 MB", err)
+    assert re.search(
+        r"error: Expected \d+ MB of free memory for 6 x 9 pixels on cpu, got 1 MB", err
+    )
 
 
-def test_a_precision_that_the_device_lacks_is_refused(run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_precision_that_the_device_lacks_is_refused(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: False)
-    code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--precision", "float16")
+    code, out, err = run(
+        "reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--precision", "float16"
+    )
     assert (code, out) == (2, "")
     assert_is_one_error(err, "Expected a precision of cpu (float32, float64), got 'float16'.")

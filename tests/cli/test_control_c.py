@@ -88,8 +88,14 @@ print("survived")
     ("block", "line"),
     [
         ("signal.raise_signal(signal.SIGINT)", "cancelled"),
-        ("with control_c.asked_to_stop(): [signal.raise_signal(signal.SIGINT) for _ in range(2)]", "cancelled"),
-        ("with control_c.asked_to_stop(): signal.raise_signal(signal.SIGINT); time.sleep(60)", "\ncancelled"),
+        (
+            "with control_c.asked_to_stop(): [signal.raise_signal(signal.SIGINT) for _ in range(2)]",
+            "cancelled",
+        ),
+        (
+            "with control_c.asked_to_stop(): signal.raise_signal(signal.SIGINT); time.sleep(60)",
+            "\ncancelled",
+        ),
     ],
     ids=["at-once", "twice", "stuck"],
 )
@@ -121,7 +127,9 @@ def test_control_c_during_an_import_ends_with_one_line(tmp_path: Path, library: 
     arguments = ["reconstruct", str(photo), "-o", str(tmp_path / "cube.hdr"), "--device", "cpu"]
     done = run_python(WHILE_IMPORTING, library, *arguments)
     assert (done.returncode, done.stdout) == (INTERRUPTED, "")
-    assert [line for line in done.stderr.splitlines() if not line.startswith("note: ")] == ["cancelled"]
+    assert [line for line in done.stderr.splitlines() if not line.startswith("note: ")] == [
+        "cancelled"
+    ]
     assert not list(tmp_path.iterdir())
 
 

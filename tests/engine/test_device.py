@@ -16,7 +16,9 @@ def test_device_is_chosen_with_a_reason():
 
 
 def test_device_that_is_not_there_is_refused_with_the_list():
-    with pytest.raises(DeviceError, match=r"Expected a device of this machine .*cpu.*got 'cuda:99'"):
+    with pytest.raises(
+        DeviceError, match=r"Expected a device of this machine .*cpu.*got 'cuda:99'"
+    ):
         choose_device("cuda:99")
 
 
@@ -31,7 +33,9 @@ def test_no_gpu_is_said(monkeypatch):
 def processor(monkeypatch, *instructions: str) -> DeviceChoice:
     """A CPU with these *instructions* for 16 bits, and no others."""
     for name in ("avx512_bf16", "amx_tile"):
-        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda name=name: name in instructions)
+        monkeypatch.setattr(
+            torch.cpu, f"_is_{name}_supported", lambda name=name: name in instructions
+        )
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     return DeviceChoice("cpu", "")
 
@@ -46,7 +50,10 @@ def test_a_precision_that_a_device_would_only_imitate_is_refused(monkeypatch):
     plain = processor(monkeypatch)
     assert plain.precisions == ("float32", "float64")
     for precision in ("bfloat16", "float16", "int8"):
-        with pytest.raises(DeviceError, match=rf"Expected a precision of cpu \(float32, float64\), got '{precision}'"):
+        with pytest.raises(
+            DeviceError,
+            match=rf"Expected a precision of cpu \(float32, float64\), got '{precision}'",
+        ):
             plain.check(precision)
 
 
@@ -55,7 +62,9 @@ def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch):
     asked: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())
     monkeypatch.setattr(
-        torch.cuda, "is_bf16_supported", lambda including_emulation: asked[-1].index == 1 and not including_emulation
+        torch.cuda,
+        "is_bf16_supported",
+        lambda including_emulation: asked[-1].index == 1 and not including_emulation,
     )
     assert DeviceChoice("cuda:0", "").precisions == ("float32", "float16", "float64")
     assert DeviceChoice("cuda:1", "").precisions == ("float32", "bfloat16", "float16", "float64")

@@ -42,8 +42,12 @@ def run_as_on_a_gpu(
 def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(monkeypatch):
     copied: list[torch.Size] = []
     back = features._brought_back
-    monkeypatch.setattr(features, "sent", lambda values, device: copied.append(values.shape) or values.clone())
-    monkeypatch.setattr(features, "_brought_back", lambda values: copied.append(values.shape) or back(values))
+    monkeypatch.setattr(
+        features, "sent", lambda values, device: copied.append(values.shape) or values.clone()
+    )
+    monkeypatch.setattr(
+        features, "_brought_back", lambda values: copied.append(values.shape) or back(values)
+    )
     together = run_as_on_a_gpu(Plan(pixels=640), monkeypatch)
     assert not copied
     for place in ("memory", "file"):
@@ -66,13 +70,20 @@ def test_a_strip_has_the_same_number_of_values_at_every_level():
 
 def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch):
     with pytest.raises(Cancelled):
-        run_as_on_a_gpu(Plan("memory", pixels=640), monkeypatch, is_apart=True, watch=Watch(is_cancelled=lambda: True))
+        run_as_on_a_gpu(
+            Plan("memory", pixels=640),
+            monkeypatch,
+            is_apart=True,
+            watch=Watch(is_cancelled=lambda: True),
+        )
 
 
 def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
     module = Mock()
     events: list[Mock] = []
-    module.Event.side_effect = lambda: events.append(Mock(spec=["record", "synchronize"])) or events[-1]
+    module.Event.side_effect = lambda: (
+        events.append(Mock(spec=["record", "synchronize"])) or events[-1]
+    )
     monkeypatch.setattr(workers.torch, "get_device_module", lambda device: module)
     with Workers(torch.device("mps"), 1, UNWATCHED) as own:
         for regions in (6, 1, 1, 1):  # passes
@@ -92,14 +103,20 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
         (torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
     ],
 )
-def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(owner, name, value):
+def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(
+    owner, name, value
+):
     default = getattr(owner, name)
     setattr(owner, name, value)
     try:
         before = [getattr(*setting[:2]) for setting in _EXACT]
         with exact_products(CPU):
-            assert [getattr(*setting[:2]) for setting in _EXACT] == [setting[2] for setting in _EXACT]
-            torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))  # it reads them
+            assert [getattr(*setting[:2]) for setting in _EXACT] == [
+                setting[2] for setting in _EXACT
+            ]
+            torch.nn.functional.conv2d(
+                torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
+            )  # it reads them
         assert [getattr(*setting[:2]) for setting in _EXACT] == before
         assert getattr(owner, name) == value
     finally:
@@ -111,5 +128,7 @@ def test_features_beyond_float16_are_refused(monkeypatch):
     own = network()
     own.conv_in.weight.mul_(1e6)
     source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
-    with pytest.raises(DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"):
+    with pytest.raises(
+        DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"
+    ):
         execute(own.program(), source, CPU, Plan(precision="float16"))

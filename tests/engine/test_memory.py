@@ -21,7 +21,11 @@ def cgroup(root: Path, line: str, folder: str, files: dict[str, str]) -> None:
         (root / folder / name).write_text(f"{text}\n")
 
 
-V2 = {"memory.max": str(4 * GIB), "memory.current": str(3 * GIB), "memory.stat": f"anon 5\ninactive_file {GIB}"}
+V2 = {
+    "memory.max": str(4 * GIB),
+    "memory.current": str(3 * GIB),
+    "memory.stat": f"anon 5\ninactive_file {GIB}",
+}
 V1 = {
     "memory.limit_in_bytes": str(4 * GIB),
     "memory.usage_in_bytes": str(3 * GIB),

@@ -49,7 +49,10 @@ class _Disk:
 
 def test_photo_that_fits_nowhere_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
-    with pytest.raises(OutOfMemory, match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)"):
+    with pytest.raises(
+        OutOfMemory,
+        match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)",
+    ):
         make_plan(Job(PUBLISHED, 10_000, 10_000, CPU), Budget(memory=4 * 10**9))
 
 
@@ -58,25 +61,37 @@ def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(monkeypa
     """Half of what a run on a small photo takes is enough for another try, however many threads there are."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     first = make_plan(Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=10**10))
-    second = make_plan(Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=first.memory // 2))
+    second = make_plan(
+        Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=first.memory // 2)
+    )
     assert first.threads == 0
     assert second.threads in (16, 32)
     assert second.memory <= first.memory // 2
-    assert str(second).endswith(f"no more than {second.threads} of the threads: slower, same numbers")
+    assert str(second).endswith(
+        f"no more than {second.threads} of the threads: slower, same numbers"
+    )
 
 
 def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeypatch):
     """The caller computes with one meanwhile: several would wait for each other between any two passes."""
-    network, before, seen = MSTPlusPlus(stages=1).eval().requires_grad_(False), torch.get_num_threads(), set()
+    network, before, seen = (
+        MSTPlusPlus(stages=1).eval().requires_grad_(False),
+        torch.get_num_threads(),
+        set(),
+    )
     plan, pools = planning.Plan(threads=3), []
     pool = workers.ThreadPoolExecutor
     monkeypatch.setattr(
-        workers, "ThreadPoolExecutor", lambda number, *rest: pools.append(number) or pool(number, *rest)
+        workers,
+        "ThreadPoolExecutor",
+        lambda number, *rest: pools.append(number) or pool(number, *rest),
     )
     torch.set_num_threads(2)
     try:
         source = Source(lambda a, b: np.zeros((3, b - a, 40), np.float32), 40, 40)
-        execute(network.program(), source, CPU, plan, Watch(lambda _: seen.add(torch.get_num_threads())))
+        execute(
+            network.program(), source, CPU, plan, Watch(lambda _: seen.add(torch.get_num_threads()))
+        )
         assert (pools, seen, torch.get_num_threads()) == ([3], {1}, 2)
     finally:
         torch.set_num_threads(before)
@@ -85,7 +100,8 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
 def test_what_follows_a_run_through_a_file_is_planned_as_well():
     """A map of one float a pixel of 12 megapixels is more than all that the run itself has in memory."""
     plans = [
-        make_plan(Job(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9)) for after in (0, 200_000_000)
+        make_plan(Job(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9))
+        for after in (0, 200_000_000)
     ]
     assert [plan.place for plan in plans] == ["file", "file"]
     assert plans[0].memory < plans[1].memory == 200_000_000
@@ -101,14 +117,17 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(is_allocated_ahead, tmp_
     photo = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
     source = Source(lambda start, stop: photo[:, start:stop], 70, 90)
     in_memory, in_file = (
-        execute(network.program(), source, CPU, planning.Plan(place)).numbers for place in ("device", "file")
+        execute(network.program(), source, CPU, planning.Plan(place)).numbers
+        for place in ("device", "file")
     )
     np.testing.assert_array_equal(in_memory, in_file)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_allocated_ahead", [True, False])
-def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(is_allocated_ahead, tmp_path, monkeypatch):
+def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
+    is_allocated_ahead, tmp_path, monkeypatch
+):
     """A disk that takes 1 MB of each file; Windows and macOS have no posix_fallocate."""
     resource = pytest.importorskip("resource", reason="limits of files are a thing of POSIX")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -117,7 +136,9 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(is_allocated_ahead, 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, before[1]))
     try:
-        with pytest.raises(OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: File too large\. Free some\."):
+        with pytest.raises(
+            OutOfMemory, match=r"Expected 0\.4 GB of disk in .*, got: File too large\. Free some\."
+        ):
             Slab(10**8, CPU, is_in_file=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -144,7 +165,9 @@ MEGAPIXEL = 403 * 10**6 + 31 * 15 * 4 * 10**6
         (403 * 10**6, 2 * 10**8, "file", 1 << 16),
     ],
 )
-def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(device_memory, memory, place, pixels):
+def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(
+    device_memory, memory, place, pixels
+):
     plan = make_plan(Job(PUBLISHED, 1000, 1000, GPU), Budget(int(memory), int(device_memory)))
     assert (plan.place, plan.pixels) == (place, pixels)
     assert plan.device_memory <= device_memory
@@ -163,13 +186,16 @@ def test_what_an_apple_gpu_takes_is_the_computers_memory_too():
     plan = make_plan(Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(4 * 10**9, 4 * 10**9))
     assert (plan.place, plan.pixels) == ("device", 1 << 20)
     both = plan.memory + plan.device_memory
-    smaller = make_plan(Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(both - 1, 4 * 10**9))
+    smaller = make_plan(
+        Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(both - 1, 4 * 10**9)
+    )
     assert smaller.memory + smaller.device_memory < both
 
 
 def test_no_map_on_an_apple_gpu_is_larger_than_its_operations_can_handle():
     plans = [
-        make_plan(Job(PUBLISHED, 6000, width, torch.device("mps")), Budget(10**11, 10**11)) for width in (5000, 6000)
+        make_plan(Job(PUBLISHED, 6000, width, torch.device("mps")), Budget(10**11, 10**11))
+        for width in (5000, 6000)
     ]
     assert [plan.place for plan in plans] == ["device", "memory"]
 
@@ -185,14 +211,18 @@ def test_copies_in_pinned_memory_are_planned():
 
 
 def test_what_follows_a_run_on_a_gpu_is_planned_as_well():
-    plans = [make_plan(Job(PUBLISHED, 256, 256, GPU, after=after), Budget(10**10, 10**10)) for after in (0, 40_000_000)]
+    plans = [
+        make_plan(Job(PUBLISHED, 256, 256, GPU, after=after), Budget(10**10, 10**10))
+        for after in (0, 40_000_000)
+    ]
     assert plans[1].memory == 31 * 4 * 256 * 256 + 40_000_000 > plans[0].memory
 
 
 def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):
     monkeypatch.setattr(native, "is_installed", lambda: False)  # its working set is another
     plans = [
-        make_plan(Job(PUBLISHED, 4000, 3000, CPU, precision=name), Budget(10**11)) for name in ("float32", "bfloat16")
+        make_plan(Job(PUBLISHED, 4000, 3000, CPU, precision=name), Budget(10**11))
+        for name in ("float32", "bfloat16")
     ]
     assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3.25 * 4 - 2 * 4)
     assert plans[1].precision == "bfloat16"
@@ -233,7 +263,9 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process in this way")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells the peak of a process in this way"
+)
 @pytest.mark.parametrize(
     ("executor", "model", "precision", "is_ensemble", "size"),
     [
@@ -248,14 +280,27 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
         pytest.param("numba", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
         pytest.param("oneDNN", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
         pytest.param("numba", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
-        pytest.param("oneDNN", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
+        pytest.param(
+            "oneDNN", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow
+        ),
     ],
 )
-def test_the_plan_is_within_a_fifth_of_the_measured_peak(executor, model, precision, is_ensemble, size):
+def test_the_plan_is_within_a_fifth_of_the_measured_peak(
+    executor, model, precision, is_ensemble, size
+):
     if precision not in choose_device("cpu").precisions:
         pytest.skip("not on this processor")
     if executor == "numba" and not native.is_ready():
         pytest.skip("numba is not installed, or has no kernels for this processor")
-    case = [sys.executable, "-c", MEASURE, executor, model, precision, str(is_ensemble), *map(str, size)]
+    case = [
+        sys.executable,
+        "-c",
+        MEASURE,
+        executor,
+        model,
+        precision,
+        str(is_ensemble),
+        *map(str, size),
+    ]
     done = subprocess.run(case, capture_output=True, text=True, check=True)
     assert 0.8 < float(done.stdout) < 1.2

@@ -51,7 +51,11 @@ class OnGpu(Tensor):
 
     @staticmethod
     def __new__(cls, values: Tensor, gpu: "PretendedGpu") -> "OnGpu":
-        layout = {"strides": values.stride(), "storage_offset": values.storage_offset(), "dtype": values.dtype}
+        layout = {
+            "strides": values.stride(),
+            "storage_offset": values.storage_offset(),
+            "dtype": values.dtype,
+        }
         return torch.Tensor._make_wrapper_subclass(cls, values.shape, **layout)
 
     def __init__(self, values: Tensor, gpu: "PretendedGpu") -> None:
@@ -61,7 +65,9 @@ class OnGpu(Tensor):
     device = property(lambda self: self.gpu.device)
 
     @classmethod
-    def __torch_dispatch__(cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         gpu = next(tensor.gpu for tensor in tensors if isinstance(tensor, cls))
         return gpu.compute(operation, args, kwargs or {}, tensors)
@@ -74,7 +80,13 @@ class PretendedGpu(TorchFunctionMode):
         super().__init__()
         self.is_current, self.keeps_pinned = device != "cuda:1", True
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
-        self.used, self.peak, self.limit, self.stalls, self.are_channels_last = 0, 0, math.inf, 0, True
+        self.used, self.peak, self.limit, self.stalls, self.are_channels_last = (
+            0,
+            0,
+            math.inf,
+            0,
+            True,
+        )
         self._counted: set[int] = set()
         self._written: dict[int, tuple[int, int]] = {}
         self._asked: Counter[int] = Counter()
@@ -86,7 +98,13 @@ class PretendedGpu(TorchFunctionMode):
         own = copy.deepcopy(network)
         for module in own.modules():
             for values in (module._parameters, module._buffers):
-                values.update({name: self._on(value.detach()) for name, value in values.items() if value is not None})
+                values.update(
+                    {
+                        name: self._on(value.detach())
+                        for name, value in values.items()
+                        if value is not None
+                    }
+                )
         return own
 
     def take(self, values: Tensor) -> None:
@@ -138,14 +156,20 @@ class PretendedGpu(TorchFunctionMode):
         elsewhere = [tensor for tensor in tensors if not isinstance(tensor, OnGpu)]
         if operation is not COPY and any(tensor.dim() for tensor in elsewhere):
             raise TypeError(f"{operation} mixes {self.device} and cpu")
-        if operation in WAITS or (elsewhere and not kwargs.get("non_blocking") and operation is COPY and not args[2:]):
+        if operation in WAITS or (
+            elsewhere and not kwargs.get("non_blocking") and operation is COPY and not args[2:]
+        ):
             self.stall()
         self._check_order(tensors)
         plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
         if operation is CONVOLUTION:
             self.are_channels_last &= _is_channels_last(plain_args[0])
-            if self.device.type == "mps" and not (plain_args[1].is_contiguous() and _is_dense(plain_args[0])):
-                raise TypeError("MPS convolves views wrongly")  # pytorch/pytorch, issues 180984 and 192212
+            if self.device.type == "mps" and not (
+                plain_args[1].is_contiguous() and _is_dense(plain_args[0])
+            ):
+                raise TypeError(
+                    "MPS convolves views wrongly"
+                )  # pytorch/pytorch, issues 180984 and 192212
         if operation is COPY and self.home.type == "meta":
             return args[0]
         result = operation(*plain_args, **plain_kwargs)
@@ -153,7 +177,13 @@ class PretendedGpu(TorchFunctionMode):
         if operation._schema.is_mutable:
             self._note([_key(plain_args[0])])
             return args[0]
-        self._note([_key(leaf) for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and _key(leaf) not in given])
+        self._note(
+            [
+                _key(leaf)
+                for leaf in tree_leaves(result)
+                if isinstance(leaf, Tensor) and _key(leaf) not in given
+            ]
+        )
         return tree_map(self._on, result)
 
     def __torch_function__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -168,7 +198,10 @@ class PretendedGpu(TorchFunctionMode):
         if call is Tensor.pin_memory:
             return args[0].clone()
         kwargs.pop("pin_memory", None)
-        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == self.device.type:
+        if (
+            kwargs.get("device") is not None
+            and torch.device(kwargs["device"]).type == self.device.type
+        ):
             return self._on(call(*args, **kwargs | {"device": self.home}))
         return call(*args, **kwargs)
 
@@ -182,7 +215,11 @@ class PretendedGpu(TorchFunctionMode):
             self.stall()
         if target.type == "cpu":
             self._check_order([own])
-            values = torch.zeros(own.shape, dtype=own.dtype) if self.home.type == "meta" else own.values.clone()
+            values = (
+                torch.zeros(own.shape, dtype=own.dtype)
+                if self.home.type == "meta"
+                else own.values.clone()
+            )
             return values.to(**more) if more else values
         moved = self._on(own.to(self.home, copy=True, **more))
         if non_blocking:
@@ -332,7 +369,9 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
     with gpu:
         result = run_on(gpu, on_gpu, plan)
     assert result.dtype == expected.dtype
-    np.testing.assert_allclose(result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max())
+    np.testing.assert_allclose(
+        result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("place", ["device", "memory"])
@@ -377,7 +416,9 @@ def test_pinned_memory_is_given_back_after_a_run(pretend):
     assert not gpu.keeps_pinned
 
 
-@pytest.mark.filterwarnings("ignore:at..frobenius_norm")  # what a norm of such a tensor is, in torch
+@pytest.mark.filterwarnings(
+    "ignore:at..frobenius_norm"
+)  # what a norm of such a tensor is, in torch
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
 def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pretend):
@@ -387,7 +428,9 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
     def explore(explored: nn.Module, where: torch.device) -> None:
         with record_attention(explored) as record:
             for overlay in OVERLAYS.values():
-                measure = probe(lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection)
+                measure = probe(
+                    lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection
+                )
                 shown = tapped(explored.program(), selection.block, measure)
                 maps.append(execute(shown, SOURCE, where, plan).numbers)
         records.append(record["stages.0.encoder.0"].attention)
@@ -402,7 +445,9 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")])
+@pytest.mark.parametrize(
+    ("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")]
+)
 def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
     model = load_model("mstpp-srgb")
     gpu = pretend(device)
@@ -436,7 +481,9 @@ LARGE = {
         ("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
     ],
 )
-def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(kind, device, place, precision, pixels, pretend):
+def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(
+    kind, device, place, precision, pixels, pretend
+):
     """What cuDNN takes besides is not in it."""
     height, width = 300, 400
     own = LARGE[kind]().eval().requires_grad_(False)
@@ -446,6 +493,8 @@ def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(kind, device, place,
     on_gpu = gpu.put(own)
     gpu.peak = before = gpu.used
     with gpu:
-        black = Source(lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width)
+        black = Source(
+            lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width
+        )
         execute(on_gpu.program(), black, gpu.device, plan)
     assert 0.8 < plan.device_memory / (gpu.peak - before) < 1.2

@@ -82,7 +82,10 @@ def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, see
             patch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
             patch.setattr(Execution, "tile", Execution.strip)
             patch.setattr(features, "_is_elsewhere", lambda values, device: place != "device")
-        assert_exact(stream(network, photo, plan=Plan(place, pixels=height * width // cuts)), whole(network, photo))
+        assert_exact(
+            stream(network, photo, plan=Plan(place, pixels=height * width // cuts)),
+            whole(network, photo),
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -100,11 +103,18 @@ def test_streamed_equals_whole_in_many_more_cases(**case):
 
 @pytest.mark.skipif(not _uses("bfloat16"), reason="torch has no bfloat16 on this processor")
 @pytest.mark.parametrize("place", get_args(Place))
-@pytest.mark.parametrize("parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}])
-def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(parameters, place):
+@pytest.mark.parametrize(
+    "parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}]
+)
+def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(
+    parameters, place
+):
     network = build(**{"stages": 1, **parameters})
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
-    streamed, reference = stream(network, photo, plan=Plan(place, "bfloat16")), whole(network, photo)
+    streamed, reference = (
+        stream(network, photo, plan=Plan(place, "bfloat16")),
+        whole(network, photo),
+    )
     assert streamed.dtype == np.float32
     off = np.abs(streamed - reference).max() / np.abs(reference).max()
     assert 1e-5 < off < 0.02
@@ -113,18 +123,29 @@ def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_typ
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"in_bands": 5}, {"out_bands": 40, "width": 8}, {"out_bands": 3, "width": 8}, {"norm_before_attention": True}],
+    [
+        {"in_bands": 5},
+        {"out_bands": 40, "width": 8},
+        {"out_bands": 3, "width": 8},
+        {"norm_before_attention": True},
+    ],
     ids=str,
 )
 def test_every_kind_of_network_streams(parameters):
     network = build(stages=2, **parameters)
-    photo = np.random.default_rng(0).random((network.hyperparameters.in_bands, 37, 70), dtype=np.float32)
+    photo = np.random.default_rng(0).random(
+        (network.hyperparameters.in_bands, 37, 70), dtype=np.float32
+    )
     assert_exact(stream(network, photo), whole(network, photo))
 
 
 def test_pixelwise_estimate_is_refined_and_streams():
     torch.manual_seed(0)
-    network = RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1).eval().requires_grad_(False)
+    network = (
+        RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1)
+        .eval()
+        .requires_grad_(False)
+    )
     photo = np.random.default_rng(0).random((3, 75, 70), dtype=np.float32)
     exact = build_refining(network.state_dict()).double()
     assert_exact(stream(network, photo), exact(torch.from_numpy(photo).double()[None])[0].numpy())

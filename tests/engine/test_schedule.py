@@ -36,7 +36,9 @@ def sweeps(*passes: Pass) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("halo", "count"), [(REACH // 2, 1), (REACH // 2 + 1, 2)])
-def test_a_sweep_ends_where_its_halos_would_add_up_to_more_than_the_reach(halo: int, count: int) -> None:
+def test_a_sweep_ends_where_its_halos_would_add_up_to_more_than_the_reach(
+    halo: int, count: int
+) -> None:
     passes = a_pass("a", PHOTO, halo=REACH // 2), a_pass("b", "a", halo=halo)
     assert len(sweeps(*passes)) == count
 
@@ -65,7 +67,11 @@ def test_what_is_not_kept_holds_only_those_together_that_read_it() -> None:
 
 def test_passes_that_are_computed_again_come_each_once_in_their_order() -> None:
     cheap = a_pass("a", PHOTO, is_kept=False), a_pass("b", "a", is_kept=False)
-    rest = a_pass("c", PHOTO, statistic=added), a_pass("d", "b", "a", uses="c"), a_pass("e", "b", "d")
+    rest = (
+        a_pass("c", PHOTO, statistic=added),
+        a_pass("d", "b", "a", uses="c"),
+        a_pass("e", "b", "d"),
+    )
     assert sweeps(*cheap, *rest) == [["a", "b", "c"], ["a", "b", "d", "e"]]
 
 
@@ -109,13 +115,18 @@ def test_the_result_takes_the_place_of_no_map_that_it_is_made_of() -> None:
 
 def test_a_map_that_is_read_where_it_is_written_takes_the_place_of_no_other() -> None:
     first, second = a_pass("a", PHOTO, statistic=added), a_pass("b", "a", uses="a")
-    found = slots(first, second, a_pass("c", "b", halo=1, statistic=added), gathered("d", "b", uses="c"))
+    found = slots(
+        first, second, a_pass("c", "b", halo=1, statistic=added), gathered("d", "b", uses="c")
+    )
     assert found["a"] != found["b"]
 
 
 def test_maps_of_one_size_of_which_two_live_at_once_take_two_places() -> None:
     chain = [a_pass("m0", PHOTO, statistic=added)]
-    chain += [gathered(f"m{index}", f"m{index - 1}", uses=f"m{index - 1}", halo=1) for index in range(1, 5)]
+    chain += [
+        gathered(f"m{index}", f"m{index - 1}", uses=f"m{index - 1}", halo=1)
+        for index in range(1, 5)
+    ]
     slabs, _ = scheduled(*chain).storage(16, 16, 4, 4)
     assert slabs == [16 * 16 * 4 * 4] * 2
 
@@ -125,7 +136,9 @@ def test_maps_of_one_size_of_which_two_live_at_once_take_two_places() -> None:
     [{"halo": 1}, {"channels": 5}, {"channels": 3}, {"scale": HALF}],
     ids=["its neighbours are still to be read", "more channels", "fewer channels", "fewer pixels"],
 )
-def test_a_map_of_other_pixels_or_another_shape_takes_a_place_of_its_own(writer: dict[str, int | Fraction]) -> None:
+def test_a_map_of_other_pixels_or_another_shape_takes_a_place_of_its_own(
+    writer: dict[str, int | Fraction],
+) -> None:
     first, last = a_pass("a", PHOTO, statistic=added), gathered("c", "b", uses="b")
     found = slots(first, gathered("b", "a", uses="a", **writer), last)
     assert found["a"] != found["b"]
@@ -134,7 +147,9 @@ def test_a_map_of_other_pixels_or_another_shape_takes_a_place_of_its_own(writer:
 def test_a_map_that_is_read_again_keeps_its_place() -> None:
     first, second = a_pass("a", PHOTO, statistic=added), gathered("b", "a", uses="a")
     later = slots(first, second, gathered("c", "a", "b", uses="b"))
-    beside = slots(first, second, a_pass("d", "a", statistic=added), gathered("e", "b", "d", uses="d"))
+    beside = slots(
+        first, second, a_pass("d", "a", statistic=added), gathered("e", "b", "d", uses="d")
+    )
     assert later["a"] != later["b"]
     assert beside["a"] != beside["b"]
 
@@ -143,21 +158,32 @@ def test_maps_that_live_at_once_never_overlap_and_others_fill_the_gap() -> None:
     passes = [a_pass("m0", PHOTO, channels=8, statistic=added)]
     for index in range(1, 6):
         reads = {f"m{index - 1}", f"m{max(index - 3, 0)}"}
-        passes.append(gathered(f"m{index}", *sorted(reads), uses=f"m{index - 1}", channels=8 - index, halo=1))
+        passes.append(
+            gathered(f"m{index}", *sorted(reads), uses=f"m{index - 1}", channels=8 - index, halo=1)
+        )
     plan = scheduled(*passes)
     slabs, placed = plan.storage(16, 16, 4, 4)
     size = {each.writes: 16 * 16 * 4 * each.channels for each in passes}
     assert all(placed[name].offset + size[name] <= slabs[placed[name].slab] for name in plan.kept)
     for name, (first, last) in plan.kept.items():
         for other, (start, stop) in plan.kept.items():
-            if name < other and first <= stop and start <= last and placed[name].slab == placed[other].slab:
+            if (
+                name < other
+                and first <= stop
+                and start <= last
+                and placed[name].slab == placed[other].slab
+            ):
                 low, high = sorted((name, other), key=lambda each: placed[each].offset)
                 assert placed[low].offset + size[low] <= placed[high].offset
     assert sum(slabs) < sum(size.values())
 
 
 def test_a_pass_computes_in_the_widest_that_it_reads_and_only_what_is_kept_is_narrow() -> None:
-    passes = a_pass("a", PHOTO), a_pass("b", "a", is_kept=False), a_pass("c", "a", PHOTO, is_kept=False)
+    passes = (
+        a_pass("a", PHOTO),
+        a_pass("b", "a", is_kept=False),
+        a_pass("c", "a", PHOTO, is_kept=False),
+    )
     found = precisions(Program((*passes, a_pass("d", "c"))), torch.bfloat16, torch.float32)
     narrow, wide = torch.bfloat16, torch.float32
     assert found == {PHOTO: wide, "a": narrow, "b": narrow, "c": wide, "d": wide}
@@ -177,7 +203,9 @@ def test_a_window_depends_on_its_halo_where_the_image_has_it() -> None:
     assert needed(Window(0, 1, 2, 3), a_pass("a", PHOTO, halo=None))[PHOTO] == whole((16, 20))
 
 
-def test_a_window_is_written_in_whole_windows_of_attention_and_whole_pixels_of_smaller_maps() -> None:
+def test_a_window_is_written_in_whole_windows_of_attention_and_whole_pixels_of_smaller_maps() -> (
+    None
+):
     attention = needed(Window(5, 7, 8, 9), a_pass("a", PHOTO, align=4))
     assert attention[PHOTO] == Window(4, 8, 8, 12)
     larger = needed(Window(5, 7, 8, 9), a_pass("a", PHOTO, scale=Fraction(2)))
@@ -196,6 +224,10 @@ def test_windows_are_scaled_outwards_clipped_to_the_map_and_joined_around_both()
     assert window.grown(4) == Window(-1, 9, 3, 15)
     assert window.grown(4).clipped((8, 12)) == Window(0, 8, 3, 12)
     assert window.grown(8).clipped((20, 30)) == Window(0, 13, 0, 19)
-    assert window.joined(Window(4, 6, 2, 8)) == Window(3, 6, 2, 11) == Window(4, 6, 2, 8).joined(window)
+    assert (
+        window.joined(Window(4, 6, 2, 8))
+        == Window(3, 6, 2, 11)
+        == Window(4, 6, 2, 8).joined(window)
+    )
     assert window.grown(8).missing((9, 12)) == (5, 4, 1, 7)
     assert window.missing((9, 12)) == (0, 0, 0, 0)

@@ -31,13 +31,19 @@ print(faults[-1] - faults[100])
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
 def test_a_region_takes_the_memory_that_the_ones_before_it_have_freed():
-    faults = subprocess.run([sys.executable, "-c", FAULTS], check=True, capture_output=True, text=True).stdout
-    assert int(faults) < 2000  # of the 29,000 that fresh memory of 1.2 MB, 100 times, would cost at the least
+    faults = subprocess.run(
+        [sys.executable, "-c", FAULTS], check=True, capture_output=True, text=True
+    ).stdout
+    assert (
+        int(faults) < 2000
+    )  # of the 29,000 that fresh memory of 1.2 MB, 100 times, would cost at the least
 
 
 def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
     def threads() -> list[int]:
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        return [
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        ]
 
     np.ones((2, 2)) @ np.ones((2, 2))
     before = threads()
@@ -50,8 +56,13 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
 def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     begun, prepare = [], workers._prepare_thread
-    monkeypatch.setattr(workers, "_prepare_thread", lambda device: begun.append(device) or prepare(device))
-    network, photo = MSTPlusPlus(stages=1, width=4, out_bands=4).eval(), np.zeros((3, 200, 200), np.float32)
+    monkeypatch.setattr(
+        workers, "_prepare_thread", lambda device: begun.append(device) or prepare(device)
+    )
+    network, photo = (
+        MSTPlusPlus(stages=1, width=4, out_bands=4).eval(),
+        np.zeros((3, 200, 200), np.float32),
+    )
     program, source = network.program(), Source(lambda start, stop: photo[:, start:stop], 200, 200)
     for each in (program, tapped(program, "stages.0.bottleneck", lambda *_: lambda x: x[0, :1])):
         begun.clear()

@@ -29,7 +29,11 @@ RANDOM = np.random.default_rng(0)
 
 def smooth_scene(rows=16, columns=24):
     """Reflectances between 0.1 and 0.9 that change slowly in space and wavelength."""
-    along = np.linspace(0, 3, 31)[:, None, None] + np.linspace(0, 5, columns) + np.linspace(0, 2, rows)[:, None]
+    along = (
+        np.linspace(0, 3, 31)[:, None, None]
+        + np.linspace(0, 5, columns)
+        + np.linspace(0, 2, rows)[:, None]
+    )
     return (0.5 + 0.4 * np.sin(along)).astype(np.float32)
 
 
@@ -58,8 +62,14 @@ def test_smits_and_jakob_hanika_are_those_of_colour_science():
         expected = np.interp(GRID, theirs.wavelengths, theirs.values)
         np.testing.assert_allclose(ours[0][:, 0, column], expected, atol=1e-12)
         xyz = colour.RGB_to_XYZ(linear, "sRGB")
-        theirs = colour.recovery.XYZ_to_sd_Jakob2019(xyz, illuminant=colour.SDS_ILLUMINANTS["D65"]).align(shape).values
-        np.testing.assert_allclose(ours[1][:, 0, column], theirs, atol=0.03)  # theirs sees 360-780 nm
+        theirs = (
+            colour.recovery.XYZ_to_sd_Jakob2019(xyz, illuminant=colour.SDS_ILLUMINANTS["D65"])
+            .align(shape)
+            .values
+        )
+        np.testing.assert_allclose(
+            ours[1][:, 0, column], theirs, atol=0.03
+        )  # theirs sees 360-780 nm
 
 
 def test_metrics_of_a_perfect_method_are_perfect(tmp_path):
@@ -107,7 +117,9 @@ def test_exposure_scales_the_target_and_leaves_out_clipped_pixels():
 
 
 def test_balance_for_bluer_light_makes_the_photo_redder():
-    red, _, blue = KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5), GRID).ravel().astype(int)
+    red, _, blue = (
+        KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5), GRID).ravel().astype(int)
+    )
     assert red > 188 > blue
 
 
@@ -136,27 +148,42 @@ def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path):
     (tmp_path / "notes.txt").write_text("not a cube")
     scenes = list(read_scenes(tmp_path))
     assert [scene.name for scene in scenes] == ["a", "b"]
-    assert all(not scene.valid[0, 0] and scene.valid.sum() == scene.valid.size - 1 for scene in scenes)
-    assert compared(scenes[0].cube + 5 * ~scenes[0].valid, scenes[0].cube, scenes[0].valid)["RMSE"] == 0
+    assert all(
+        not scene.valid[0, 0] and scene.valid.sum() == scene.valid.size - 1 for scene in scenes
+    )
+    assert (
+        compared(scenes[0].cube + 5 * ~scenes[0].valid, scenes[0].cube, scenes[0].valid)["RMSE"]
+        == 0
+    )
 
 
 def test_finer_and_coarser_bands_are_brought_to_the_grid():
     line = np.arange(390, 711, 2.0)
-    np.testing.assert_allclose(resampled(line[:, None, None].astype(np.float32), line).ravel(), GRID, rtol=1e-6)
+    np.testing.assert_allclose(
+        resampled(line[:, None, None].astype(np.float32), line).ravel(), GRID, rtol=1e-6
+    )
     coarse = np.array([390, 450, 720.0])
-    np.testing.assert_allclose(resampled(coarse[:, None, None].astype(np.float32), coarse).ravel(), GRID, rtol=1e-6)
+    np.testing.assert_allclose(
+        resampled(coarse[:, None, None].astype(np.float32), coarse).ravel(), GRID, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     ("cube", "wavelengths", "message"),
     [
-        (np.ones((31, 2, 2), np.float32), np.linspace(500, 900, 31), "Expected bands from 400 to 700 nm"),
+        (
+            np.ones((31, 2, 2), np.float32),
+            np.linspace(500, 900, 31),
+            "Expected bands from 400 to 700 nm",
+        ),
         (np.full((31, 2, 2), 300.0), GRID, "Expected reflectance of about 0 to 1"),
         (np.ones((31, 2, 2), np.int16), GRID, "Expected floats or unsigned integers"),
     ],
     ids=["infrared", "counts", "signed"],
 )
-def test_cube_that_is_no_reflectance_of_the_visible_is_refused(tmp_path, cube, wavelengths, message):
+def test_cube_that_is_no_reflectance_of_the_visible_is_refused(
+    tmp_path, cube, wavelengths, message
+):
     write_scene(tmp_path / "scene.npz", cube, wavelengths)
     with pytest.raises(CubeFileError, match=message):
         list(read_scenes(tmp_path))
@@ -169,7 +196,9 @@ def test_folder_without_scenes_is_refused(tmp_path):
 
 def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
     methods = {"ours": least_squares(), "theirs": least_squares()}
-    scores = list(score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [_scene(smooth_scene())]))
+    scores = list(
+        score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [_scene(smooth_scene())])
+    )
     averages = means(scores)
     assert [(one.input, one.method) for one in averages] == [
         (kind, method) for kind in ("clean", "noisy") for method in methods
@@ -200,8 +229,15 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path):
     codes = KINDS["clean"].photograph(cube, GRID)
     brighter = cube.copy()
     brighter[:, : cube.shape[1] // 2] *= 1.2
-    methods = {"true": lambda _: cube, "half": lambda _: brighter, "corrected": model_method("mstpp-srgb")}
-    found = {one.method: one.values["in 1 code"] for one in score(methods, [KINDS["clean"]], [_scene(cube)])}
+    methods = {
+        "true": lambda _: cube,
+        "half": lambda _: brighter,
+        "corrected": model_method("mstpp-srgb"),
+    }
+    found = {
+        one.method: one.values["in 1 code"]
+        for one in score(methods, [KINDS["clean"]], [_scene(cube)])
+    }
     assert found["true"] == found["corrected"] == 1
     assert 0.4 < found["half"] < 0.6
     assert ((codes > 0) & (codes < 255)).all()
@@ -230,7 +266,9 @@ def _scene(cube):
 def _with_and_without_correction(cube, kind):
     codes = kind.photograph(cube, GRID, "a")
     methods = [model_method("mstpp-srgb", correct_colour=correct) for correct in (True, False)]
-    return [compared(method(codes) / kind.exposure, cube, kind.counted(codes)) for method in methods]
+    return [
+        compared(method(codes) / kind.exposure, cube, kind.counted(codes)) for method in methods
+    ]
 
 
 @pytest.mark.parametrize("name", ["noise 4e-3", "JPEG 75"])
@@ -245,9 +283,15 @@ def test_correction_of_a_small_bad_photo_is_no_loss(shared_data, scene, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_correction_is_no_loss_on_any_input(shared_data, name):
-    cubes = [read_cube(path).data[:, ::4, ::4] / np.float32(65535) for path in scene_files(shared_data / "cave")]
+    cubes = [
+        read_cube(path).data[:, ::4, ::4] / np.float32(65535)
+        for path in scene_files(shared_data / "cave")
+    ]
     found = [_with_and_without_correction(cube, KINDS[name]) for cube in cubes]
-    for label, tolerance in (("dE D65", 1.0), ("MRAE", 1.0005)):  # a wrong balance is shown as it is: luck, in MRAE
+    for label, tolerance in (
+        ("dE D65", 1.0),
+        ("MRAE", 1.0005),
+    ):  # a wrong balance is shown as it is: luck, in MRAE
         corrected, raw = np.transpose([[one[label] for one in both] for both in found])
         assert corrected.mean() <= tolerance * raw.mean()
         assert (corrected < 1.1 * raw).all()

@@ -36,13 +36,22 @@ LAYOUTS = list(itertools.product(TYPES, [0, 1], ["bsq", "bil", "bip"]))
 
 
 @pytest.mark.parametrize(
-    ("code", "byteorder", "interleave"), LAYOUTS, ids=[f"029-{TYPES[code]}-{o}-{i}" for code, o, i in LAYOUTS]
+    ("code", "byteorder", "interleave"),
+    LAYOUTS,
+    ids=[f"029-{TYPES[code]}-{o}-{i}" for code, o, i in LAYOUTS],
 )
-def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, byteorder: int, interleave: str) -> None:
+def test_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, byteorder: int, interleave: str
+) -> None:
     expected = numbers(TYPES[code])
     path = tmp_path / "cube.hdr"
     oracle.save_image(
-        path, np.moveaxis(expected, 0, 2), dtype=TYPES[code], interleave=interleave, byteorder=byteorder, ext=".raw"
+        path,
+        np.moveaxis(expected, 0, 2),
+        dtype=TYPES[code],
+        interleave=interleave,
+        byteorder=byteorder,
+        ext=".raw",
     )
     with rasterio.open(tmp_path / "cube.raw") as judge:
         assert np.array_equal(judge.read(), expected)
@@ -57,25 +66,41 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, b
 
 @pytest.mark.parametrize("interleave", ["BSQ", "BIL", "BIP"])
 @pytest.mark.parametrize("code", TYPES)
-def test_what_gdal_writes_is_read_exactly_with_its_wavelengths(tmp_path: Path, code: int, interleave: str) -> None:
+def test_what_gdal_writes_is_read_exactly_with_its_wavelengths(
+    tmp_path: Path, code: int, interleave: str
+) -> None:
     expected = numbers(TYPES[code])
-    profile = {"count": 4, "height": 5, "width": 3, "dtype": expected.dtype, "interleave": interleave}
+    profile = {
+        "count": 4,
+        "height": 5,
+        "width": 3,
+        "dtype": expected.dtype,
+        "interleave": interleave,
+    }
     with rasterio.open(tmp_path / "cube.img", "w", driver="ENVI", **profile) as judge:
         judge.write(expected)
-        judge.descriptions = [f"b ({wavelength!r} Nanometers)" for wavelength in NANOMETRES.tolist()]
+        judge.descriptions = [
+            f"b ({wavelength!r} Nanometers)" for wavelength in NANOMETRES.tolist()
+        ]
     cube = read_cube(tmp_path / "cube.img")
     assert np.array_equal(cube.data, np.abs(expected) if expected.dtype.kind == "c" else expected)
     assert np.array_equal(cube.wavelengths, NANOMETRES)
-    assert cube.metadata["warnings"][0].startswith("The wavelengths were taken from the names") or code in (6, 9)
+    assert cube.metadata["warnings"][0].startswith(
+        "The wavelengths were taken from the names"
+    ) or code in (6, 9)
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", ">u2", "i4", "u4", "i8", "u8", "f2", "f4", ">f8"])
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u1", "i2", ">u2", "i4", "u4", "i8", "u8", "f2", "f4", ">f8"]
+)
 def test_what_we_write_is_read_exactly_by_gdal_and_spectral(tmp_path: Path, dtype: str) -> None:
     data = np.arange(60).reshape(4, 3, 5).swapaxes(1, 2).astype(dtype)
     path = write_cube(tmp_path / "cube.hdr", SpectralCube(data, NANOMETRES))
     with rasterio.open(path.with_suffix(".img")) as judge:
         assert np.array_equal(judge.read(), data)
-        assert [float(judge.tags(band)["wavelength"]) for band in judge.indexes] == NANOMETRES.tolist()
+        assert [
+            float(judge.tags(band)["wavelength"]) for band in judge.indexes
+        ] == NANOMETRES.tolist()
         assert judge.tags(1, ns="IMAGERY")["CENTRAL_WAVELENGTH_UM"] == "0.400"
     image = oracle.open(path)
     assert np.array_equal(np.moveaxis(image.open_memmap(), 2, 0), data)
@@ -88,13 +113,22 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 
 
 @settings(deadline=None, max_examples=60)
-@given(description=TEXT, names=st.lists(TEXT, min_size=2, max_size=2), key=NAMES, value=TEXT, source=TEXT)
+@given(
+    description=TEXT,
+    names=st.lists(TEXT, min_size=2, max_size=2),
+    key=NAMES,
+    value=TEXT,
+    source=TEXT,
+)
 def test_any_text_survives_and_injects_nothing(
     description: str, names: list[str], key: str, value: str, source: str
 ) -> None:
     fields = {key: value} | {"description": description, "band names": names}
     given_cube = SpectralCube(
-        np.zeros((2, 1, 1), "f4"), np.array([400.0, 500.0]), provenance=Provenance(source=source), metadata=fields
+        np.zeros((2, 1, 1), "f4"),
+        np.array([400.0, 500.0]),
+        provenance=Provenance(source=source),
+        metadata=fields,
     )
     with tempfile.TemporaryDirectory() as folder:
         cube = read_cube(write_cube(Path(folder, "a.hdr"), given_cube))
@@ -115,7 +149,9 @@ def test_any_text_survives_and_injects_nothing(
     order=st.permutations(range(3)),
     step=st.sampled_from([1, -1, 2]),
 )
-def test_any_type_shape_and_stride_survives(data: NDArray[np.generic], order: list[int], step: int) -> None:
+def test_any_type_shape_and_stride_survives(
+    data: NDArray[np.generic], order: list[int], step: int
+) -> None:
     data = data.transpose(order)[:, ::step]
     wavelengths = np.linspace(0.1, 0.7, len(data))
     with tempfile.TemporaryDirectory() as folder:
@@ -136,8 +172,12 @@ def test_every_field_survives(tmp_path: Path) -> None:
         "sensor type": "FENIX , Lumo",
         "applied scaling": "reflectance scale factor 10000",
     }
-    provenance = Provenance("mstpp-srgb", "ab" * 32, versions={"torch": "2"}, assumptions=("It was {sRGB}.",))
-    cube = SpectralCube(numbers("f4", (2, 3, 4)), np.array([460.0, 640.0]), "nm", "radiance", provenance, fields)
+    provenance = Provenance(
+        "mstpp-srgb", "ab" * 32, versions={"torch": "2"}, assumptions=("It was {sRGB}.",)
+    )
+    cube = SpectralCube(
+        numbers("f4", (2, 3, 4)), np.array([460.0, 640.0]), "nm", "radiance", provenance, fields
+    )
     again = read_cube(write_cube(tmp_path / "a.hdr", cube))
     assert again.metadata == fields
     assert (again.provenance, again.quantity, again.unit) == (provenance, "radiance", "nm")
@@ -165,13 +205,17 @@ def test_damaged_data_are_found_by_their_checksum(tmp_path: Path) -> None:
 def test_a_header_that_another_program_copied_claims_no_checksum(tmp_path: Path) -> None:
     image = oracle.open(write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES)))
     data = np.moveaxis(np.asarray(image.open_memmap()), 2, 0) + 1
-    oracle.save_image(tmp_path / "b.hdr", np.moveaxis(data, 0, 2), metadata=image.metadata, interleave="bsq")
+    oracle.save_image(
+        tmp_path / "b.hdr", np.moveaxis(data, 0, 2), metadata=image.metadata, interleave="bsq"
+    )
     assert np.array_equal(read_cube(tmp_path / "b.hdr").data, data)
 
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="Windows fills a sparse file with zeros")
 def test_ten_gigabytes_open_at_once(tmp_path: Path) -> None:
-    header = "ENVI\nsamples=10000\nlines=8000\nbands=31\ndata type=4\nbyte order=0\ninterleave=bil\n"
+    header = (
+        "ENVI\nsamples=10000\nlines=8000\nbands=31\ndata type=4\nbyte order=0\ninterleave=bil\n"
+    )
     (tmp_path / "big.hdr").write_text(header)
     with (tmp_path / "big.img").open("wb") as file:
         file.truncate(10000 * 8000 * 31 * 4)
@@ -217,11 +261,19 @@ def test_real_headers_end_as_the_catalogue_says(shared_data: Path, name: str) ->
         return
     cube = read_cube(path, scale=False)
     assert cube.shape == expected
-    data = next(entry for entry in path.parent.iterdir() if entry.stem == path.stem.partition(".")[0] and entry != path)
+    data = next(
+        entry
+        for entry in path.parent.iterdir()
+        if entry.stem == path.stem.partition(".")[0] and entry != path
+    )
     with rasterio.open(data) as judge:
         assert np.array_equal(cube.data, judge.read())
     if name == "hippo_specim/image.hdr":
-        assert np.allclose(read_cube(path).data * 65535, np.where(cube.data == 0, np.nan, cube.data), equal_nan=True)
+        assert np.allclose(
+            read_cube(path).data * 65535,
+            np.where(cube.data == 0, np.nan, cube.data),
+            equal_nan=True,
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +285,9 @@ def test_real_headers_end_as_the_catalogue_says(shared_data: Path, name: str) ->
         ("samples = 3", "samples = 2"),
     ],
 )
-def test_a_header_of_ours_that_no_longer_fits_the_data_is_refused(tmp_path: Path, old: str, new: str) -> None:
+def test_a_header_of_ours_that_no_longer_fits_the_data_is_refused(
+    tmp_path: Path, old: str, new: str
+) -> None:
     path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
     text = path.read_text()
     assert old in text
@@ -255,8 +309,12 @@ def test_a_header_of_ours_that_was_edited_is_read_with_a_warning(tmp_path: Path)
 def test_what_spectral_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
     image = oracle.open(path)
-    oracle.save_image(tmp_path / "b.hdr", image, interleave="bip", byteorder=1, metadata=image.metadata)
-    oracle.save_image(tmp_path / "c.hdr", image[:, :2], dtype="float32", byteorder=0, metadata=image.metadata)
+    oracle.save_image(
+        tmp_path / "b.hdr", image, interleave="bip", byteorder=1, metadata=image.metadata
+    )
+    oracle.save_image(
+        tmp_path / "c.hdr", image[:, :2], dtype="float32", byteorder=0, metadata=image.metadata
+    )
     for name, expected in (("b.hdr", numbers("f4")), ("c.hdr", numbers("f4")[:, :, :2])):
         cube = read_cube(tmp_path / name)
         np.testing.assert_array_equal(cube.data, expected)

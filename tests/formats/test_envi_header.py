@@ -40,10 +40,17 @@ def write_pair(
 ) -> Path:
     """A valid pair but for *changes* of its header; None leaves a field out."""
     fields = {key: value for key, value in (FIELDS | dict(changes)).items() if value is not None}
-    return write_raw(folder, "ENVI\n" + "".join(f"{key} = {value}\n" for key, value in fields.items()), data, suffix)
+    return write_raw(
+        folder,
+        "ENVI\n" + "".join(f"{key} = {value}\n" for key, value in fields.items()),
+        data,
+        suffix,
+    )
 
 
-def write_raw(folder: Path, header: str | bytes, data: bytes = DATA.tobytes(), suffix: str = ".img") -> Path:
+def write_raw(
+    folder: Path, header: str | bytes, data: bytes = DATA.tobytes(), suffix: str = ".img"
+) -> Path:
     path = folder / "cube.hdr"
     path.write_bytes(header if isinstance(header, bytes) else header.encode())
     path.with_suffix(suffix).write_bytes(data)
@@ -62,8 +69,12 @@ def refused(match: str, folder: Path, data: bytes = DATA.tobytes(), **changes: s
     refuse(write_pair(folder, renamed, data), match)
 
 
-def warned(match: str, expected: dict[str, Any], folder: Path, data: bytes = DATA.tobytes(), **changes: str) -> None:
-    cube = read_cube(write_pair(folder, {key.replace("_", " "): value for key, value in changes.items()}, data))
+def warned(
+    match: str, expected: dict[str, Any], folder: Path, data: bytes = DATA.tobytes(), **changes: str
+) -> None:
+    cube = read_cube(
+        write_pair(folder, {key.replace("_", " "): value for key, value in changes.items()}, data)
+    )
     assert [told for told in cube.metadata["warnings"] if re.search(match, told)]
     assert len(cube.metadata["warnings"]) == 1
     assert {key: getattr(cube, key) for key in expected if key != "wavelengths"} == {
@@ -85,7 +96,12 @@ HEADER = "ENVI\n" + "".join(f"{key} = {value}\n" for key, value in FIELDS.items(
 
 
 def decline_other_kinds(folder: Path) -> None:
-    for content in (b"#?RADIANCE\n", b"\x5c\x01\0\0" + b"\0" * 344, b"BYTEORDER I\nLAYOUT BIL\n", b""):
+    for content in (
+        b"#?RADIANCE\n",
+        b"\x5c\x01\0\0" + b"\0" * 344,
+        b"BYTEORDER I\nLAYOUT BIL\n",
+        b"",
+    ):
         path = folder / "other.hdr"
         path.write_bytes(content)
         assert find_format(path) is None
@@ -109,7 +125,11 @@ def refuse_binary(folder: Path) -> None:
 
 
 def accept_odd_keys(folder: Path) -> None:
-    for header in (HEADER.upper(), HEADER.replace("data type", "Data\t Type"), HEADER.replace(" = ", "=")):
+    for header in (
+        HEADER.upper(),
+        HEADER.replace("data type", "Data\t Type"),
+        HEADER.replace(" = ", "="),
+    ):
         exact(folder, header)
 
 
@@ -142,7 +162,10 @@ def refuse_unclosed_braces(folder: Path) -> None:
 
 
 def accept_comments(folder: Path) -> None:
-    exact(folder, HEADER.replace("600}", "600} ; nm, measured").replace("ENVI\n", "ENVI\n; bands = 7\n;\n"))
+    exact(
+        folder,
+        HEADER.replace("600}", "600} ; nm, measured").replace("ENVI\n", "ENVI\n; bands = 7\n;\n"),
+    )
     exact(folder, HEADER.replace("500, 600}", "500,\n; a comment\n 600\n} text"))
 
 
@@ -169,15 +192,25 @@ def convert_units(folder: Path) -> None:
 def keep_unknown_units(folder: Path) -> None:
     for unit in ("Unknown", "Index", "Wavenumber"):
         cube = read_cube(write_pair(folder, {"wavelength units": unit}))
-        assert (cube.unit, cube.wavelengths.tolist(), cube.has_wavelengths) == (unit, [500, 600], False)
+        assert (cube.unit, cube.wavelengths.tolist(), cube.has_wavelengths) == (
+            unit,
+            [500, 600],
+            False,
+        )
         assert len(cube.metadata["warnings"]) == 1
 
 
 def assume_nanometres(folder: Path) -> None:
     told = ("The unit of the wavelengths is not given; nm was assumed.",)
     for texts, wavelengths in (("{500, 600}", [500, 600]), ("{100, 1e5}", [100, 100_000])):
-        cube = read_cube(write_pair(folder, {"wavelength units": None, "wavelength": texts, "fwhm": "{5, 6}"}))
-        assert (cube.unit, cube.wavelengths.tolist(), cube.metadata["warnings"]) == ("nm", wavelengths, told)
+        cube = read_cube(
+            write_pair(folder, {"wavelength units": None, "wavelength": texts, "fwhm": "{5, 6}"})
+        )
+        assert (cube.unit, cube.wavelengths.tolist(), cube.metadata["warnings"]) == (
+            "nm",
+            wavelengths,
+            told,
+        )
         assert cube.metadata["fwhm"] == (5, 6)
     for texts in ("{0.5, 0.6}", "{99.9, 600}", "{500, 100001}"):
         cube = read_cube(write_pair(folder, {"wavelength units": None, "wavelength": texts}))
@@ -189,8 +222,12 @@ def assume_little_endian(folder: Path) -> None:
     path = write_pair(folder, {"byte order": None})
     cube = read_cube(path)
     assert np.array_equal(cube.data, DATA)
-    assert cube.metadata["warnings"] == ("The header does not give the byte order; little-endian was assumed.",)
-    single_bytes = write_pair(folder, {"byte order": None, "data type": "1"}, DATA.astype("u1").tobytes())
+    assert cube.metadata["warnings"] == (
+        "The header does not give the byte order; little-endian was assumed.",
+    )
+    single_bytes = write_pair(
+        folder, {"byte order": None, "data type": "1"}, DATA.astype("u1").tobytes()
+    )
     assert "warnings" not in read_cube(single_bytes).metadata
 
 
@@ -199,7 +236,9 @@ def warn_of_bad_lists(folder: Path) -> None:
         cube = read_cube(write_pair(folder, {key: value}))
         assert key not in cube.metadata
         assert f"'{key}'" in cube.metadata["warnings"][0]
-    good = read_cube(write_pair(folder, {"fwhm": "{0.01, 0.02}", "bbl": "{1, 0}", "wavelength units": "um"}))
+    good = read_cube(
+        write_pair(folder, {"fwhm": "{0.01, 0.02}", "bbl": "{1, 0}", "wavelength units": "um"})
+    )
     assert (good.metadata["fwhm"], good.metadata["bbl"]) == ((10.0, 20.0), (1, 0))
 
 
@@ -221,11 +260,17 @@ def apply_the_scale_factor(folder: Path) -> None:
     for factor in ("0", "x", "-1", "nan"):
         zero = read_cube(write_pair(folder, {"reflectance scale factor": factor}))
         assert np.array_equal(zero.data, DATA)
-        assert zero.metadata["warnings"] == (f"The reflectance scale factor is {factor}; it is ignored.",)
+        assert zero.metadata["warnings"] == (
+            f"The reflectance scale factor is {factor}; it is ignored.",
+        )
 
 
 def apply_gains(folder: Path) -> None:
-    changes = {"data gain values": "{2, 0.5}", "data offset values": "{1, -1}", "reflectance scale factor": "4"}
+    changes = {
+        "data gain values": "{2, 0.5}",
+        "data offset values": "{1, -1}",
+        "reflectance scale factor": "4",
+    }
     cube = read_cube(write_pair(folder, changes))
     assert np.array_equal(cube.data, (DATA * [[[2]], [[0.5]]] + [[[1]], [[-1]]]).astype("f4") / 4)
     assert "data gain values" not in cube.metadata
@@ -235,8 +280,13 @@ def apply_gains(folder: Path) -> None:
 
 
 def keep_the_ignore_value(folder: Path) -> None:
-    assert read_cube(write_pair(folder, {"data ignore value": "7"})).metadata["data ignore value"] == 7.0
-    scaled = read_cube(write_pair(folder, {"data ignore value": "7", "reflectance scale factor": "10"}))
+    assert (
+        read_cube(write_pair(folder, {"data ignore value": "7"})).metadata["data ignore value"]
+        == 7.0
+    )
+    scaled = read_cube(
+        write_pair(folder, {"data ignore value": "7", "reflectance scale factor": "10"})
+    )
     assert np.array_equal(np.isnan(scaled.data), DATA == 7)
     assert np.isnan(scaled.metadata["data ignore value"])
 
@@ -249,9 +299,13 @@ def show_the_magnitude(folder: Path) -> None:
 
 
 def save_without_loss_or_not(folder: Path) -> None:
-    for index, values in enumerate((np.array([1, 2**40]), np.array([2**63], "u8"), np.array([-1, 2**32 - 1]))):
+    for index, values in enumerate(
+        (np.array([1, 2**40]), np.array([2**63], "u8"), np.array([-1, 2**32 - 1]))
+    ):
         with pytest.raises(SaveError, match=r"can hold \(u1, .*got u?int64"):
-            write_cube(folder / f"{index}.hdr", SpectralCube(values.reshape(1, 1, -1), np.array([500.0])))
+            write_cube(
+                folder / f"{index}.hdr", SpectralCube(values.reshape(1, 1, -1), np.array([500.0]))
+            )
     for data in (np.ones((1, 1, 1), "c8"), np.ones((1, 1, 1), object), np.ma.ones((1, 1, 1))):
         with pytest.raises(SaveError, match="Expected real numbers"):
             write_cube(folder / "odd.hdr", SpectralCube(data, np.array([500.0])))
@@ -260,14 +314,20 @@ def save_without_loss_or_not(folder: Path) -> None:
 
 def decode_compressed(folder: Path) -> None:
     compressed = {"file compression": "1"}
-    assert np.array_equal(read_cube(write_pair(folder, compressed, gzip.compress(DATA.tobytes()))).data, DATA)
+    assert np.array_equal(
+        read_cube(write_pair(folder, compressed, gzip.compress(DATA.tobytes()))).data, DATA
+    )
     bomb = {"lines": "1000000", "samples": "1000000"}
     refuse(
-        write_pair(folder, compressed | bomb, gzip.compress(bytes(2**20))), "compressed in cube.img, got 4000000000000"
+        write_pair(folder, compressed | bomb, gzip.compress(bytes(2**20))),
+        "compressed in cube.img, got 4000000000000",
     )
     for data in (DATA.tobytes(), gzip.compress(DATA.tobytes())[:-12]):
         refuse(write_pair(folder, compressed, data), "gzip data")
-    refuse(write_pair(folder, compressed, gzip.compress(DATA.tobytes()[2:])), "48 bytes in cube.img, got 46")
+    refuse(
+        write_pair(folder, compressed, gzip.compress(DATA.tobytes()[2:])),
+        "48 bytes in cube.img, got 46",
+    )
 
 
 def choose_the_data_file(folder: Path) -> None:
@@ -314,17 +374,28 @@ def open_the_data_file(folder: Path) -> None:
 
 def keep_any_text(folder: Path) -> None:
     text = "a {b}, c\nlines = 99\r\n; d\N{EM DASH}%7B = {\x00 "
-    fields = {"description": text, "band names": (text, ",;"), "sensor type": text, "x\nlines = 9": "1", "bands": "9"}
+    fields = {
+        "description": text,
+        "band names": (text, ",;"),
+        "sensor type": text,
+        "x\nlines = 9": "1",
+        "bands": "9",
+    }
     cube = SpectralCube(DATA, np.array([500.0, 600.0]), metadata=fields)
     path = write_cube(folder / "cube.hdr", cube)
     assert path.read_bytes().isascii()
     again = read_cube(path)
-    assert {key: again.metadata[key] for key in list(fields)[:3]} == {key: fields[key] for key in list(fields)[:3]}
+    assert {key: again.metadata[key] for key in list(fields)[:3]} == {
+        key: fields[key] for key in list(fields)[:3]
+    }
     assert again.shape == DATA.shape
 
 
 def refuse_conflicts(folder: Path) -> None:
-    refuse(write_raw(folder, HEADER + "lines = 5\n"), "one value for 'lines' in cube.hdr, got two that differ")
+    refuse(
+        write_raw(folder, HEADER + "lines = 5\n"),
+        "one value for 'lines' in cube.hdr, got two that differ",
+    )
     exact(folder, HEADER + "lines = 4\n")
 
 
@@ -341,13 +412,19 @@ CASES: list[tuple[str, Check]] = [
         ("007-unknown", partial(refused, "bsq, bil or bip in cube.hdr", interleave=name))
         for name in ("xyz", "", "{bip}")
     ],
-    *[("008-type", partial(refused, "data type of 1, 2, 3, 4, 5, 6, 9", data_type=code)) for code in ("7", "16", "0")],
+    *[
+        ("008-type", partial(refused, "data type of 1, 2, 3, 4, 5, 6, 9", data_type=code))
+        for code in ("7", "16", "0")
+    ],
     ("008-text", partial(refused, "whole number for 'data type'", data_type="float32")),
     ("009-order", partial(refused, "'byte order' 0 or 1 in cube.hdr, got 2", byte_order="2")),
     ("009-text", partial(refused, "whole number for 'byte order'", byte_order="Host (Intel)")),
     ("009-missing", assume_little_endian),
     *[("010-size", partial(refused, "'bands' of 1 or more", bands=size)) for size in ("0", "-3")],
-    *[("010-text", partial(refused, "whole number for 'lines'", lines=size)) for size in ("many", "", "4.5", "1e3")],
+    *[
+        ("010-text", partial(refused, "whole number for 'lines'", lines=size))
+        for size in ("many", "", "4.5", "1e3")
+    ],
     ("011-short", refuse_short_data),
     ("012-long", partial(warned, "3 bytes longer", {}, data=DATA.tobytes() + b"abc")),
     ("013-bomb", partial(refused, r"\d{19} bytes", lines="999999999", samples="999999999")),
@@ -361,7 +438,12 @@ CASES: list[tuple[str, Check]] = [
         ("019-text", partial(warned, "not numbers", NUMBERED, wavelength=t))
         for t in ("{a, b}", "{nan, 1}", "{5nm, 6nm}")
     ],
-    ("019-order", partial(warned, "neither rise nor fall", {"wavelengths": [600, 600]}, wavelength="{600, 600}")),
+    (
+        "019-order",
+        partial(
+            warned, "neither rise nor fall", {"wavelengths": [600, 600]}, wavelength="{600, 600}"
+        ),
+    ),
     ("020-scalar", accept_a_scalar_wavelength),
     ("021-units", convert_units),
     ("022-units", keep_unknown_units),

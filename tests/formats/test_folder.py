@@ -14,7 +14,9 @@ from napari_mst.formats import find_format, read_cube
 DATA = np.random.default_rng(0).integers(0, 65536, (31, 12, 9), np.uint16)
 
 
-def write(folder: Path, template: str, numbers: "range | list[float]", data: np.ndarray = DATA) -> Path:
+def write(
+    folder: Path, template: str, numbers: "range | list[float]", data: np.ndarray = DATA
+) -> Path:
     for plane, number in zip(data, numbers, strict=False):
         path = folder / template.format(number)
         if path.suffix == ".png":
@@ -82,7 +84,10 @@ def refuse_unequal_bands(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "check",
-    [pytest.param(decline_other_folders, id="062-folder"), pytest.param(refuse_unequal_bands, id="037-folder")],
+    [
+        pytest.param(decline_other_folders, id="062-folder"),
+        pytest.param(refuse_unequal_bands, id="037-folder"),
+    ],
 )
 def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
     check(tmp_path)

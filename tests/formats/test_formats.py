@@ -15,17 +15,30 @@ import tifffile
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import FORMATS, Format, check_target, find_format, is_own_cube, numbers, read_cube, write_cube
+from napari_mst.formats import (
+    FORMATS,
+    Format,
+    check_target,
+    find_format,
+    is_own_cube,
+    numbers,
+    read_cube,
+    write_cube,
+)
 
 WARNING = "The file was odd."
 CUBE = SpectralCube(
     np.random.default_rng(0).random((31, 9, 7), dtype=np.float32),
     np.linspace(400, 700, 31),
-    provenance=Provenance("mstpp-srgb", "0" * 64, source="photo.jpg", assumptions=("It was sRGB.",)),
+    provenance=Provenance(
+        "mstpp-srgb", "0" * 64, source="photo.jpg", assumptions=("It was sRGB.",)
+    ),
     metadata={"description": "d", "warnings": (WARNING,)},
 )
 
-over_formats = pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
+over_formats = pytest.mark.parametrize(
+    "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
+)
 
 
 @over_formats
@@ -44,7 +57,9 @@ def test_a_cube_survives_every_suffix(tmp_path: Path, form: Format) -> None:
         assert "warnings" not in cube.metadata
         assert told == sorted(told)
         assert told[-1] == 1.0
-        assert {entry.name for entry in folder.iterdir()} == {target.name for target in form.targets(path)}
+        assert {entry.name for entry in folder.iterdir()} == {
+            target.name for target in form.targets(path)
+        }
 
 
 @over_formats
@@ -63,7 +78,9 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path, name: 
         write_cube(tmp_path / name, CUBE)
 
 
-@pytest.mark.parametrize("name", ["none.hdr", "none.tif", "none.img", "none", "none.jpg", "folder.hdr", "no/ne.hdr"])
+@pytest.mark.parametrize(
+    "name", ["none.hdr", "none.tif", "none.img", "none", "none.jpg", "folder.hdr", "no/ne.hdr"]
+)
 def test_what_is_not_there_is_one_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.hdr").mkdir()
     assert find_format(tmp_path / name) is None
@@ -73,7 +90,9 @@ def test_what_is_not_there_is_one_error(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
 @pytest.mark.usefixtures("ends_soon")
-@pytest.mark.parametrize("name", ["a", "a.img", *(f"a{suffix}" for form in FORMATS for suffix in form.suffixes)])
+@pytest.mark.parametrize(
+    "name", ["a", "a.img", *(f"a{suffix}" for form in FORMATS for suffix in form.suffixes)]
+)
 def test_a_pipe_or_device_is_refused_unread(tmp_path: Path, name: str) -> None:
     device, pipe = tmp_path / "device" / name, tmp_path / "pipe" / name
     for path in (device, pipe):
@@ -102,7 +121,12 @@ def test_the_table_costs_no_heavy_import() -> None:
         "import sys, napari_mst.formats; "
         "print({'torch', 'napari', 'tifffile', 'rasterio', 'h5py', 'scipy', 'spectral', 'zarr'} & set(sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 def compressed_envi(folder: Path) -> Path:
@@ -134,7 +158,9 @@ def bands(folder: Path) -> Path:
     return folder
 
 
-over_compressed = pytest.mark.parametrize("make", [compressed_envi, compressed_npz, compressed_tiff, zarr, bands])
+over_compressed = pytest.mark.parametrize(
+    "make", [compressed_envi, compressed_npz, compressed_tiff, zarr, bands]
+)
 
 
 @over_compressed
@@ -144,12 +170,16 @@ def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
     path = make(tmp_path)
     read_cube(path)
     monkeypatch.setattr(numbers, "free_host_memory", lambda: 50)
-    with pytest.raises(OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\.") as caught:
+    with pytest.raises(
+        OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\."
+    ) as caught:
         read_cube(path)
     assert len(str(caught.value)) < 300
 
 
-def test_a_lack_of_memory_is_never_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_memory_is_never_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise MemoryError
 
@@ -181,7 +211,9 @@ def test_a_file_that_the_system_has_no_memory_to_map_is_a_lack_of_memory(
 
 
 @over_formats
-def test_a_cube_of_ours_is_known_without_its_numbers_where_others_open_it_too(tmp_path: Path, form: Format) -> None:
+def test_a_cube_of_ours_is_known_without_its_numbers_where_others_open_it_too(
+    tmp_path: Path, form: Format
+) -> None:
     path = write_cube(tmp_path / f"a{form.suffixes[0]}", CUBE)
     assert is_own_cube(path) == (form.name in ("tiff", "npz", "zarr"))
 

@@ -23,7 +23,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 
 DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)
-CUBE = SpectralCube(DATA, np.array([400.0, 455.5, 512.25, 600.0, 700.0]), metadata={"description": "x"})
+CUBE = SpectralCube(
+    DATA, np.array([400.0, 455.5, 512.25, 600.0, 700.0]), metadata={"description": "x"}
+)
 CHILD = """
 import json, os, pathlib, resource, signal, sys, warnings
 import numpy as np, psutil
@@ -134,7 +136,11 @@ print(json.dumps(tally))
 def write(folder: Path, kind: str) -> tuple[str, str, str]:
     """What to open, what to damage, and who judges it: a small file of this *kind*."""
     if kind == "v5":
-        savemat(folder / "a.mat", {"cube": DATA.transpose(1, 2, 0), "bands": CUBE.wavelengths}, do_compression=True)
+        savemat(
+            folder / "a.mat",
+            {"cube": DATA.transpose(1, 2, 0), "bands": CUBE.wavelengths},
+            do_compression=True,
+        )
         return "a.mat", "a.mat", ""
     if kind.startswith("gdal"):
         return write_with_gdal(folder / "a.tif", kind.partition(":")[2])
@@ -154,7 +160,14 @@ def write(folder: Path, kind: str) -> tuple[str, str, str]:
 
 def write_with_gdal(path: Path, compression: str) -> tuple[str, str, str]:
     """A GeoTIFF that GDAL wrote, with its own words for the wavelengths."""
-    profile = {"count": 5, "height": 6, "width": 7, "dtype": "float32", "interleave": "band", "compress": compression}
+    profile = {
+        "count": 5,
+        "height": 6,
+        "width": 7,
+        "dtype": "float32",
+        "interleave": "band",
+        "compress": compression,
+    }
     with rasterio.open(path, "w", driver="GTiff", **profile) as file:
         file.write(DATA)
         for band, wavelength in zip(file.indexes, CUBE.wavelengths, strict=True):
@@ -194,4 +207,6 @@ def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: i
     tally = json.loads(done.stdout)
     assert sum(tally.values()) == count
     assert tally["refused"] > 0
-    assert not tally["silent"], [line for line in done.stderr.splitlines() if line.startswith("SILENT")]
+    assert not tally["silent"], [
+        line for line in done.stderr.splitlines() if line.startswith("SILENT")
+    ]

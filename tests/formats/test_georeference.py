@@ -13,13 +13,22 @@ from rasterio.transform import Affine
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.georeference import FIELD, KEY_DIRECTORY, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, Georeference
+from napari_mst.georeference import (
+    FIELD,
+    KEY_DIRECTORY,
+    PIXEL_SCALE,
+    TIE_POINTS,
+    TRANSFORMATION,
+    Georeference,
+)
 from napari_mst.photo.files import upright
 from napari_mst.photo.photo import Photo
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),
-    pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning"),  # rasterio itself does not yet
+    pytest.mark.filterwarnings(
+        "ignore:Use `@` matmul:PendingDeprecationWarning"
+    ),  # rasterio itself does not yet
 ]
 RGB = np.random.default_rng(0).integers(0, 256, (3, 6, 8), dtype=np.uint8)
 WAVELENGTHS = np.array([460.0, 550.0, 640.0])
@@ -48,7 +57,14 @@ BOTH_DEFINE = {
 
 
 def geotiff(path: Path, crs: str | None, transform: Affine | None, **more: object) -> Path:
-    profile = {"driver": "GTiff", "count": 3, "height": 6, "width": 8, "dtype": "uint8", "photometric": "RGB"}
+    profile = {
+        "driver": "GTiff",
+        "count": 3,
+        "height": 6,
+        "width": 8,
+        "dtype": "uint8",
+        "photometric": "RGB",
+    }
     with rasterio.open(path, "w", **profile, crs=crs, transform=transform, **more) as judge:
         judge.write(RGB)
     return path
@@ -63,7 +79,9 @@ def on_earth(path: Path) -> tuple[str | None, Affine]:
     """The coordinate system and transform that GDAL sees in a file of ours."""
     with rasterio.open(path.with_suffix(".img") if path.suffix == ".hdr" else path) as judge:
         crs = judge.crs.to_string() if judge.crs else None
-        is_unknown = crs is not None and crs.startswith('LOCAL_CS["Arbitrary"')  # as GDAL says it of its own headers
+        is_unknown = crs is not None and crs.startswith(
+            'LOCAL_CS["Arbitrary"'
+        )  # as GDAL says it of its own headers
         return None if is_unknown else crs, judge.transform
 
 
@@ -74,7 +92,9 @@ def assert_on_earth(path: Path, crs: str | None, transform: Affine) -> None:
 
 
 @pytest.mark.parametrize(("crs", "transform"), BOTH_DEFINE.items())
-def test_a_photo_keeps_its_place_through_both_formats(tmp_path: Path, crs: str, transform: Affine) -> None:
+def test_a_photo_keeps_its_place_through_both_formats(
+    tmp_path: Path, crs: str, transform: Affine
+) -> None:
     cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", crs, transform)))
     for first, second in ((".hdr", ".tif"), (".tif", ".hdr")):
         once = write_cube(tmp_path / f"once{first}", cube)
@@ -100,14 +120,19 @@ def test_a_header_of_gdal_keeps_its_place_in_a_tiff(tmp_path: Path, crs: str | N
 def test_map_info_alone_tells_the_zone(tmp_path: Path) -> None:
     for text, crs in (
         ("{UTM, 1.5, 2.5, 500000, 5400000, 2, 3, 33, South, WGS-84, units=Meters}", "EPSG:32733"),
-        ("{Geographic Lat/Lon, 1, 1, 15, 48, 2, 3, North America 1983, units=Degrees}", "EPSG:4269"),
+        (
+            "{Geographic Lat/Lon, 1, 1, 15, 48, 2, 3, North America 1983, units=Degrees}",
+            "EPSG:4269",
+        ),
     ):
         cube = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": text})
         _, expected = on_earth(write_cube(tmp_path / "a.hdr", cube, overwrite=True))
         assert_on_earth(write_cube(tmp_path / "a.tif", cube, overwrite=True), crs, expected)
 
 
-def test_a_system_that_only_gdal_knows_is_said_to_be_lost_in_envi_but_kept_for_tiff(tmp_path: Path) -> None:
+def test_a_system_that_only_gdal_knows_is_said_to_be_lost_in_envi_but_kept_for_tiff(
+    tmp_path: Path,
+) -> None:
     cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", "EPSG:2154", NORTH_UP)))
     with pytest.warns(UserWarning, match="EPSG:2154 has no definition here"):
         header = write_cube(tmp_path / "a.hdr", cube)
@@ -119,7 +144,13 @@ def test_a_system_that_only_gdal_knows_is_said_to_be_lost_in_envi_but_kept_for_t
 
 @pytest.mark.parametrize(
     ("transform", "is_kept_by_envi"),
-    [(NORTH_UP, True), (TURNED, True), (SOUTH_UP, True), (SHEARED, False), (Affine(-1, 0, 5, 0, 1, 7), False)],
+    [
+        (NORTH_UP, True),
+        (TURNED, True),
+        (SOUTH_UP, True),
+        (SHEARED, False),
+        (Affine(-1, 0, 5, 0, 1, 7), False),
+    ],
 )
 def test_any_affine_transform_is_kept_or_said_to_be_lost(
     tmp_path: Path, transform: Affine, is_kept_by_envi: bool
@@ -157,7 +188,9 @@ def test_numbers_that_stand_for_points_do_so_in_a_tiff(tmp_path: Path) -> None:
 def test_a_region_and_a_smaller_copy_lie_where_they_are(tmp_path: Path) -> None:
     photo = Photo.read(geotiff(tmp_path / "photo.tif", ZONE, TURNED))
     part = photo.cropped((2, 6, 3, 8))
-    assert_on_earth(write_cube(tmp_path / "part.tif", cube_of(part)), ZONE, TURNED @ Affine.translation(3, 2))
+    assert_on_earth(
+        write_cube(tmp_path / "part.tif", cube_of(part)), ZONE, TURNED @ Affine.translation(3, 2)
+    )
     small = part.reduced(5)
     rows, columns = small.shape
     scaled = TURNED @ Affine.translation(3, 2) @ Affine.scale(5 / columns, 4 / rows)
@@ -174,7 +207,9 @@ def test_a_photo_that_is_turned_upright_takes_its_place_along(asked: int, tmp_pa
         tags = [(code, tag.dtype, tag.count, tag.value, True) for code, tag in found.items()]
     tags.append((274, "H", 1, asked, True))
     path = tmp_path / "turned.tif"
-    tifffile.imwrite(path, np.moveaxis(RGB, 0, -1), photometric="rgb", metadata=None, extratags=tags)
+    tifffile.imwrite(
+        path, np.moveaxis(RGB, 0, -1), photometric="rgb", metadata=None, extratags=tags
+    )
     georeference = Photo.read(path).georeference
     assert georeference is not None
     assert georeference.transform is not None
@@ -186,13 +221,18 @@ def test_a_photo_that_is_turned_upright_takes_its_place_along(asked: int, tmp_pa
 
 
 def test_tie_points_are_kept_and_move_with_a_region(tmp_path: Path) -> None:
-    points = [GroundControlPoint(row, col, x=5 + col, y=7 - row) for row, col in ((0, 0), (0, 8), (6, 0), (6, 7))]
+    points = [
+        GroundControlPoint(row, col, x=5 + col, y=7 - row)
+        for row, col in ((0, 0), (0, 8), (6, 0), (6, 7))
+    ]
     photo = Photo.read(geotiff(tmp_path / "photo.tif", ZONE, None, gcps=points))
     part = cube_of(photo.cropped((1, 6, 2, 8)))
     with rasterio.open(write_cube(tmp_path / "a.tif", part)) as judge:
         found, crs = judge.gcps
     assert crs.to_string() == ZONE
-    assert [(p.row, p.col, p.x, p.y) for p in found] == [(p.row - 1, p.col - 2, p.x, p.y) for p in points]
+    assert [(p.row, p.col, p.x, p.y) for p in found] == [
+        (p.row - 1, p.col - 2, p.x, p.y) for p in points
+    ]
     with pytest.warns(UserWarning, match="Tie points"):
         write_cube(tmp_path / "a.hdr", part)
 
@@ -200,8 +240,12 @@ def test_tie_points_are_kept_and_move_with_a_region(tmp_path: Path) -> None:
 def test_a_header_that_another_program_wrote_from_ours_counts_as_it_is_now(tmp_path: Path) -> None:
     cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", ZONE, NORTH_UP)))
     image = oracle.open(write_cube(tmp_path / "a.hdr", cube))
-    moved = image.metadata | {"map info": ["UTM", "1", "1", "400000", "5300000", "2", "2", "33", "North", "WGS-84"]}
-    oracle.save_image(tmp_path / "b.hdr", image[:, :], metadata=moved, interleave="bsq", byteorder=0)
+    moved = image.metadata | {
+        "map info": ["UTM", "1", "1", "400000", "5300000", "2", "2", "33", "North", "WGS-84"]
+    }
+    oracle.save_image(
+        tmp_path / "b.hdr", image[:, :], metadata=moved, interleave="bsq", byteorder=0
+    )
     again = read_cube(tmp_path / "b.hdr")
     assert FIELD not in again.metadata
     assert_on_earth(write_cube(tmp_path / "b.tif", again), ZONE, from_origin(400000, 5300000, 2, 2))
@@ -218,11 +262,15 @@ def test_a_tiff_of_others_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_map_info_that_makes_no_sense_stays_text(tmp_path: Path) -> None:
-    cube = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"})
+    cube = SpectralCube(
+        RGB, WAVELENGTHS, metadata={"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"}
+    )
     with pytest.warns(UserWarning, match="makes no sense"):
         again = read_cube(write_cube(tmp_path / "a.tif", cube))
     assert again.metadata == cube.metadata
-    unknown = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"})
+    unknown = SpectralCube(
+        RGB, WAVELENGTHS, metadata={"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"}
+    )
     with pytest.warns(UserWarning, match="coordinate system of 'State Plane"):
         again = read_cube(write_cube(tmp_path / "b.tif", unknown))
     assert again.provenance != Provenance()
@@ -244,7 +292,9 @@ def test_tags_that_make_no_sense_say_nothing(tags: dict[int, object]) -> None:
     assert Georeference.from_tags(tags) is None
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"transform": [1, 2]}', '{"directory": ["a"]}'])
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{", '{"transform": [1, 2]}', '{"directory": ["a"]}']
+)
 def test_text_that_makes_no_sense_says_nothing(text: str, tmp_path: Path) -> None:
     assert Georeference.from_json(text) is None
     cube = SpectralCube(RGB, WAVELENGTHS, metadata={FIELD: text})

@@ -26,7 +26,9 @@ from napari_mst.formats import find_format, matlab, matlab_reader, read_cube, wr
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
-CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"})
+CUBE = SpectralCube(
+    DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"}
+)
 
 
 def write_hdf5(path: Path, **variables: NDArray[np.generic]) -> Path:
@@ -63,7 +65,11 @@ def test_a_saved_cube_comes_back_in_memory_or_mapped(
     assert np.array_equal(cube.data, DATA)
     assert cube.data.dtype == np.float32
     assert np.array_equal(cube.wavelengths, WAVELENGTHS)
-    assert (cube.provenance, cube.quantity, cube.metadata) == (CUBE.provenance, "reflectance", CUBE.metadata)
+    assert (cube.provenance, cube.quantity, cube.metadata) == (
+        CUBE.provenance,
+        "reflectance",
+        CUBE.metadata,
+    )
 
 
 @settings(deadline=None, max_examples=15)
@@ -75,9 +81,13 @@ def test_a_saved_cube_comes_back_in_memory_or_mapped(
     order=st.permutations(range(3)),
     text=st.text(max_size=8),
 )
-def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], order: list[int], text: str) -> None:
+def test_any_type_shape_stride_and_text_survives(
+    data: NDArray[np.generic], order: list[int], text: str
+) -> None:
     cube = SpectralCube(
-        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata={"description": text, text: text}
+        data.transpose(order)[:, ::-1],
+        np.arange(0.1, data.shape[order[0]]),
+        metadata={"description": text, text: text},
     )
     with tempfile.TemporaryDirectory() as folder:
         again = read_cube(write_cube(Path(folder, "a.mat"), cube))
@@ -89,7 +99,10 @@ def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
     with h5py.File(write_cube(tmp_path / "a.mat", CUBE)) as saved:
         text = saved["napari_mst"][()].T
     changed = write_hdf5(
-        tmp_path / "b.mat", cube=DATA.transpose(1, 2, 0) * 2, bands=WAVELENGTHS[np.newaxis], napari_mst=text
+        tmp_path / "b.mat",
+        cube=DATA.transpose(1, 2, 0) * 2,
+        bands=WAVELENGTHS[np.newaxis],
+        napari_mst=text,
     )
     cube = read_cube(changed)
     assert np.array_equal(cube.data, DATA * 2)
@@ -117,16 +130,25 @@ def read_published_cubes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del monkeypatch
     nominal = np.arange(400.0, 701, 10)[np.newaxis]
     as_matlab = DATA.transpose(1, 2, 0).astype(np.float64)
-    arad = write_hdf5(folder / "ARAD_1K_0001.mat", cube=as_matlab, bands=nominal, norm_factor=np.ones((1, 1)))
+    arad = write_hdf5(
+        folder / "ARAD_1K_0001.mat", cube=as_matlab, bands=nominal, norm_factor=np.ones((1, 1))
+    )
     icvl = write_hdf5(folder / "icvl.mat", rad=as_matlab, bands=nominal, rgb=as_matlab[..., :3])
     bare = write_hdf5(folder / "bare.mat", cube=as_matlab)
     savemat(folder / "v5.mat", {"cube": as_matlab, "bands": nominal}, do_compression=True)
     savemat(folder / "v4.mat", {"cube": as_matlab[..., 0]}, format="4")
-    for path, options in ((arad, {}), (icvl, {"variable": "rad"}), (bare, {}), (folder / "v5.mat", {})):
+    for path, options in (
+        (arad, {}),
+        (icvl, {"variable": "rad"}),
+        (bare, {}),
+        (folder / "v5.mat", {}),
+    ):
         cube = read_cube(path, **options)
         assert np.array_equal(cube.data, DATA)
         assert cube.data.flags.c_contiguous
-        assert cube.wavelengths.tolist() == (nominal[0].tolist() if path != bare else list(range(31)))
+        assert cube.wavelengths.tolist() == (
+            nominal[0].tolist() if path != bare else list(range(31))
+        )
     refuse(folder / "v4.mat", "v4.mat")
 
 
@@ -148,14 +170,22 @@ def read_with_a_child(path: Path, code: str) -> SpectralCube:
     child.write_text(code)
     popen = matlab.subprocess.Popen
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matlab.subprocess, "Popen", lambda _, **rest: popen([sys.executable, str(child)], **rest))
+        patch.setattr(
+            matlab.subprocess,
+            "Popen",
+            lambda _, **rest: popen([sys.executable, str(child)], **rest),
+        )
         return read_cube(path)
 
 
 def survive_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "a.mat"
     savemat(path, {"cube": DATA})
-    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name != "nt" else "raise SystemExit(5)"
+    crash = (
+        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+        if os.name != "nt"
+        else "raise SystemExit(5)"
+    )
     start = 'print(\'{"shape": [31, 12, 40], "dtype": "<f4"}\\nabc\', flush=True)\n'
     for code in (crash, start + crash):
         with pytest.raises(CubeFileError, match="crashes its reader"):
@@ -190,7 +220,10 @@ def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hdf5(folder / "v7.mat", cube=bomb.T)
     with h5py.File(folder / "holes.mat", "w") as file:
         file.create_dataset("cube", (31, 2**20, 2**20), "f8", chunks=(1, 512, 512))
-    refuse(folder / "holes.mat", "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared")
+    refuse(
+        folder / "holes.mat",
+        "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
+    )
     monkeypatch.setattr(matlab, "free_host_memory", lambda: 100 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
@@ -218,14 +251,21 @@ def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch)
     gone = h5py.VirtualLayout((3, 8, 8), "u1")
     gone[:] = h5py.VirtualSource("gone.h5", "d", (3, 8, 8))
     for place in (
-        lambda file: file.create_dataset("cube", (3, 8, 8), "u1", external=[("secret.bin", 0, 192)]),
+        lambda file: file.create_dataset(
+            "cube", (3, 8, 8), "u1", external=[("secret.bin", 0, 192)]
+        ),
         lambda file: file.create_virtual_dataset("cube", layout),
         lambda file: file.create_virtual_dataset("cube", gone, fillvalue=0),
-        lambda file: file.create_group("group").__setitem__("cube", h5py.ExternalLink("secret.h5", "d")),
+        lambda file: file.create_group("group").__setitem__(
+            "cube", h5py.ExternalLink("secret.h5", "d")
+        ),
     ):
         with h5py.File(folder / "a.mat", "w") as file:
             place(file)
-        refuse(folder / "a.mat", "'(group/)?cube' that lies in another file. Copy its numbers into one file")
+        refuse(
+            folder / "a.mat",
+            "'(group/)?cube' that lies in another file. Copy its numbers into one file",
+        )
 
 
 def tell_of_chunks_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,15 +292,21 @@ def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPat
     for compression in (None, "gzip"):
         with h5py.File(path, "w") as file:
             options = {"chunks": (1, 16, 16), "compression": compression}
-            stored = file.create_dataset("cube", data=DATA[:3, :, :16].repeat(2, axis=1)[:, :16], **options)
+            stored = file.create_dataset(
+                "cube", data=DATA[:3, :, :16].repeat(2, axis=1)[:, :16], **options
+            )
             first, second = (stored.id.get_chunk_info(index) for index in (0, 1))
         whole = path.read_bytes()
-        assert np.array_equal(read_cube(path, band_axis=0).data[1], DATA[1, :8, :16].repeat(2, axis=0))
+        assert np.array_equal(
+            read_cube(path, band_axis=0).data[1], DATA[1, :8, :16].repeat(2, axis=0)
+        )
         key = np.array([2, 0, 0, 0], "<u8").tobytes()
         assert whole.count(key) == 1
         for damaged in (
             whole.replace(key, np.array([5, 0, 0, 0], "<u8").tobytes()),
-            whole.replace(second.byte_offset.to_bytes(8, "little"), first.byte_offset.to_bytes(8, "little")),
+            whole.replace(
+                second.byte_offset.to_bytes(8, "little"), first.byte_offset.to_bytes(8, "little")
+            ),
         ):
             path.write_bytes(damaged)
             refuse(path, "an index of 3 chunks in a.mat, got a damaged one")
@@ -281,12 +327,16 @@ def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Callable[[Path, pytest.MonkeyPatch], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check(tmp_path, monkeypatch)
 
 
-def test_the_missing_library_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_library_is_named_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_cube(tmp_path / "a.mat", CUBE)
     monkeypatch.setattr(matlab, "find_spec", lambda _: None)
     refuse(path, r'Run: pip install "napari-mst\[matlab\]"')
@@ -304,7 +354,9 @@ def test_the_missing_library_is_named_with_its_command(tmp_path: Path, monkeypat
         'print(\'{"error": "x", "is_out_of_memory": true}\')',
     ],
 )
-def test_a_reader_that_has_too_little_memory_does_not_blame_the_file(tmp_path: Path, code: str) -> None:
+def test_a_reader_that_has_too_little_memory_does_not_blame_the_file(
+    tmp_path: Path, code: str
+) -> None:
     savemat(tmp_path / "a.mat", {"cube": DATA})
     with pytest.raises(OutOfMemory, match=r"Expected memory for a\.mat, got too little"):
         read_with_a_child(tmp_path / "a.mat", code)
@@ -312,10 +364,14 @@ def test_a_reader_that_has_too_little_memory_does_not_blame_the_file(tmp_path: P
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
 @pytest.mark.parametrize("is_outside", [True, False])
-def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(tmp_path: Path, is_outside: bool) -> None:
+def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
+    tmp_path: Path, is_outside: bool
+) -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     write_hdf5(tmp_path / "a.mat", cube=np.zeros((31, 1000, 1000)).T)
-    limit = "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**27,) * 2)"
+    limit = (
+        "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**27,) * 2)"
+    )
     code = f"""
 import resource, psutil, h5py, pathlib
 from {matlab_reader.__name__} import main, limit_memory
@@ -327,7 +383,10 @@ with patch("{matlab_reader.__name__}.limit_memory", lambda room: limit_memory({"
     done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     told = json.loads(done.stdout.partition(b"\n")[0])
     assert told.get("is_out_of_memory", False) == is_outside
-    assert is_outside or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
+    assert (
+        is_outside
+        or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
+    )
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
@@ -340,10 +399,10 @@ def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
 def test_the_reader_stays_within_its_memory() -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
-    code = (
-        f"from {matlab_reader.__name__} import limit_memory; import numpy; limit_memory(2**28); numpy.ones(2**29, 'u1')"
+    code = f"from {matlab_reader.__name__} import limit_memory; import numpy; limit_memory(2**28); numpy.ones(2**29, 'u1')"
+    done = matlab.subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MemoryError" in done.stderr
 
 
@@ -363,7 +422,10 @@ def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Pat
 def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"few_lines": np.zeros((4, 5, 6))})
     cube = read_cube(tmp_path / "a.mat")
-    assert cube.metadata["warnings"][0] == "The bands were taken to lie along the first axis, the shortest."
+    assert (
+        cube.metadata["warnings"][0]
+        == "The bands were taken to lie along the first axis, the shortest."
+    )
 
 
 def test_a_version_5_file_whose_checksum_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from napari_mst.formats import find_format, npz, read_cube, write_cube
 
 DATA = np.arange(31 * 12 * 9, dtype=np.float32).reshape(31, 12, 9)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
-CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"})
+CUBE = SpectralCube(
+    DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"}
+)
 
 
 def test_numpy_reads_the_cube_and_its_wavelengths(tmp_path: Path) -> None:
@@ -31,7 +33,9 @@ def test_numpy_reads_the_cube_and_its_wavelengths(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_what_numpy_saves_is_read_in_every_type(tmp_path: Path, save: Callable[..., None], order: str) -> None:
+def test_what_numpy_saves_is_read_in_every_type(
+    tmp_path: Path, save: Callable[..., None], order: str
+) -> None:
     for dtype in ("?", "i1", ">u2", "i4", ">i8", "f2", "f4", ">f8", "c8"):
         expected = DATA.astype(dtype, order=order)
         save(tmp_path / "a.npz", data=np.moveaxis(expected, 0, 2), wl=WAVELENGTHS)
@@ -57,9 +61,13 @@ def test_the_shipped_scenes_of_cave_are_read(shared_data: Path) -> None:
     order=st.permutations(range(3)),
     text=st.text(max_size=8),
 )
-def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], order: list[int], text: str) -> None:
+def test_any_type_shape_stride_and_text_survives(
+    data: NDArray[np.generic], order: list[int], text: str
+) -> None:
     cube = SpectralCube(
-        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata={"description": text, text: text}
+        data.transpose(order)[:, ::-1],
+        np.arange(0.1, data.shape[order[0]]),
+        metadata={"description": text, text: text},
     )
     with tempfile.TemporaryDirectory() as folder:
         again = read_cube(write_cube(Path(folder, "a.npz"), cube))
@@ -93,7 +101,10 @@ def refuse(path: Path, match: str, **options: object) -> None:
 def refuse_several(folder: Path) -> None:
     path = folder / "a.npz"
     np.savez(path, left=DATA, right=DATA[:, :5] + 1)
-    refuse(path, r"one array of three axes in a.npz, got left 31x12x9, right 31x5x9. Say which: variable=")
+    refuse(
+        path,
+        r"one array of three axes in a.npz, got left 31x12x9, right 31x5x9. Say which: variable=",
+    )
     refuse(path, "named 'middle'", variable="middle")
     assert np.array_equal(read_cube(path, variable="right", band_axis=0).data, DATA[:, :5] + 1)
     np.savez(path, flat=DATA[0])
@@ -104,8 +115,13 @@ def refuse_several(folder: Path) -> None:
 
 def refuse_bombs(folder: Path) -> None:
     path = folder / "a.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("cube.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (31, 2**20, 2**9)})
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("cube.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (31, 2**20, 2**9)}
+        )
         file.write(b"\0" * 2**20)
     refuse(path, "at most .* declared")
 

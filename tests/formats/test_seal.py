@@ -36,7 +36,14 @@ def save(folder: Path, name: str, cube: SpectralCube = CUBE) -> Path:
 def contents(cube: SpectralCube) -> list[Any]:
     """Everything that a person reads of a cube, but its warnings."""
     fields = {key: value for key, value in cube.metadata.items() if key != "warnings"}
-    return [cube.data.tolist(), cube.wavelengths.tolist(), cube.unit, cube.quantity, cube.provenance, fields]
+    return [
+        cube.data.tolist(),
+        cube.wavelengths.tolist(),
+        cube.unit,
+        cube.quantity,
+        cube.provenance,
+        fields,
+    ]
 
 
 def second_digits(path: Path, text: str) -> Iterator[tuple[Path, int]]:
@@ -49,7 +56,9 @@ def second_digits(path: Path, text: str) -> Iterator[tuple[Path, int]]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_digit_that_flipped_in_the_record_is_never_read_without_a_word(tmp_path: Path, name: str) -> None:
+def test_a_digit_that_flipped_in_the_record_is_never_read_without_a_word(
+    tmp_path: Path, name: str
+) -> None:
     path = save(tmp_path, name)
     intact = contents(read_cube(path))
     places = list(second_digits(path, "455.5"))
@@ -71,7 +80,11 @@ def test_a_digit_that_flipped_in_the_record_is_never_read_without_a_word(tmp_pat
 def test_any_axis_and_names_come_back_without_a_word_of_changes(tmp_path: Path, name: str) -> None:
     names = tuple(f"<{band}>\x01" for band in range(5))
     fields = {"description": "caf\xe9 <&> {x}\n", "band names": names, "data ignore value": 7.5}
-    for wavelengths, unit in ((WAVELENGTHS, "nm"), (WAVELENGTHS - 500, "nm"), (np.arange(5.0), "band")):
+    for wavelengths, unit in (
+        (WAVELENGTHS, "nm"),
+        (WAVELENGTHS - 500, "nm"),
+        (np.arange(5.0), "band"),
+    ):
         cube = SpectralCube(DATA, wavelengths, unit, metadata=fields)
         again = read_cube(save(tmp_path / unit / str(wavelengths[0]), name, cube))
         assert DESCRIPTION_CHANGED not in again.metadata.get("warnings", ())
@@ -85,7 +98,9 @@ def test_a_cube_whose_seal_is_of_its_numbers_alone_opens_without_a_warning(
     def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, _: object = None) -> bytes:
         """As it was written before the description was sealed too."""
         size = cube.data.size * dtype.itemsize
-        return json.dumps({"shape": cube.shape, "dtype": dtype.name, "bytes": size, "crc32": crc}).encode()
+        return json.dumps(
+            {"shape": cube.shape, "dtype": dtype.name, "bytes": size, "crc32": crc}
+        ).encode()
 
     monkeypatch.setattr(record, "seal", seal)
     cube = read_cube(save(tmp_path, name))
@@ -128,7 +143,9 @@ def test_a_description_that_replaced_our_record_leaves_the_file_readable(tmp_pat
         read_cube(path)
 
 
-def test_wavelengths_that_h5py_edited_are_read_as_they_are_now_with_a_warning(tmp_path: Path) -> None:
+def test_wavelengths_that_h5py_edited_are_read_as_they_are_now_with_a_warning(
+    tmp_path: Path,
+) -> None:
     path = save(tmp_path, "a.mat")
     with h5py.File(path, "r+") as judge:
         judge["bands"][1] = 435.5

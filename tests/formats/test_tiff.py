@@ -29,13 +29,21 @@ pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreference
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
 DATA = np.arange(31 * 50 * 40, dtype=np.float32).reshape(31, 50, 40)
 FLAVOURS = ("gdal", "imagej", "ome")
-FIELDS = {"description": "caf\xe9 <&> {x}\n", "band names": tuple(f"<{i}>\x01" for i in range(31)), "fwhm": (1.5,) * 31}
-CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m", versions={"a": "1"}), metadata=FIELDS)
+FIELDS = {
+    "description": "caf\xe9 <&> {x}\n",
+    "band names": tuple(f"<{i}>\x01" for i in range(31)),
+    "fwhm": (1.5,) * 31,
+}
+CUBE = SpectralCube(
+    DATA, WAVELENGTHS, provenance=Provenance("m", versions={"a": "1"}), metadata=FIELDS
+)
 
 
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_every_flavour_survives_and_tifffile_reads_it(tmp_path: Path, flavour: str, compress: bool) -> None:
+def test_every_flavour_survives_and_tifffile_reads_it(
+    tmp_path: Path, flavour: str, compress: bool
+) -> None:
     path = write_cube(tmp_path / "a.tif", CUBE, flavour=flavour, compress=compress)
     cube = read_cube(path)
     assert np.array_equal(cube.data, DATA)
@@ -54,8 +62,13 @@ def test_gdal_reads_31_bands_with_wavelengths(tmp_path: Path, compress: bool) ->
     cube = SpectralCube(DATA, WAVELENGTHS, metadata={"data ignore value": 7.0, "fwhm": (2.5,) * 31})
     with rasterio.open(write_cube(tmp_path / "a.tif", cube, compress=compress)) as judge:
         assert np.array_equal(judge.read(), DATA)
-        assert [float(judge.tags(band)["wavelength"]) for band in judge.indexes] == WAVELENGTHS.tolist()
-        assert judge.tags(31, ns="IMAGERY") == {"CENTRAL_WAVELENGTH_UM": "0.700123457", "FWHM_UM": "0.0025"}
+        assert [
+            float(judge.tags(band)["wavelength"]) for band in judge.indexes
+        ] == WAVELENGTHS.tolist()
+        assert judge.tags(31, ns="IMAGERY") == {
+            "CENTRAL_WAVELENGTH_UM": "0.700123457",
+            "FWHM_UM": "0.0025",
+        }
         assert judge.descriptions[0] == "400 nm"
         assert judge.nodata == 7.0
 
@@ -66,15 +79,29 @@ def test_imagej_and_ome_name_the_bands(tmp_path: Path) -> None:
         assert judge.imagej_metadata is not None
         assert judge.imagej_metadata["Labels"][0] == "400 nm"
     with tifffile.TiffFile(write_cube(tmp_path / "o.tif", cube, flavour="ome")) as judge:
-        channel = tifffile.xml2dict(judge.ome_metadata or "")["OME"]["Image"]["Pixels"]["Channel"][30]
-        assert (channel["EmissionWavelength"], channel["EmissionWavelengthUnit"]) == (WAVELENGTHS[30], "nm")
+        channel = tifffile.xml2dict(judge.ome_metadata or "")["OME"]["Image"]["Pixels"]["Channel"][
+            30
+        ]
+        assert (channel["EmissionWavelength"], channel["EmissionWavelengthUnit"]) == (
+            WAVELENGTHS[30],
+            "nm",
+        )
 
 
 @pytest.mark.parametrize("interleave", ["band", "pixel"])
-@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "c8"])
+@pytest.mark.parametrize(
+    "dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8", "c8"]
+)
 def test_what_gdal_writes_is_read_exactly(tmp_path: Path, dtype: str, interleave: str) -> None:
     data = (np.arange(5 * 6 * 7).reshape(5, 6, 7) - 90).astype(dtype)
-    profile = {"count": 5, "height": 6, "width": 7, "dtype": data.dtype, "interleave": interleave, "BIGTIFF": "YES"}
+    profile = {
+        "count": 5,
+        "height": 6,
+        "width": 7,
+        "dtype": data.dtype,
+        "interleave": interleave,
+        "BIGTIFF": "YES",
+    }
     with rasterio.open(tmp_path / "a.tif", "w", driver="GTiff", nodata=3, **profile) as judge:
         judge.write(data)
         for band in judge.indexes:
@@ -101,7 +128,9 @@ def test_any_type_shape_stride_and_text_survives_or_is_refused(
     data: NDArray[np.generic], order: list[int], text: str, flavour: str, compress: bool
 ) -> None:
     fields = {"description": text, "band names": (text,) * data.shape[order[0]], text: text}
-    cube = SpectralCube(data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata=fields)
+    cube = SpectralCube(
+        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata=fields
+    )
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = write_cube(Path(folder, "a.tif"), cube, flavour=flavour, compress=compress)
@@ -157,7 +186,9 @@ def refuse(path: Path, match: str) -> None:
 def refuse_truncated(folder: Path) -> None:
     for flavour in FLAVOURS:
         for compress in (False, True):
-            whole = write_cube(folder / "a.tif", CUBE, overwrite=True, flavour=flavour, compress=compress).read_bytes()
+            whole = write_cube(
+                folder / "a.tif", CUBE, overwrite=True, flavour=flavour, compress=compress
+            ).read_bytes()
             for part in (0.05, 0.5, 0.9, 0.999):
                 path = folder / "cut.tif"
                 path.write_bytes(whole[: int(len(whole) * part)])
@@ -165,7 +196,12 @@ def refuse_truncated(folder: Path) -> None:
 
 
 def refuse_lost_planes(folder: Path) -> None:
-    tifffile.imwrite(folder / "a.tif", DATA[0], description="ImageJ=1.11a\nimages=31\nchannels=31\n", metadata=None)
+    tifffile.imwrite(
+        folder / "a.tif",
+        DATA[0],
+        description="ImageJ=1.11a\nimages=31\nchannels=31\n",
+        metadata=None,
+    )
     refuse(folder / "a.tif", "Expected 31 planes in a.tif, got 1")
 
 
@@ -178,7 +214,10 @@ def find_the_band_axis(folder: Path) -> None:
         (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack", "planarconfig": "contig"}),
         (np.moveaxis(DATA, 0, 2), {"photometric": "minisblack"}),
         (np.moveaxis(DATA, 0, 2), {"photometric": "rgb"}),
-        (DATA[:, :, :9], {"photometric": "minisblack", "metadata": {"wavelength": WAVELENGTHS.tolist()}}),
+        (
+            DATA[:, :, :9],
+            {"photometric": "minisblack", "metadata": {"wavelength": WAVELENGTHS.tolist()}},
+        ),
     ):
         tifffile.imwrite(path, data, **options)
         bands = DATA[:, :, :9] if data.shape[2] == 9 else DATA
@@ -186,7 +225,9 @@ def find_the_band_axis(folder: Path) -> None:
     tifffile.imwrite(path, DATA[:, :31, :31])
     refuse(path, "Say which: band_axis=0 or -1")
     assert np.array_equal(read_cube(path, band_axis=-1).data, np.moveaxis(DATA[:, :31, :31], 2, 0))
-    tifffile.imwrite(path, np.zeros((2, 3, 4, 5), "u1"), photometric="minisblack", metadata={"axes": "TZYX"})
+    tifffile.imwrite(
+        path, np.zeros((2, 3, 4, 5), "u1"), photometric="minisblack", metadata={"axes": "TZYX"}
+    )
     refuse(path, "one stack of bands")
 
 
@@ -211,7 +252,12 @@ def name_the_missing_codec(folder: Path) -> None:
 
 
 def refuse_bombs(folder: Path) -> None:
-    tifffile.imwrite(folder / "a.tif", np.zeros((31, 2000, 2000), "u1"), compression="zlib", photometric="minisblack")
+    tifffile.imwrite(
+        folder / "a.tif",
+        np.zeros((31, 2000, 2000), "u1"),
+        compression="zlib",
+        photometric="minisblack",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiff, "_SMALL_BYTES", 0)
         patch.setattr(tiff, "_COMPRESSION_RATIO", 100)
@@ -222,7 +268,9 @@ def refuse_bombs(folder: Path) -> None:
         for page in file.pages:
             page.aspage().tags["ImageLength"].overwrite(2**20)
     refuse(folder / "c.tif", "at most 67108864 bytes of numbers in c.tif, got 134217728 declared")
-    tifffile.imwrite(folder / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None)
+    tifffile.imwrite(
+        folder / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None
+    )
     with tifffile.TiffFile(folder / "b.tif", mode="r+") as file:
         file.pages.first.tags["ImageLength"].overwrite(2**31)
     refuse(folder / "b.tif", "b.tif")
@@ -237,7 +285,9 @@ def refuse_a_chain_of_pages_that_has_no_end(folder: Path) -> None:
         with tifffile.TiffFile(path) as file:
             form, offsets = file.tiff, [page.offset for page in file.pages]
         links = [
-            offset + form.tagnosize + struct.unpack_from(form.tagnoformat, whole, offset)[0] * form.tagsize
+            offset
+            + form.tagnosize
+            + struct.unpack_from(form.tagnoformat, whole, offset)[0] * form.tagsize
             for offset in offsets
         ]
         for link, target, match in (
@@ -258,18 +308,35 @@ def read_no_entities(folder: Path) -> None:
     path = folder / "a.tif"
     declared = '<!DOCTYPE x [<!ENTITY w "455">]>'
     item = '<Item name="wavelength" sample="{}">{}</Item>'
-    items = "".join(item.format(band, wavelength) for band, wavelength in enumerate(("400", "&w;", "500")))
+    items = "".join(
+        item.format(band, wavelength) for band, wavelength in enumerate(("400", "&w;", "500"))
+    )
     xml = f"<GDALMetadata>{items}</GDALMetadata>"
-    for text, wavelengths in ((xml.replace("&w;", "455"), [400, 455, 500]), (declared + xml, [0, 1, 2])):
-        tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", extratags=[(42112, 2, 0, text, True)])
+    for text, wavelengths in (
+        (xml.replace("&w;", "455"), [400, 455, 500]),
+        (declared + xml, [0, 1, 2]),
+    ):
+        tifffile.imwrite(
+            path,
+            DATA[:3],
+            metadata=None,
+            photometric="minisblack",
+            extratags=[(42112, 2, 0, text, True)],
+        )
         assert read_cube(path).wavelengths.tolist() == wavelengths
     tifffile.imwrite(
-        path, DATA[:3], ome=True, metadata={"axes": "CYX", "Channel": {"EmissionWavelength": [400, 455, 500]}}
+        path,
+        DATA[:3],
+        ome=True,
+        metadata={"axes": "CYX", "Channel": {"EmissionWavelength": [400, 455, 500]}},
     )
     with tifffile.TiffFile(path) as file:
         ome = file.ome_metadata or ""
     start, root = ome[: ome.index("<OME")], ome[ome.index("<OME") :]
-    for text, wavelengths in ((ome, [400, 455, 500]), (start + declared + root.replace("455", "&w;"), [0, 1, 2])):
+    for text, wavelengths in (
+        (ome, [400, 455, 500]),
+        (start + declared + root.replace("455", "&w;"), [0, 1, 2]),
+    ):
         tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", description=text)
         assert read_cube(path).wavelengths.tolist() == wavelengths
 
@@ -277,7 +344,9 @@ def read_no_entities(folder: Path) -> None:
 def refuse_a_type_of_numbers_that_cannot_be_read(folder: Path) -> None:
     """tifffile logs a tag of an unknown type and goes on without it: floats would be read as integers."""
     path = folder / "a.tif"
-    tifffile.imwrite(path, DATA[:3], metadata=None, photometric="minisblack", planarconfig="separate")
+    tifffile.imwrite(
+        path, DATA[:3], metadata=None, photometric="minisblack", planarconfig="separate"
+    )
     with tifffile.TiffFile(path) as file:
         tag = file.pages.first.tags["SampleFormat"].offset
     damaged = bytearray(path.read_bytes())
@@ -330,7 +399,9 @@ def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
 def test_a_stack_that_does_not_fit_into_memory_is_not_called_damaged(tmp_path: Path) -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     path = tmp_path / "a.tif"
-    tifffile.imwrite(path, np.zeros((31, 1000, 1000), "f4"), compression="zlib", photometric="minisblack")
+    tifffile.imwrite(
+        path, np.zeros((31, 1000, 1000), "f4"), compression="zlib", photometric="minisblack"
+    )
     code = f"""
 import resource, psutil, tifffile, imagecodecs, scipy, h5py
 from napari_mst.errors import OutOfMemory
@@ -350,7 +421,9 @@ def test_bits_flipped_anywhere_never_read_as_other_numbers(tmp_path: Path) -> No
     path = tmp_path / "a.tif"
     for flavour in FLAVOURS:
         small = SpectralCube(DATA[:5, :6, :7], WAVELENGTHS[:5], metadata={"description": "x"})
-        whole = np.frombuffer(write_cube(path, small, overwrite=True, flavour=flavour).read_bytes(), "u1")
+        whole = np.frombuffer(
+            write_cube(path, small, overwrite=True, flavour=flavour).read_bytes(), "u1"
+        )
         for _ in range(60):
             damaged = whole.copy()
             damaged[generator.integers(len(whole), size=2)] = generator.integers(256, size=2)
@@ -373,7 +446,9 @@ def test_what_gdal_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> N
 
 def foreign_tiff(path: Path, **options: Any) -> NDArray[np.uint16]:
     data = np.arange(4 * 6 * 7, dtype=np.uint16).reshape(4, 6, 7)
-    tifffile.imwrite(path, data, photometric="minisblack", planarconfig="separate", metadata=None, **options)
+    tifffile.imwrite(
+        path, data, photometric="minisblack", planarconfig="separate", metadata=None, **options
+    )
     return data
 
 
@@ -423,13 +498,18 @@ def test_a_header_of_another_image_is_not_used_for_a_tiff(tmp_path: Path) -> Non
     (tmp_path / "a.img").write_bytes(data.tobytes())
     np.testing.assert_array_equal(read_cube(tmp_path / "a.tif").data, data)
     (tmp_path / "a.img").unlink()
-    for text, told in ((SCALED.replace("= 6", "= 60"), "another size"), (SCALED + "bbl = {", "damaged")):
+    for text, told in (
+        (SCALED.replace("= 6", "= 60"), "another size"),
+        (SCALED + "bbl = {", "damaged"),
+    ):
         (tmp_path / "a.hdr").write_text(text)
         cube = read_cube(tmp_path / "a.tif")
         np.testing.assert_array_equal(cube.data, data)
         assert any(told in warning for warning in cube.metadata["warnings"])
     (tmp_path / "a.hdr").write_text("#?RADIANCE")
-    assert not any("header" in warning for warning in read_cube(tmp_path / "a.tif").metadata["warnings"])
+    assert not any(
+        "header" in warning for warning in read_cube(tmp_path / "a.tif").metadata["warnings"]
+    )
 
 
 def test_our_own_tiff_needs_no_header_beside_it(tmp_path: Path) -> None:
@@ -442,8 +522,12 @@ def test_our_own_tiff_needs_no_header_beside_it(tmp_path: Path) -> None:
 
 
 def test_wavelengths_of_a_tiff_that_differ_from_its_header_are_said(tmp_path: Path) -> None:
-    foreign_tiff(tmp_path / "a.tif", description='{"wavelengths": [1, 2, 3, 4], "wavelength_units": "nm"}')
+    foreign_tiff(
+        tmp_path / "a.tif", description='{"wavelengths": [1, 2, 3, 4], "wavelength_units": "nm"}'
+    )
     (tmp_path / "a.hdr").write_text(HEADER)
     cube = read_cube(tmp_path / "a.tif")
     assert cube.wavelengths.tolist() == [400, 500, 600, 700]
-    assert cube.metadata["warnings"] == ("The wavelengths are those of the header beside the file; its own differ.",)
+    assert cube.metadata["warnings"] == (
+        "The wavelengths are those of the header beside the file; its own differ.",
+    )

@@ -29,7 +29,9 @@ from napari_mst.formats import find_format, read_cube, write_cube, zarr
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
 WAVELENGTHS = np.linspace(400.0, 700.0, 31)
-CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"})
+CUBE = SpectralCube(
+    DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "caf\xe9 {x}\n"}
+)
 SMALL = SpectralCube(DATA[:3, :5], WAVELENGTHS[:3])
 
 
@@ -72,9 +74,13 @@ def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     order=st.permutations(range(3)),
     text=st.text(max_size=8),
 )
-def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], order: list[int], text: str) -> None:
+def test_any_type_shape_stride_and_text_survives(
+    data: NDArray[np.generic], order: list[int], text: str
+) -> None:
     cube = SpectralCube(
-        data.transpose(order)[:, ::-1], np.arange(0.1, data.shape[order[0]]), metadata={"description": text, text: text}
+        data.transpose(order)[:, ::-1],
+        np.arange(0.1, data.shape[order[0]]),
+        metadata={"description": text, text: text},
     )
     with tempfile.TemporaryDirectory() as folder:
         again = read_cube(write_cube(Path(folder, "a.zarr"), cube))
@@ -83,7 +89,9 @@ def test_any_type_shape_stride_and_text_survives(data: NDArray[np.generic], orde
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_foreign_images_and_arrays_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> None:
+def test_foreign_images_and_arrays_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: int
+) -> None:
     judge.create_array(str(tmp_path / "array.zarr"), data=DATA[:, :40], zarr_format=zarr_format)
     assert np.array_equal(read_cube(tmp_path / "array.zarr", band_axis=0).data, DATA[:, :40])
     axes = [{"name": "t", "type": "time"}, {"name": "c", "type": "channel"}]
@@ -123,7 +131,11 @@ def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = SpectralCube(SMALL.data + 1, SMALL.wavelengths)
     seen, steps, is_over = set(), 0, False
     while not is_over:
-        path = write_cube(folder / f"{steps}" / "a.zarr", SMALL) if (folder / f"{steps}").mkdir() is None else folder
+        path = (
+            write_cube(folder / f"{steps}" / "a.zarr", SMALL)
+            if (folder / f"{steps}").mkdir() is None
+            else folder
+        )
         left = [steps]
 
         def guarded(call: Callable[..., object], left: list[int] = left) -> Callable[..., object]:
@@ -136,7 +148,12 @@ def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             return step
 
         with monkeypatch.context() as patch:
-            for owner, name in ((os, "replace"), (os, "rename"), (os, "fsync"), (crash_safe.shutil, "rmtree")):
+            for owner, name in (
+                (os, "replace"),
+                (os, "rename"),
+                (os, "fsync"),
+                (crash_safe.shutil, "rmtree"),
+            ):
                 patch.setattr(owner, name, guarded(getattr(owner, name)))
             try:
                 write_cube(path, new, overwrite=True)
@@ -164,7 +181,10 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "a.zarr"
     for damage, match in (
         (lambda: (path / "0" / "c" / "2" / "0" / "0").unlink(), "3 chunks in a.zarr, got 2"),
-        (lambda: (path / "0" / "c" / "2" / "0" / "0").write_bytes(b"(\xb5/\xfd"), "a complete Zarr file"),
+        (
+            lambda: (path / "0" / "c" / "2" / "0" / "0").write_bytes(b"(\xb5/\xfd"),
+            "a complete Zarr file",
+        ),
         (lambda: (path / "0" / "zarr.json").write_text("{}"), "a complete Zarr file"),
         (lambda: (path / "zarr.json").write_text("{"), "a complete Zarr file"),
         (lambda: (path / "0" / "zarr.json").unlink(), "a complete Zarr file"),
@@ -198,13 +218,19 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group.create_array("right", data=DATA + 1)
     assert find_format(folder / "a.zarr").name == "zarr"
     refuse(folder / "a.zarr", "Say which: variable='name'")
-    assert np.array_equal(read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1)
+    assert np.array_equal(
+        read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1
+    )
 
 
 @pytest.mark.parametrize("layout", ["v2", "v2 nested", "v3", "v3 flat", "sharded"])
 def test_absent_chunks_of_other_programs_are_counted_and_told(tmp_path: Path, layout: str) -> None:
     """Nothing tells a chunk that was left out because it is all fill value from one that was lost."""
-    options: dict[str, Any] = {"zarr_format": 2 if "v2" in layout else 3, "chunks": (1, 20, 9), "fill_value": 7}
+    options: dict[str, Any] = {
+        "zarr_format": 2 if "v2" in layout else 3,
+        "chunks": (1, 20, 9),
+        "fill_value": 7,
+    }
     if layout == "sharded":
         options |= {"chunks": (1, 5, 3), "shards": (1, 20, 9)}
     if layout in ("v2 nested", "v3 flat"):
@@ -218,14 +244,18 @@ def test_absent_chunks_of_other_programs_are_counted_and_told(tmp_path: Path, la
     (path / ".1.0.0.part").write_text("of no chunk")
     cube = read_cube(path, band_axis=0)
     (warning,) = [text for text in cube.metadata["warnings"] if "chunks" in text]
-    assert warning.startswith("3 of 12 chunks are not in the folder; their numbers were taken to be 7.0, the fill")
+    assert warning.startswith(
+        "3 of 12 chunks are not in the folder; their numbers were taken to be 7.0, the fill"
+    )
     assert (cube.data[3] == 7).all()
     array[3] = data[3]
     assert not any("chunks" in text for text in read_cube(path, band_axis=0).metadata["warnings"])
 
 
 def test_a_huge_array_without_a_chunk_opens_at_once(tmp_path: Path) -> None:
-    judge.create_array(str(tmp_path / "a.zarr"), shape=(31, 10**6, 10**6), dtype="f4", chunks=(1, 8, 8))
+    judge.create_array(
+        str(tmp_path / "a.zarr"), shape=(31, 10**6, 10**6), dtype="f4", chunks=(1, 8, 8)
+    )
     (warning, _) = read_cube(tmp_path / "a.zarr").metadata["warnings"]
     assert "484375000000 of 484375000000 chunks" in warning
 
@@ -239,14 +269,22 @@ CODECS: dict[str, dict[str, Any]] = {
     "v2 lz4": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
     "v2 lzma": {"zarr_format": 2, "compressors": numcodecs.LZMA()},
     "v2 zlib": {"zarr_format": 2, "compressors": numcodecs.Zlib(), "order": "F"},
-    "v2 filters": {"zarr_format": 2, "compressors": None, "filters": [numcodecs.Delta("f4"), numcodecs.Zlib()]},
+    "v2 filters": {
+        "zarr_format": 2,
+        "compressors": None,
+        "filters": [numcodecs.Delta("f4"), numcodecs.Zlib()],
+    },
     "v3 none": {"compressors": None},
     "v3 blosc": {"compressors": judge.codecs.BloscCodec()},
     "v3 gzip": {"compressors": [judge.codecs.GzipCodec(), judge.codecs.Crc32cCodec()]},
     "v3 zstd": {"compressors": judge.codecs.ZstdCodec(checksum=True)},
     "v3 transposed": {"filters": [judge.codecs.TransposeCodec(order=(2, 0, 1))]},
     "v3 shards": {"chunks": (1, 5, 3), "shards": (1, 20, 9)},
-    "v3 shards gzip": {"chunks": (1, 5, 3), "shards": (1, 20, 9), "compressors": judge.codecs.GzipCodec()},
+    "v3 shards gzip": {
+        "chunks": (1, 5, 3),
+        "shards": (1, 20, 9),
+        "compressors": judge.codecs.GzipCodec(),
+    },
 }
 
 
@@ -298,7 +336,10 @@ def lose_parts_of_a_shard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     shard = path / "c" / "2" / "0" / "0"
     whole = shard.read_bytes()
     shard.write_bytes(b"")
-    assert "1 of 4 chunks are not in the folder" in read_cube(path, band_axis=0).metadata["warnings"][0]
+    assert (
+        "1 of 4 chunks are not in the folder"
+        in read_cube(path, band_axis=0).metadata["warnings"][0]
+    )
     for part in (whole[:-1], whole[: len(whole) // 2], whole[1:]):
         shard.write_bytes(part)
         with pytest.raises(CubeFileError, match="Expected"):
@@ -321,7 +362,9 @@ def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatc
         np.asarray(layer[3])
 
 
-def write_a_foreign_array_anew_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def write_a_foreign_array_anew_under_an_open_layer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its metadata stay the same to the last byte, and hold no checksum."""
     monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
     path = folder / "a.zarr"
@@ -348,7 +391,9 @@ def damage_a_chunk_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyP
 def told(value: int) -> SpectralCube:
     """A cube all of whose parts say which one it is."""
     wavelengths = 400 + value + np.arange(3.0)
-    return SpectralCube(np.full((3, 5, 6), value, np.float32), wavelengths, metadata={"description": f"{value}"})
+    return SpectralCube(
+        np.full((3, 5, 6), value, np.float32), wavelengths, metadata={"description": f"{value}"}
+    )
 
 
 def parts(cube: SpectralCube) -> set[int]:
@@ -421,6 +466,8 @@ def test_none_of_five_thousand_reads_during_saves_mixes_two_cubes_or_fails(tmp_p
     ],
 )
 def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Callable[[Path, pytest.MonkeyPatch], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check(tmp_path, monkeypatch)

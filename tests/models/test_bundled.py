@@ -15,7 +15,14 @@ from napari_mst.reconstruction.reconstructor import Reconstructor
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
 SIDE = 24
-SATURATED = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0), (1.0, 1.0, 0.0)]
+SATURATED = [
+    (1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (1.0, 0.0, 1.0),
+    (0.0, 1.0, 1.0),
+    (1.0, 1.0, 0.0),
+]
 
 
 def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:

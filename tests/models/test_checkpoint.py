@@ -22,7 +22,13 @@ from torch import Tensor
 
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.models import MODELS, ModelCard, checkpoint, load_model
-from napari_mst.models.cards import PUBLISHED, WEIGHTS, card_from_metadata, card_of_file, card_to_metadata
+from napari_mst.models.cards import (
+    PUBLISHED,
+    WEIGHTS,
+    card_from_metadata,
+    card_of_file,
+    card_to_metadata,
+)
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 
@@ -31,7 +37,13 @@ NETWORK = MSTPlusPlus(out_bands=5, stages=2, width=4)
 STATE = NETWORK.state_dict()
 SOME_KEY = "stages.0.bottleneck.attention.to_q.weight"
 CARD = ModelCard(
-    "tiny", "Tiny", (400.0, 450.0, 500.0, 550.0, 600.0), True, "none", "reflectance", accuracy={"x": {"MRAE": 0.1}}
+    "tiny",
+    "Tiny",
+    (400.0, 450.0, 500.0, 550.0, 600.0),
+    True,
+    "none",
+    "reflectance",
+    accuracy={"x": {"MRAE": 0.1}},
 )
 
 
@@ -43,7 +55,10 @@ def pth(content: object) -> bytes:
 
 def changed(**changes: Tensor | None) -> dict[str, Tensor]:
     """STATE with the tensor SOME_KEY, or another, replaced (None: removed)."""
-    state = {**STATE, **{(SOME_KEY if key == "some" else key): value for key, value in changes.items()}}
+    state = {
+        **STATE,
+        **{(SOME_KEY if key == "some" else key): value for key, value in changes.items()},
+    }
     return {key: value for key, value in state.items() if value is not None}
 
 
@@ -57,7 +72,10 @@ def prefixed(prefix: str) -> dict[str, Tensor]:
 
 def deflated(content: bytes) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as old,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
     return file.getvalue()
@@ -80,12 +98,18 @@ class Call:
 
 
 REPEATED = torch.zeros(1).expand(1 << 20, 1 << 16)
-CONVERTED = Call(torch._utils._rebuild_device_tensor_from_cpu_tensor, REPEATED, torch.float64, "cpu", False)
+CONVERTED = Call(
+    torch._utils._rebuild_device_tensor_from_cpu_tensor, REPEATED, torch.float64, "cpu", False
+)
 
 TWO = PixelwiseNetwork(out_bands=1, width=1)
 FLAT = torch.zeros(8000)
 WIDE_PIXELWISE = {**TWO.state_dict(), "estimate.weight": torch.zeros(1, 8000)}
-MANY_BANDS = {**TWO.state_dict(), "estimate.weight": torch.zeros(400, 1), "estimate.bias": torch.zeros(400)}
+MANY_BANDS = {
+    **TWO.state_dict(),
+    "estimate.weight": torch.zeros(400, 1),
+    "estimate.bias": torch.zeros(400),
+}
 MANY_BANDS |= {"margins.weight": torch.zeros(800, 1), "margins.bias": torch.zeros(800)}
 WIDE_CAMERA = {
     "factors": torch.zeros(4, 2),
@@ -147,7 +171,9 @@ OTHER_NETWORKS = {
     "AWAN": "input_conv2D.conv2d.weight",
 }
 
-WITHOUT_FIRST_STAGE = {key: value for key, value in STATE.items() if not key.startswith("stages.0.")}
+WITHOUT_FIRST_STAGE = {
+    key: value for key, value in STATE.items() if not key.startswith("stages.0.")
+}
 
 REFUSED = {
     "063-code": (pth({"state_dict": Code()}), "Nothing was run"),
@@ -155,7 +181,10 @@ REFUSED = {
     "063-bare-pickle": (pickle.dumps(Code()), "bare pickle"),
     "064-old-torch": (pth(STATE), OLD_TORCH),
     "065-html": (b"\n<!DOCTYPE html><html><body>Sign in</body></html>", "an HTML page"),
-    "065-lfs-pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
+    "065-lfs-pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+        "Git LFS pointer",
+    ),
     "065-empty": (b"", "an empty file"),
     "065-truncated-pth": (pth(STATE)[:-2000], "truncated"),
     "065-truncated-safetensors": (save(STATE)[:-20], "truncated"),
@@ -163,7 +192,10 @@ REFUSED = {
     "065-text": (b"weights will follow by mail", "something else"),
     "066-flipped-bit": (flipped(pth(STATE)), "damaged"),
     "067-compressed": (deflated(pth(STATE)), "uncompressed"),
-    "067-stride-0": (pth(changed(some=torch.zeros(1).expand(1 << 20, 1 << 16))), "repeated numbers"),
+    "067-stride-0": (
+        pth(changed(some=torch.zeros(1).expand(1 << 20, 1 << 16))),
+        "repeated numbers",
+    ),
     "067-bytearray": (pth({"x": Call(bytearray, 2**31)}), "got __builtin__.bytearray"),
     "067-empty-tensor": (pth({"x": Call(torch.Tensor, 50_000, 10_000)}), "got torch.Tensor"),
     "067-converted": (pth({"x": CONVERTED}), "got torch._utils._rebuild_device_tensor"),
@@ -181,7 +213,10 @@ REFUSED = {
         "3 stages|missing",
     ),
     **{
-        f"069-{name}": (pth({"state_dict": {key: torch.zeros(1)}}), f"got {name.replace('+', '.')} ")
+        f"069-{name}": (
+            pth({"state_dict": {key: torch.zeros(1)}}),
+            f"got {name.replace('+', '.')} ",
+        )
         for name, key in OTHER_NETWORKS.items()
     },
     "069-unknown": (save({"layer1.weight": torch.zeros(1)}), "another network"),
@@ -193,10 +228,16 @@ REFUSED = {
         pth(changed(**{"body.0.embedding.weight": torch.zeros(4, 4, 3, 3)})),
         "one tensor of each name",
     ),
-    "070-no-width": (save({**STATE, "conv_in.weight": torch.zeros(0, 3, 3, 3)}), "positive integer"),
+    "070-no-width": (
+        save({**STATE, "conv_in.weight": torch.zeros(0, 3, 3, 3)}),
+        "positive integer",
+    ),
     "070-no-tensors": (pth({"epoch": 3}), "state_dict of tensors"),
     "071-int": (pth(changed(some=torch.zeros(16, 16, dtype=torch.int32))), "floating-point.*int32"),
-    "071-complex": (pth(changed(some=torch.zeros(16, 16, dtype=torch.complex64))), "floating-point.*complex64"),
+    "071-complex": (
+        pth(changed(some=torch.zeros(16, 16, dtype=torch.complex64))),
+        "floating-point.*complex64",
+    ),
     "071-sparse": (pth(changed(some=torch.eye(16).to_sparse())), "dense"),
     "071-nan": (pth(changed(some=torch.full((16, 16), torch.nan))), "finite"),
     "071-overflow": (pth(changed(some=torch.full((16, 16), 1e300, dtype=torch.float64))), "finite"),
@@ -207,14 +248,19 @@ CASES = {name: (content, "") for name, content in ACCEPTED.items()} | REFUSED
 
 
 @pytest.mark.parametrize(("content", "text"), CASES.values(), ids=CASES)
-def test_bad_input(content: bytes, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(
+    content: bytes, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "weights.pth"
     path.write_bytes(content)
     if text == OLD_TORCH:
         monkeypatch.setattr(torch, "__version__", "2.9.1+cu128")
     if not text:
-        assert_holds(load_model(path).network.state_dict(), tolerance=8e-3 if b"BF16" in content[:999] else 1e-3)
+        assert_holds(
+            load_model(path).network.state_dict(),
+            tolerance=8e-3 if b"BF16" in content[:999] else 1e-3,
+        )
         return
     with pytest.raises(CheckpointError, match=text) as refusal, memory_taken() as taken:
         load_model(path)
@@ -254,13 +300,20 @@ def test_file_that_free_memory_has_no_room_for_is_not_read(
     path.write_bytes(pth(STATE) if name.endswith(".pth") else save(STATE))
     monkeypatch.setattr(checkpoint, "free_host_memory", lambda: path.stat().st_size)
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("read"))
-    with pytest.raises(OutOfMemory, match=f"Expected memory for {name}, got too little. Close other programs."):
+    with pytest.raises(
+        OutOfMemory, match=f"Expected memory for {name}, got too little. Close other programs."
+    ):
         load_model(path)
 
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")],
+    [
+        MemoryError(),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"
+        ),
+    ],
     ids=["python", "torch"],
 )
 @pytest.mark.parametrize("place", ["torch.load", "safetensors.torch.load", "torch.Tensor.to"])
@@ -306,7 +359,10 @@ def test_card_in_the_file_is_the_models(tmp_path: Path) -> None:
     model = load_model(tmp_path / "tiny.safetensors")
     assert model.card == CARD
     assert model.assumptions == ()
-    assert model.weights_sha256 == hashlib.sha256((tmp_path / "tiny.safetensors").read_bytes()).hexdigest()
+    assert (
+        model.weights_sha256
+        == hashlib.sha256((tmp_path / "tiny.safetensors").read_bytes()).hexdigest()
+    )
     assert not any(parameter.requires_grad for parameter in model.network.parameters())
 
 
@@ -341,7 +397,9 @@ def test_unusable_card_is_refused(changes: dict[str, Any], fault: str, tmp_path:
 def test_card_that_is_none_is_refused(card: str, tmp_path: Path) -> None:
     (key,) = card_to_metadata(CARD)
     save_file(STATE, tmp_path / "tiny.safetensors", metadata={key: card})
-    with pytest.raises(CheckpointError, match="Expected a model card as JSON, got one that is damaged"):
+    with pytest.raises(
+        CheckpointError, match="Expected a model card as JSON, got one that is damaged"
+    ):
         load_model(tmp_path / "tiny.safetensors")
     assert card_of_file(tmp_path / "tiny.safetensors") is None
 
@@ -369,7 +427,10 @@ def test_own_network_without_card_is_not_taken_as_published(name: str, tmp_path:
     (tmp_path / "own.pth").write_bytes(pth(expected.network.state_dict()))
     model = load_model(tmp_path / "own.pth")
     assert type(model.network) is type(expected.network)
-    assert (model.card.is_linear, model.card.normalisation) == (expected.card.is_linear, expected.card.normalisation)
+    assert (model.card.is_linear, model.card.normalisation) == (
+        expected.card.is_linear,
+        expected.card.normalisation,
+    )
     assert (model.card.quantity, model.card.rendering) == ("reflectance", "")
     assert "no model card: taken as trained by napari-mst" in model.assumptions[0]
     assert ("Pixelwise" in model.card.title) == (name == "pixelwise-srgb")
@@ -383,10 +444,14 @@ def test_bands_without_card_have_no_wavelengths(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not here to judge")
-def test_published_file_is_known_by_its_git_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_file_is_known_by_its_git_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "mst_plus_plus.pth"
     path.write_bytes(pth(STATE))
-    blob = subprocess.run(["git", "hash-object", path], capture_output=True, text=True, check=True).stdout.strip()
+    blob = subprocess.run(
+        ["git", "hash-object", path], capture_output=True, text=True, check=True
+    ).stdout.strip()
     known = replace(PUBLISHED, wavelengths=CARD.wavelengths, git_blob=blob)
     monkeypatch.setattr(checkpoint, "PUBLISHED", known)
     assert load_model(path).card is known

@@ -18,7 +18,13 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 torch.manual_seed(0)
 STATE = PixelwiseNetwork(out_bands=4, width=6).state_dict()
 CARD = ModelCard(
-    "tiny", "Tiny", (400.0, 450.0, 500.0, 550.0), True, "none", "reflectance", domain='of "seal": "' + "0" * 64 + '"'
+    "tiny",
+    "Tiny",
+    (400.0, 450.0, 500.0, 550.0),
+    True,
+    "none",
+    "reflectance",
+    domain='of "seal": "' + "0" * 64 + '"',
 )
 SEAL = rb"\"seal\": \""
 """The bytes before a seal: of JSON within JSON."""
@@ -57,13 +63,17 @@ def test_no_flipped_bit_loads_other_weights_or_another_card(ours: Path) -> None:
         assert found.card == expected.card
         for key, value in expected.network.state_dict().items():
             assert torch.equal(found.network.state_dict()[key], value), (position, key)
-    assert opened < 10  # flipped in the word before the seal, the file is as one that was never sealed
+    assert (
+        opened < 10
+    )  # flipped in the word before the seal, the file is as one that was never sealed
 
 
 def test_every_flipped_bit_of_the_numbers_is_seen(ours: Path) -> None:
     content = ours.read_bytes()
     ours.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match="Expected the weights that were sealed, got changed ones"):
+    with pytest.raises(
+        CheckpointError, match="Expected the weights that were sealed, got changed ones"
+    ):
         load_model(ours)
 
 
@@ -97,18 +107,25 @@ def test_same_weights_and_card_are_the_same_file(ours: Path, tmp_path: Path) -> 
 
 
 def test_bundled_files_are_those_of_the_list() -> None:
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in WEIGHTS.glob("*.safetensors")}
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in WEIGHTS.glob("*.safetensors")
+    }
     assert found == BUNDLED
     for name, sha256 in found.items():
         check_bundled(name, sha256)
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_changed_bundled_file_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_bundled_file_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("napari_mst.models.checkpoint.WEIGHTS", tmp_path)
     content = (WEIGHTS / name).read_bytes()
     (tmp_path / name).write_bytes(content)
     assert load_model(Path(name).stem).card.file == name
     (tmp_path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match="Expected the weights that came with napari-mst, got changed ones"):
+    with pytest.raises(
+        CheckpointError, match="Expected the weights that came with napari-mst, got changed ones"
+    ):
         load_model(Path(name).stem)

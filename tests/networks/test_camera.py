@@ -14,7 +14,9 @@ from napari_mst.photo.cameras import camera_response
 
 torch.manual_seed(0)
 FACTORS = torch.linalg.qr(torch.rand(31, 5))[0]
-NIKON, CANON = (torch.from_numpy(camera_response(name, "D65")) for name in ("Nikon_D5100", "Canon_EOS_5D"))
+NIKON, CANON = (
+    torch.from_numpy(camera_response(name, "D65")) for name in ("Nikon_D5100", "Canon_EOS_5D")
+)
 
 
 def pixelwise(response: torch.Tensor = NIKON) -> CameraNetwork:
@@ -97,6 +99,10 @@ def test_damaged_network_is_refused(missing):
 
 
 def test_damaged_part_of_a_refining_network_is_refused():
-    state = {key: value for key, value in refining().state_dict().items() if key != "pixelwise.of_camera.bias"}
+    state = {
+        key: value
+        for key, value in refining().state_dict().items()
+        if key != "pixelwise.of_camera.bias"
+    }
     with pytest.raises(CheckpointError, match="Expected a whole camera network"):
         build_refining(state)

@@ -41,7 +41,9 @@ def test_output_is_the_authors(size: str, published: MSTPlusPlus, authors: Any) 
 @pytest.mark.parametrize("size", SIZES)
 def test_streamed_output_is_the_authors(size: str, published: MSTPlusPlus, authors: Any) -> None:
     photo, expected = authors.photos[size], authors.outputs[size]
-    bands = run(published, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu"))
+    bands = run(
+        published, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu")
+    )
     assert np.abs(bands - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
@@ -72,7 +74,9 @@ ODD_SIDES = [(5, 9), (13, 7), (8, 17), (23, 16)]
 
 
 @pytest.mark.parametrize(
-    ("height", "width"), SIDES + ODD_SIDES, ids=[*(f"057-{s}" for s in SIDES), *(f"058-{s}" for s in ODD_SIDES)]
+    ("height", "width"),
+    SIDES + ODD_SIDES,
+    ids=[*(f"057-{s}" for s in SIDES), *(f"058-{s}" for s in ODD_SIDES)],
 )
 def test_bad_input(height: int, width: int) -> None:
     torch.manual_seed(0)
@@ -104,12 +108,16 @@ def test_network_of_any_size_is_rebuilt_from_its_tensors(parameters: dict[str, A
 @pytest.mark.parametrize("name", ["in_bands", "out_bands", "stages", "width"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
 def test_parameter_that_is_no_positive_integer_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ModelError, match=f"Expected {name} to be a positive integer, got {value!r}"):
+    with pytest.raises(
+        ModelError, match=f"Expected {name} to be a positive integer, got {value!r}"
+    ):
         MSTPlusPlus(**{name: value})
 
 
 def test_norm_before_attention_is_an_option() -> None:
-    plain, normed = (dict(MSTPlusPlus(norm_before_attention=has).named_parameters()) for has in (False, True))
+    plain, normed = (
+        dict(MSTPlusPlus(norm_before_attention=has).named_parameters()) for has in (False, True)
+    )
     extra = set(normed) - set(plain)
     assert len(extra) == 2 * 15
     assert all(".norm." in name and "feed_forward" not in name for name in extra)

@@ -65,7 +65,9 @@ class Gated(Network):
 
     def program(self) -> Program:
         width = self.squeeze.in_features
-        features = Pass("features", (PHOTO,), self.features, width, halo=2, statistic=added_up, fold=self.gate)
+        features = Pass(
+            "features", (PHOTO,), self.features, width, halo=2, statistic=added_up, fold=self.gate
+        )
         bands = Pass("bands", ("features",), self.gated, self.out_bands, uses="features")
         return Program((features, bands), self.in_bands, dtype=self.last.weight.dtype)
 
@@ -90,7 +92,9 @@ class WindowAttention(nn.Module):
         tokens = windows.permute(0, 2, 4, 3, 5, 1).reshape(-1, self.side**2, channels)
         q, k, v = self.to_qkv(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attended = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-        windows = attended.view(n, down, across, self.side, self.side, channels).permute(0, 5, 1, 3, 2, 4)
+        windows = attended.view(n, down, across, self.side, self.side, channels).permute(
+            0, 5, 1, 3, 2, 4
+        )
         return x + windows.reshape(x.shape)
 
 
@@ -109,7 +113,14 @@ class WindowBlock(nn.Module):
     def passes(self, name: str, source: str) -> list[Pass]:
         attended = f"{name}.attended"
         return [
-            Pass(attended, (source,), self.attention, self.channels, align=self.attention.side, is_kept=False),
+            Pass(
+                attended,
+                (source,),
+                self.attention,
+                self.channels,
+                align=self.attention.side,
+                is_kept=False,
+            ),
             Pass(name, (attended,), self.fed_forward, self.channels, halo=1),
         ]
 
@@ -164,7 +175,11 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
         lambda: MSTPlusPlus(stages=1, out_bands=5, width=8, norm_before_attention=True),
     ],
 }
-MAKERS = {f"{kind} {index}": make for kind, makers in OF_THE_TABLE.items() for index, make in enumerate(makers)}
+MAKERS = {
+    f"{kind} {index}": make
+    for kind, makers in OF_THE_TABLE.items()
+    for index, make in enumerate(makers)
+}
 MAKERS |= {"gated": Gated, "windows": lambda: WindowMSTPlusPlus(stages=1, out_bands=5)}
 
 
@@ -203,10 +218,15 @@ def test_a_row_recognises_the_weights_of_its_network_and_no_earlier_one_does(kin
 @pytest.mark.usefixtures("executor")
 @pytest.mark.parametrize("side", [16, 40])
 @pytest.mark.parametrize("kind", [*MAKERS, "every pixel"])
-def test_forward_and_program_are_one_mathematics(kind: str, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forward_and_program_are_one_mathematics(
+    kind: str, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Execution, "tile", lambda *_: (side, side))
     network, photo = built(kind), photo_of(45, 70)
-    streamed, expected = execute(network.program(), source_of(photo), CPU).numbers, whole(network, photo)
+    streamed, expected = (
+        execute(network.program(), source_of(photo), CPU).numbers,
+        whole(network, photo),
+    )
     np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
@@ -220,9 +240,13 @@ def test_in_float64_they_agree_in_every_digit(kind: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("executor")
-@pytest.mark.parametrize("window", [(8, 24, 100, 116), (0, 16, 0, 16), (83, 90, 121, 131), (40, 41, 60, 61)], ids=str)
+@pytest.mark.parametrize(
+    "window", [(8, 24, 100, 116), (0, 16, 0, 16), (83, 90, 121, 131), (40, 41, 60, 61)], ids=str
+)
 @pytest.mark.parametrize("kind", MAKERS)
-def test_any_part_of_a_cube_is_that_of_the_whole_run(kind: str, window: tuple[int, int, int, int]) -> None:
+def test_any_part_of_a_cube_is_that_of_the_whole_run(
+    kind: str, window: tuple[int, int, int, int]
+) -> None:
     network, photo = built(kind), photo_of(90, 131)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
     own = Window(*window)
@@ -235,7 +259,9 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
     network, photo = built("gated"), photo_of(200, 60)
     asked: list[tuple[int, int]] = []
     source = source_of(photo)
-    watched = source._replace(rows=lambda start, stop: asked.append((start, stop)) or source.rows(start, stop))
+    watched = source._replace(
+        rows=lambda start, stop: asked.append((start, stop)) or source.rows(start, stop)
+    )
     _, folded = execute(network.program(), source, CPU)
     region(network.program(), folded, watched, Window(100, 104, 10, 20))
     assert asked == [(98, 106)]
@@ -247,21 +273,29 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
     numbers, folded = execute(program, source_of(photo), CPU)
     own = Window(72, 88, 80, 96)
     near = region(program, folded, source_of(photo), own, halo=32)
-    np.testing.assert_allclose(near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max())
+    np.testing.assert_allclose(
+        near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max()
+    )
 
 
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
 @pytest.mark.parametrize("kind", ["gated", "windows"])
-def test_a_new_network_goes_through_every_place_with_progress_and_cancel(kind: str, place: str) -> None:
+def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
+    kind: str, place: str
+) -> None:
     network, photo = built(kind), photo_of(75, 70)
     shares: list[float] = []
-    streamed = execute(network.program(), source_of(photo), CPU, Plan(place), Watch(shares.append)).numbers
+    streamed = execute(
+        network.program(), source_of(photo), CPU, Plan(place), Watch(shares.append)
+    ).numbers
     expected = whole(network, photo)
     np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        execute(network.program(), source_of(photo), CPU, Plan(place), Watch(is_cancelled=lambda: True))
+        execute(
+            network.program(), source_of(photo), CPU, Plan(place), Watch(is_cancelled=lambda: True)
+        )
 
 
 @pytest.mark.parametrize("kind", ["gated", "windows"])
@@ -287,14 +321,19 @@ class Brighter(MSTPlusPlus):
     """Its first features are of the square root of the photo."""
 
     def first_passes(self, name: str) -> list[Pass]:
-        root = Pass(f"{name} root", (PHOTO,), lambda photo: photo.clamp_min(0).sqrt(), 3, is_kept=False)
+        root = Pass(
+            f"{name} root", (PHOTO,), lambda photo: photo.clamp_min(0).sqrt(), 3, is_kept=False
+        )
         return [root, *(replace(each, reads=(root.writes,)) for each in super().first_passes(name))]
 
 
 def test_a_network_that_changes_a_part_of_another_is_run_as_it_is() -> None:
     torch.manual_seed(0)
     network, photo = Brighter(stages=1, out_bands=6).eval().requires_grad_(False), photo_of(24, 32)
-    streamed, expected = execute(network.program(), source_of(photo), CPU).numbers, whole(network, photo)
+    streamed, expected = (
+        execute(network.program(), source_of(photo), CPU).numbers,
+        whole(network, photo),
+    )
     np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     torch.manual_seed(0)
     plain = whole(MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False), photo)
@@ -324,7 +363,13 @@ def build_windowed(state: dict[str, Tensor]) -> WindowMSTPlusPlus:
 CONVENTIONS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
 ROWS = {
     "gated": Kind("Gated CNN", is_gated, build_gated, CONVENTIONS, "a gated CNN"),
-    "windows": Kind("MST++ with windows", is_windowed, build_windowed, CONVENTIONS, "MST++ with window attention"),
+    "windows": Kind(
+        "MST++ with windows",
+        is_windowed,
+        build_windowed,
+        CONVENTIONS,
+        "MST++ with window attention",
+    ),
 }
 REGISTERED = {"gated": lambda: Gated(31, 8), "windows": lambda: WindowMSTPlusPlus(stages=1)}
 
@@ -349,7 +394,14 @@ def test_a_registered_network_goes_from_its_file_to_a_cube(
     with pytest.raises(Cancelled):
         own.reconstruct(pixels, is_cancelled=lambda: True)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
-    arguments = ["reconstruct", tmp_path / "photo.png", "-o", tmp_path / "cube.npz", "--device", "cpu"]
+    arguments = [
+        "reconstruct",
+        tmp_path / "photo.png",
+        "-o",
+        tmp_path / "cube.npz",
+        "--device",
+        "cpu",
+    ]
     assert main([*map(str, arguments), "--model", str(tmp_path / "new.safetensors")]) == 0
     np.testing.assert_array_equal(read_cube(tmp_path / "cube.npz").data, cube.data)
 
@@ -363,13 +415,18 @@ def test_a_network_that_is_not_in_the_table_runs_in_the_pipeline() -> None:
         normalisation="none",
         quantity="reflectance",
     )
-    cube = Reconstructor(Model(card, built("gated"), "0" * 64), "cpu").reconstruct(np.zeros((24, 32, 3), np.uint8))
+    cube = Reconstructor(Model(card, built("gated"), "0" * 64), "cpu").reconstruct(
+        np.zeros((24, 32, 3), np.uint8)
+    )
     assert cube.shape == (6, 24, 32)
 
 
 def test_a_module_that_says_no_passes_is_refused_in_one_sentence() -> None:
     card = ModelCard("plain", "Plain", (), True, "none", "reflectance")
-    with pytest.raises(ModelError, match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\."):
+    with pytest.raises(
+        ModelError,
+        match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\.",
+    ):
         Model(card, nn.Conv2d(3, 31, 3), "0" * 64)
 
 
@@ -384,7 +441,10 @@ class Doubled(FeedForward):
 @pytest.mark.parametrize("precision", ["", "bfloat16"])
 def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written(precision: str) -> None:
     torch.manual_seed(0)
-    network, photo = MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False), photo_of(24, 40)
+    network, photo = (
+        MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False),
+        photo_of(24, 40),
+    )
     plain = whole(network, photo)
     for _, block in network.blocks():
         block.feed_forward.__class__ = Doubled

@@ -10,7 +10,11 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
 
 torch.manual_seed(0)
-NETWORK = RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=2).eval().requires_grad_(False)
+NETWORK = (
+    RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=2)
+    .eval()
+    .requires_grad_(False)
+)
 PHOTO = torch.rand(1, 3, 19, 22)
 
 
@@ -29,7 +33,9 @@ def test_saved_network_comes_back(tmp_path):
     assert torch.equal(loaded(PHOTO), NETWORK(PHOTO))
 
 
-@pytest.mark.parametrize("missing", ["pixelwise.margins.bias", "pixelwise.margins.weight", "conv_out.weight"])
+@pytest.mark.parametrize(
+    "missing", ["pixelwise.margins.bias", "pixelwise.margins.weight", "conv_out.weight"]
+)
 def test_damaged_network_is_refused(missing):
     state = {key: value for key, value in NETWORK.state_dict().items() if key != missing}
     with pytest.raises(CheckpointError, match="Expected"):
@@ -37,6 +43,9 @@ def test_damaged_network_is_refused(missing):
 
 
 def test_parts_that_do_not_fit_together_are_refused():
-    other = {f"pixelwise.{key}": value for key, value in PixelwiseNetwork(out_bands=5, width=8).state_dict().items()}
+    other = {
+        f"pixelwise.{key}": value
+        for key, value in PixelwiseNetwork(out_bands=5, width=8).state_dict().items()
+    }
     with pytest.raises(CheckpointError, match="Expected"):
         build_refining({**NETWORK.state_dict(), **other})

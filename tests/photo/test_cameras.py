@@ -38,7 +38,8 @@ def test_names_may_be_spelled_with_spaces_and_in_any_case(name):
     """What was typed makes no difference, neither to the response nor to what is written down."""
     assert Capture(name, "a") == Capture("Nikon_D5100", "A")
     np.testing.assert_array_equal(
-        camera_response(name, "OFFICE fluorescent"), camera_response("Nikon_D5100", "office-fluorescent")
+        camera_response(name, "OFFICE fluorescent"),
+        camera_response("Nikon_D5100", "office-fluorescent"),
     )
     np.testing.assert_array_equal(camera_response("SRGB", "d65"), camera_response("sRGB", "D65"))
 
@@ -84,12 +85,16 @@ def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksu
         for nm, (red, green, blue) in zip(GRID, load_cameras()["Nikon_D5100"], strict=True)
     ]
     path.write_text("\n".join(["nm,r,g,b", *rows]))
-    np.testing.assert_allclose(camera_response(str(path), "D50"), camera_response("Nikon_D5100", "D50"), atol=1e-8)
+    np.testing.assert_allclose(
+        camera_response(str(path), "D50"), camera_response("Nikon_D5100", "D50"), atol=1e-8
+    )
     assert named(str(path)).startswith("mine.csv (")
     assert named("Nikon_D5100") == "Nikon_D5100"
 
 
-@pytest.mark.parametrize("text", ["", "400,1,2\n700,1,2\n", "500,1,2,3\n700,1,2,3\n", "400,1,0,3\n700,1,0,3\n"])
+@pytest.mark.parametrize(
+    "text", ["", "400,1,2\n700,1,2\n", "500,1,2,3\n700,1,2,3\n", "400,1,0,3\n700,1,0,3\n"]
+)
 def test_table_that_is_none_is_refused(tmp_path, text):
     (tmp_path / "mine.csv").write_text(text)
     with pytest.raises(CameraError, match=r"Expected .* in 'mine.csv', got others"):

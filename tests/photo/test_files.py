@@ -82,7 +82,9 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("make", [*ALIKE.values(), *OTHERWISE.values()], ids=[*ALIKE, *OTHERWISE])
-def test_it_is_known_which_photos_imageio_gives_with_other_pixels(make: Make, tmp_path: Path) -> None:
+def test_it_is_known_which_photos_imageio_gives_with_other_pixels(
+    make: Make, tmp_path: Path
+) -> None:
     path = make(tmp_path)
     ours, theirs = Photo.read(path), Photo.from_array(iio.imread(path))
     assert is_shown_otherwise(path) == (not np.array_equal(ours.pixels, theirs.pixels))
@@ -99,11 +101,21 @@ def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> 
     pages = np.random.default_rng(1).integers(0, 256, (4, 20, 30, 3), dtype=np.uint8)
     stored = np.moveaxis(pages, -1, 1) if planar else pages
     layout = {"planarconfig": "separate"} if planar else {}
-    tifffile.imwrite(tmp_path / "pages.tif", stored, photometric="rgb", extratags=[(274, 3, 1, 6, True)], **layout)
-    np.testing.assert_array_equal(decode_pages(tmp_path / "pages.tif", []), np.rot90(pages, -1, axes=(1, 2)))
+    tifffile.imwrite(
+        tmp_path / "pages.tif",
+        stored,
+        photometric="rgb",
+        extratags=[(274, 3, 1, 6, True)],
+        **layout,
+    )
+    np.testing.assert_array_equal(
+        decode_pages(tmp_path / "pages.tif", []), np.rot90(pages, -1, axes=(1, 2))
+    )
 
 
-@pytest.mark.parametrize("make", [pillow("a.jpg", asked=6), tiff("rgb"), tiff("minisblack")], ids=str)
+@pytest.mark.parametrize(
+    "make", [pillow("a.jpg", asked=6), tiff("rgb"), tiff("minisblack")], ids=str
+)
 def test_a_photo_of_one_page_is_what_it_is_elsewhere(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path)
     np.testing.assert_array_equal(decode_pages(path, []), decode_file(path, [])[0])

@@ -35,7 +35,9 @@ Make = Callable[[Path], Any]
 
 
 def planar(image: Array) -> Array:
-    return np.moveaxis(np.broadcast_to(image.reshape(*image.shape[:2], -1), (*image.shape[:2], 3)), -1, 0)
+    return np.moveaxis(
+        np.broadcast_to(image.reshape(*image.shape[:2], -1), (*image.shape[:2], 3)), -1, 0
+    )
 
 
 def array(value: Array) -> Make:
@@ -129,7 +131,13 @@ HOLE[3, 4, 1] = True
 STACK = np.stack([RGB8] * 4)
 OTHER_PAGE = Image.fromarray(RGB8[::-1])
 IHDR = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
-PNG_BOMB = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + IHDR + struct.pack(">I", zlib.crc32(IHDR)) + b"\0\0\1\0IDAT"
+PNG_BOMB = (
+    b"\x89PNG\r\n\x1a\n"
+    + struct.pack(">I", 13)
+    + IHDR
+    + struct.pack(">I", zlib.crc32(IHDR))
+    + b"\0\0\1\0IDAT"
+)
 
 ACCEPTED = {
     "047-grey-array": (array(GREY8), planar(GREY8), GREY),
@@ -146,17 +154,37 @@ ACCEPTED = {
     "049-one-bit-array": (array(GREY8 > 99), planar(BIT), GREY),
     "049-white-is-zero": (tiff(GREY8, photometric="miniswhite"), planar(255 - GREY8), GREY),
     **{
-        f"050-exif-{orientation}-{name}": (turned(orientation, name), as_pillow_shows(turned(orientation, name)), "")
+        f"050-exif-{orientation}-{name}": (
+            turned(orientation, name),
+            as_pillow_shows(turned(orientation, name)),
+            "",
+        )
         for orientation in range(1, 9)
         for name in ("a.png", "a.jpg", "a.webp", "a.tif")
     },
-    "050-exif-damaged": (pillow(RGB8, "a.png", exif=b"Exif\0\0no TIFF"), planar(RGB8), "EXIF data is damaged"),
+    "050-exif-damaged": (
+        pillow(RGB8, "a.png", exif=b"Exif\0\0no TIFF"),
+        planar(RGB8),
+        "EXIF data is damaged",
+    ),
     "051-png": (png16(RGB16), planar(RGB16), ""),
     "051-tiff": (tiff(RGB16, photometric="rgb"), planar(RGB16), ""),
-    "051-tiff-lzw": (tiff(RGB16, photometric="rgb", compression="lzw", predictor=True), planar(RGB16), ""),
-    "051-tiff-float": (tiff(RGBF, photometric="rgb", compression="zlib", predictor=3), planar(RGBF), "sRGB-encoded"),
+    "051-tiff-lzw": (
+        tiff(RGB16, photometric="rgb", compression="lzw", predictor=True),
+        planar(RGB16),
+        "",
+    ),
+    "051-tiff-float": (
+        tiff(RGBF, photometric="rgb", compression="zlib", predictor=3),
+        planar(RGBF),
+        "sRGB-encoded",
+    ),
     "052-array": (array(planar(RGB8)), planar(RGB8), ""),
-    "052-tiff": (tiff(planar(RGB16), photometric="rgb", planarconfig="separate"), planar(RGB16), ""),
+    "052-tiff": (
+        tiff(planar(RGB16), photometric="rgb", planarconfig="separate"),
+        planar(RGB16),
+        "",
+    ),
     "052-imagej": (tiff(planar(RGB16), imagej=True), planar(RGB16), ""),
     "052-ambiguous": (array(RGB8[:3]), planar(RGB8[:3]), "rows, columns, channels"),
     "053-one-page": (array(RGB8[None]), planar(RGB8), ""),
@@ -179,15 +207,27 @@ ACCEPTED = {
     "060-dask": (dask_array(RGB16), planar(RGB16), ""),
     "060-zarr": (zarr_array(RGB16), planar(RGB16), ""),
     "060-multiscale": (array([RGB16, RGB16[::2, ::2]]), planar(RGB16), ""),
-    "061-wide-integers": (array(RGB8.astype(np.int64)), planar(RGB8), "int64 values were read as uint8"),
+    "061-wide-integers": (
+        array(RGB8.astype(np.int64)),
+        planar(RGB8),
+        "int64 values were read as uint8",
+    ),
     "062-only-the-extension-is-wrong": (pillow(RGB8, "a_png.jpg", format="PNG"), planar(RGB8), ""),
 }
 
 REFUSED = {
-    "053-stack-tiff": (tiff(STACK, photometric="rgb"), None, "photo.tif: Expected one image, got a stack"),
+    "053-stack-tiff": (
+        tiff(STACK, photometric="rgb"),
+        None,
+        "photo.tif: Expected one image, got a stack",
+    ),
     "053-stack-imagej": (tiff(STACK[..., 0], imagej=True), None, "got a stack"),
     "053-stack-ome": (tiff(STACK[..., 0], ome=True), None, "got a stack"),
-    "053-stack-gif": (pillow(RGB8, "a.gif", save_all=True, append_images=[OTHER_PAGE]), None, "got 2 pages"),
+    "053-stack-gif": (
+        pillow(RGB8, "a.gif", save_all=True, append_images=[OTHER_PAGE]),
+        None,
+        "got 2 pages",
+    ),
     "053-stack-array": (array(STACK[..., 0].repeat(2, 0)), None, r"shape \(8, 12, 17\).*one page"),
     "055-nothing-finite": (array(np.full((4, 4, 3), np.nan)), None, "only NaN"),
     "056-zero-size": (array(np.zeros((0, 8, 3))), None, "at least one pixel"),
@@ -208,7 +248,11 @@ REFUSED = {
     "062-words": (array(np.array(["red"])), None, "real numbers"),
     "062-complex": (array(np.zeros((4, 4), complex)), None, "real numbers"),
     "062-ragged": (array([[1, 2], [3]]), None, "array of numbers"),
-    "062-cube": (tiff(np.zeros((31, 5, 6)), planarconfig="separate", photometric="minisblack"), None, "31.*a cube"),
+    "062-cube": (
+        tiff(np.zeros((31, 5, 6)), planarconfig="separate", photometric="minisblack"),
+        None,
+        "31.*a cube",
+    ),
 }
 
 CASES = ACCEPTED | REFUSED
@@ -223,7 +267,9 @@ def test_bad_input(make: Make, expected: Array | Make | None, text: str, tmp_pat
         assert len(str(refusal.value)) < 300
         return
     photo = as_photo(source)
-    np.testing.assert_array_equal(photo.pixels, expected(tmp_path) if callable(expected) else expected)
+    np.testing.assert_array_equal(
+        photo.pixels, expected(tmp_path) if callable(expected) else expected
+    )
     assert text in " ".join(photo.assumptions)
     assert text or not photo.assumptions
 
@@ -233,7 +279,9 @@ PHOTO_NAMES = ("a.png", "a.jpg", "a.webp", "a.tif")
 
 @pytest.mark.parametrize("name", PHOTO_NAMES)
 @pytest.mark.parametrize("asked", range(1, 9))
-def test_a_program_that_ignores_the_orientation_can_undo_it(asked: int, name: str, tmp_path: Path) -> None:
+def test_a_program_that_ignores_the_orientation_can_undo_it(
+    asked: int, name: str, tmp_path: Path
+) -> None:
     path = turned(asked, name)(tmp_path)
     as_stored = iio.imread(path)
     assert orientation(path) == asked
@@ -247,14 +295,22 @@ STORED_AS: dict[str, tuple[Array, dict[str, Any]]] = {
     "float": (RGBF, {"photometric": "rgb"}),
     "grey": (GREY8, {"photometric": "minisblack"}),
     "white-is-zero": (GREY8, {"photometric": "miniswhite"}),
-    "palette": (GREY8, {"photometric": "palette", "colormap": np.arange(768, dtype=np.uint16).reshape(3, 256) * 85}),
+    "palette": (
+        GREY8,
+        {
+            "photometric": "palette",
+            "colormap": np.arange(768, dtype=np.uint16).reshape(3, 256) * 85,
+        },
+    ),
     "cmyk": (np.dstack([RGB8, GREY8]), {"photometric": "separated"}),
 }
 
 
 @pytest.mark.parametrize("asked", [3, 6, 7])
 @pytest.mark.parametrize("stored", STORED_AS.values(), ids=STORED_AS)
-def test_every_kind_of_tiff_is_turned_upright(stored: tuple[Array, dict[str, Any]], asked: int, tmp_path: Path) -> None:
+def test_every_kind_of_tiff_is_turned_upright(
+    stored: tuple[Array, dict[str, Any]], asked: int, tmp_path: Path
+) -> None:
     image, options = stored
     as_stored = Photo.read(tiff(image, **options)(tmp_path))
     turned_tiff = tiff(image, extratags=[(274, "H", 1, asked, True)], **options)(tmp_path)
@@ -296,10 +352,15 @@ def test_a_file_that_does_not_say_is_upright(make: Make, tmp_path: Path) -> None
     assert orientation(make(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("make", [png16(RGB16), tiff(RGB16, photometric="rgb", tile=(16, 16))], ids=["png", "tiff"])
+@pytest.mark.parametrize(
+    "make", [png16(RGB16), tiff(RGB16, photometric="rgb", tile=(16, 16))], ids=["png", "tiff"]
+)
 def test_gdal_reads_the_same_16_bits(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path)
-    with warnings.catch_warnings(action="ignore"), rasterio.open(path) as judge:  # it has no place on earth
+    with (
+        warnings.catch_warnings(action="ignore"),
+        rasterio.open(path) as judge,
+    ):  # it has no place on earth
         np.testing.assert_array_equal(Photo.read(path).pixels, judge.read())
 
 
@@ -317,7 +378,9 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 def test_memory_layout_changes_nothing(layout: Callable[[Array], Array], image: Array) -> None:
     plain, other = Photo.from_array(image), Photo.from_array(layout(image))
     for linear in (False, True):
-        np.testing.assert_array_equal(plain.rows(3, 9, linear=linear), other.rows(3, 9, linear=linear))
+        np.testing.assert_array_equal(
+            plain.rows(3, 9, linear=linear), other.rows(3, 9, linear=linear)
+        )
     assert plain.sha256 == other.sha256
     assert plain.extrema() == other.extrema()
 
@@ -338,7 +401,9 @@ def test_rows_decode_srgb_as_colour_science_does(image: Array) -> None:
     encoded = planar(image)[:, 2:7] / full_scale
     photo = Photo.from_array(image)
     np.testing.assert_allclose(photo.rows(2, 7, linear=False), encoded, rtol=1e-6)
-    np.testing.assert_allclose(photo.rows(2, 7, linear=True), colour.models.eotf_sRGB(encoded), rtol=2e-6)
+    np.testing.assert_allclose(
+        photo.rows(2, 7, linear=True), colour.models.eotf_sRGB(encoded), rtol=2e-6
+    )
     linear = Photo.from_array(image, encoding="linear")
     np.testing.assert_array_equal(linear.rows(2, 7, linear=True), photo.rows(2, 7, linear=False))
 
@@ -360,13 +425,17 @@ def test_rows_and_extrema_do_not_depend_on_the_strips(image: Array) -> None:
         pytest.param(RGBF, 1, "", id="float-to-1"),
         pytest.param(RGBF * 1.03, 1, "beyond full scale", id="float-with-overshoot"),
         pytest.param(RGBF * 255, 255, "255 was taken as full scale", id="float-to-255"),
-        pytest.param(RGBF.astype(np.float64) * 60000, 65535, "65535 was taken", id="float-to-65535"),
+        pytest.param(
+            RGBF.astype(np.float64) * 60000, 65535, "65535 was taken", id="float-to-65535"
+        ),
         pytest.param(RGBF.astype(np.float16), 1, "", id="half"),
         pytest.param(RGB16, 65535, "", id="16-bit"),
         pytest.param(RGB16 // 16, 65535, "12 bits", id="12-bit"),
     ],
 )
-def test_full_scale_is_guessed_by_the_documented_rule(image: Array, full_scale: float, note: str) -> None:
+def test_full_scale_is_guessed_by_the_documented_rule(
+    image: Array, full_scale: float, note: str
+) -> None:
     photo = Photo.from_array(image, encoding="srgb")
     assert photo.full_scale == full_scale
     assert note in " ".join(photo.assumptions)
@@ -375,11 +444,15 @@ def test_full_scale_is_guessed_by_the_documented_rule(image: Array, full_scale: 
 
 def test_full_scale_that_is_given_is_taken() -> None:
     photo = Photo.from_array(RGB16 // 16, full_scale=4095)
-    np.testing.assert_allclose(photo.rows(0, 12, linear=False), planar(RGB16 // 16) / 4095, rtol=1e-6)
+    np.testing.assert_allclose(
+        photo.rows(0, 12, linear=False), planar(RGB16 // 16) / 4095, rtol=1e-6
+    )
     assert not photo.assumptions
 
 
-@pytest.mark.parametrize("keywords", [{"full_scale": 0}, {"full_scale": np.nan}, {"encoding": "gamma"}])
+@pytest.mark.parametrize(
+    "keywords", [{"full_scale": 0}, {"full_scale": np.nan}, {"encoding": "gamma"}]
+)
 def test_impossible_options_are_refused(keywords: dict[str, Any]) -> None:
     with pytest.raises(PhotoError, match=f"Expected .*{next(iter(keywords))}"):
         Photo.from_array(RGB8, **keywords)
@@ -416,7 +489,10 @@ def test_foreign_colour_profile_is_mentioned(tmp_path: Path) -> None:
         Image.fromarray(RGB8).save(tmp_path / "a.png", icc_profile=profile)
         tifffile.imwrite(tmp_path / "a.tif", RGB8, photometric="rgb", iccprofile=profile)
         for name in ("a.png", "a.tif"):
-            assert " ".join(Photo.read(tmp_path / name).assumptions).count("colour profile") == mentions
+            assert (
+                " ".join(Photo.read(tmp_path / name).assumptions).count("colour profile")
+                == mentions
+            )
 
 
 def pipe(folder: Path) -> Path:
@@ -488,7 +564,9 @@ def test_pixels_that_are_left_out_do_not_darken_a_reduced_photo():
 def test_a_small_photo_is_not_enlarged():
     photo = Photo.from_array(_RNG.integers(0, 256, (5, 4, 3), dtype=np.uint8))
     small = photo.reduced(10_000)
-    np.testing.assert_allclose(small.rows(0, 5, linear=True), photo.rows(0, 5, linear=True), atol=1e-6)
+    np.testing.assert_allclose(
+        small.rows(0, 5, linear=True), photo.rows(0, 5, linear=True), atol=1e-6
+    )
 
 
 def test_a_sample_is_made_of_squares_from_corner_to_corner_and_of_all_of_a_small_photo():

@@ -49,7 +49,9 @@ class GatedJob:
         self.runs += 1
         self.ensembles.append(request.options.ensemble)
         self.modes.append((request.options.precision, request.options.memory))
-        rows, columns = request.source.read().shape if request.source.region is None else request.source.shape
+        rows, columns = (
+            request.source.read().shape if request.source.region is None else request.source.shape
+        )
         reports.say("Running on cpu (no GPU was found).")
         reports.watch.report(0)
         for cube in self.previews:
@@ -60,7 +62,9 @@ class GatedJob:
             reports.watch.check()
         if self.error is not None:
             raise self.error
-        quality = np.full((rows, columns), 2, np.float32) if request.options.correct_colour else None
+        quality = (
+            np.full((rows, columns), 2, np.float32) if request.options.correct_colour else None
+        )
         return replace(make_cube(rows, columns), quality=quality)
 
 
@@ -86,13 +90,17 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 
 
 @pytest.fixture
-def reconstruct_dock(viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> ReconstructDock:
+def reconstruct_dock(
+    viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> ReconstructDock:
     """The dock, ready, on a machine without a GPU; the default model is one whose weights are bundled."""
     precisions = ("float32", "bfloat16", "float64")
     cpu = SimpleNamespace(name="cpu", reason="no GPU was found", precisions=precisions)
     bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
-    monkeypatch.setattr(reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)})
+    monkeypatch.setattr(
+        reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)}
+    )
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()

@@ -96,7 +96,10 @@ def out_of_memory(desk: Desk) -> None:
     desk.job.error = OutOfMemory("Expected enough memory on cuda:0, got too little.")
     desk.begin()
     desk.finish()
-    assert (desk.told(), desk.names) == (["Expected enough memory on cuda:0, got too little."], ["photo"])
+    assert (desk.told(), desk.names) == (
+        ["Expected enough memory on cuda:0, got too little."],
+        ["photo"],
+    )
     assert not desk.dock.cpu_button.isHidden()
     desk.job.error = None
     desk.dock.cpu_button.click()
@@ -127,7 +130,9 @@ def test_bad_input(desk: Desk, act: Callable[[Desk], None]) -> None:
     act(desk)
 
 
-@pytest.mark.parametrize("where", ["077-outside", "077-hidden", "077-three-dimensional", "077-no-cube"])
+@pytest.mark.parametrize(
+    "where", ["077-outside", "077-hidden", "077-three-dimensional", "077-no-cube"]
+)
 def test_bad_input_shows_no_spectrum(cube_viewer: ViewerModel, where: str) -> None:
     cube = cube_viewer.layers["cube"]
     position = (550.0, 4.0, 7.0)
@@ -144,13 +149,20 @@ def test_bad_input_shows_no_spectrum(cube_viewer: ViewerModel, where: str) -> No
     assert not picks.pin(cube_viewer, position)
 
 
-@pytest.mark.parametrize("dock_type", [SpectraDock, ReconstructDock], ids=["078-spectra", "078-reconstruction"])
+@pytest.mark.parametrize(
+    "dock_type", [SpectraDock, ReconstructDock], ids=["078-spectra", "078-reconstruction"]
+)
 def test_bad_input_opened_and_closed_leaves_nothing(
     dock_type: type, job: GatedJob, qtbot: QtBot, cube_viewer: ViewerModel
 ) -> None:
     viewer = with_photo(cube_viewer, job)
     docks: list[weakref.ref] = []
-    emitters = (viewer.layers.events, viewer.layers.events.inserted, viewer.dims.events.ndisplay, viewer.events.theme)
+    emitters = (
+        viewer.layers.events,
+        viewer.layers.events.inserted,
+        viewer.dims.events.ndisplay,
+        viewer.events.theme,
+    )
     counts = lambda: (  # noqa: E731
         [len(emitter.callbacks) for emitter in emitters],
         len(viewer.mouse_move_callbacks),

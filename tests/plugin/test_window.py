@@ -88,7 +88,9 @@ def test_a_photo_is_reconstructed_picked_and_saved(
     qtbot.waitUntil(lambda: active_cube_layer(window) is not None)
     Mouse(window, qtbot).click(4, 7)
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
-    np.testing.assert_allclose(spectra.plot.curves.lines[0].spectrum.values, make_cube().data[:, 4, 7])
+    np.testing.assert_allclose(
+        spectra.plot.curves.lines[0].spectrum.values, make_cube().data[:, 4, 7]
+    )
     for name, reader in (("cube.hdr", PLUGIN), ("cube.tif", None)):
         window.layers.save(str(tmp_path / name), selected=True, plugin=PLUGIN)
         saved = read_cube(tmp_path / name)
@@ -135,11 +137,15 @@ def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     row, column = np.round(points.data[0]).astype(int)
     assert (row, column) != (4, 7)
     np.testing.assert_allclose(spectra.plot.curves.lines[0].spectrum.values, data[:, row, column])
-    qtbot.keyClick(window.window._qt_viewer.canvas.native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(
+        window.window._qt_viewer.canvas.native, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier
+    )
     np.testing.assert_array_equal(points.data, [[4, 7]])
 
 
-def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(window: napari.Viewer, qtbot: QtBot) -> None:
+def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(
+    window: napari.Viewer, qtbot: QtBot
+) -> None:
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
@@ -174,7 +180,9 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
         before = spectra.plot.curves.lines[0].spectrum.values
         for step in (1, 2):
             qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
-        qtbot.waitUntil(lambda was=before: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, was))
+        qtbot.waitUntil(
+            lambda was=before: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, was)
+        )
     qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
@@ -183,7 +191,9 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
 
 
 @pytest.mark.parametrize("focus", ["canvas", "dock", "table"])
-def test_control_z_takes_back_a_pick_wherever_the_focus_is(window: napari.Viewer, qtbot: QtBot, focus: str) -> None:
+def test_control_z_takes_back_a_pick_wherever_the_focus_is(
+    window: napari.Viewer, qtbot: QtBot, focus: str
+) -> None:
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
@@ -200,7 +210,9 @@ def test_control_z_takes_back_a_pick_wherever_the_focus_is(window: napari.Viewer
         qtbot.waitUntil(lambda: not spectra.is_drawing)
 
 
-def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(window: napari.Viewer, qtbot: QtBot) -> None:
+def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(
+    window: napari.Viewer, qtbot: QtBot
+) -> None:
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
@@ -212,7 +224,9 @@ def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(window: napari.Viewer, 
     (top, left), (bottom, right) = shape.min(axis=0), shape.max(axis=0)
     inside = (row >= top) & (row <= bottom) & (column >= left) & (column <= right)
     np.testing.assert_allclose(
-        spectra.plot.curves.lines[0].spectrum.values, data[:, inside].astype(float).mean(axis=1), rtol=1e-6
+        spectra.plot.curves.lines[0].spectrum.values,
+        data[:, inside].astype(float).mean(axis=1),
+        rtol=1e-6,
     )
 
 
@@ -267,19 +281,33 @@ def living() -> Counter[str]:
     QApplication.processEvents()
     gc.collect()
     kinds = (f"{type(one).__module__}.{type(one).__name__}" for one in gc.get_objects())
-    found = Counter(kind for kind in kinds if kind.startswith(("napari_mst", "pyqtgraph", "PyQt", "PySide")))
+    found = Counter(
+        kind for kind in kinds if kind.startswith(("napari_mst", "pyqtgraph", "PyQt", "PySide"))
+    )
     return found + Counter({"widgets": len(QApplication.allWidgets())})
 
 
 @pytest.mark.parametrize(
-    "name", [SPECTRA, RECONSTRUCT, ATTENTION], ids=["078-spectra", "078-reconstruction", "078-attention"]
+    "name",
+    [SPECTRA, RECONSTRUCT, ATTENTION],
+    ids=["078-spectra", "078-reconstruction", "078-attention"],
 )
-def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, qtbot: QtBot, name: str) -> None:
-    emitters = (window.layers.events, window.layers.events.inserted, window.dims.events.ndisplay, window.events.theme)
+def test_bad_input_opened_and_closed_through_the_window(
+    window: napari.Viewer, qtbot: QtBot, name: str
+) -> None:
+    emitters = (
+        window.layers.events,
+        window.layers.events.inserted,
+        window.dims.events.ndisplay,
+        window.events.theme,
+    )
 
     def count() -> list[int]:
         callbacks = [emitter.callbacks for emitter in emitters]
-        return [len(one) for one in (*callbacks, window.mouse_move_callbacks, window.mouse_drag_callbacks)]
+        return [
+            len(one)
+            for one in (*callbacks, window.mouse_move_callbacks, window.mouse_drag_callbacks)
+        ]
 
     def open_and_close(times: int) -> None:
         for _ in range(times):
@@ -287,11 +315,15 @@ def test_bad_input_opened_and_closed_through_the_window(window: napari.Viewer, q
             if name == RECONSTRUCT:  # the list of devices is kept for all docks
                 qtbot.waitUntil(lambda dock=widget: dock.is_ready, timeout=60_000)
             if name == SPECTRA:
-                qtbot.waitUntil(lambda dock=widget: not dock.is_drawing and len(dock.plot.curves.lines) == 2)
+                qtbot.waitUntil(
+                    lambda dock=widget: not dock.is_drawing and len(dock.plot.curves.lines) == 2
+                )
             docks.append(weakref.ref(widget))
             window.window.remove_dock_widget(widget)
             del widget
-        qtbot.waitUntil(lambda: not gc.collect() and not any(dock() for dock in docks), timeout=60_000)
+        qtbot.waitUntil(
+            lambda: not gc.collect() and not any(dock() for dock in docks), timeout=60_000
+        )
 
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)

@@ -31,7 +31,12 @@ def model() -> Model:
     for part in (network.conv_in, network.conv_out, network.pixelwise.hidden[-1]):
         part.weight.mul_(0.1)
     card = replace(
-        PUBLISHED, name="told", rendering=CAMERA_RGB, is_linear=True, normalisation="none", quantity="reflectance"
+        PUBLISHED,
+        name="told",
+        rendering=CAMERA_RGB,
+        is_linear=True,
+        normalisation="none",
+        quantity="reflectance",
     )
     return Model(card, network, "0" * 64)
 
@@ -42,7 +47,9 @@ def cube_of(model: Model, pixels: np.ndarray, capture: Capture = NIKON, *, corre
 
 
 def test_camera_has_to_be_told(model):
-    with pytest.raises(CameraError, match="Expected the camera and the illuminant of the photo for the model told"):
+    with pytest.raises(
+        CameraError, match="Expected the camera and the illuminant of the photo for the model told"
+    ):
         Reconstructor(model, "cpu")
 
 
@@ -53,7 +60,9 @@ def test_model_without_use_for_a_camera_refuses_one(model):
 
 
 def test_encoded_photo_is_refused(model):
-    with pytest.raises(PhotoError, match="Expected linear RGB of a camera for the model told, got sRGB-encoded"):
+    with pytest.raises(
+        PhotoError, match="Expected linear RGB of a camera for the model told, got sRGB-encoded"
+    ):
         Reconstructor(model, "cpu", capture=NIKON).reconstruct(LINEAR)
 
 
@@ -67,7 +76,9 @@ def test_two_cameras_of_one_model_do_not_disturb_each_other(model):
     photo = Photo.from_array(LINEAR, encoding="linear")
     nikon = Reconstructor(model, "cpu", capture=NIKON)
     before = nikon.reconstruct(photo).data
-    canon = Reconstructor(model, "cpu", capture=Capture("Canon_EOS_5D", "D65")).reconstruct(photo).data
+    canon = (
+        Reconstructor(model, "cpu", capture=Capture("Canon_EOS_5D", "D65")).reconstruct(photo).data
+    )
     assert np.abs(canon - before).max() > 1e-3
     np.testing.assert_array_equal(nikon.reconstruct(photo).data, before)
     assert model.network.pixelwise.linear.isnan().all()
@@ -88,7 +99,9 @@ def test_values_of_the_sensor_are_balanced_first(model):
     np.testing.assert_allclose(cube_of(model, raw, sensor).data, expected.data, atol=1e-5)
 
 
-@pytest.mark.parametrize("capture", [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)], ids=str)
+@pytest.mark.parametrize(
+    "capture", [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)], ids=str
+)
 def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(model, capture):
     white = (capture.white or 65535) / capture.gains
     surfaces = load_reflectances()[1]["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
@@ -102,10 +115,17 @@ def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(model, c
 
 def test_camera_and_illuminant_are_remembered(model):
     provenance = cube_of(model, LINEAR, replace(NIKON, white=50_000.0)).provenance
-    assert (provenance.camera, provenance.illuminant, provenance.white) == ("Nikon_D5100", "A", 50_000)
+    assert (provenance.camera, provenance.illuminant, provenance.white) == (
+        "Nikon_D5100",
+        "A",
+        50_000,
+    )
     assert provenance.white_balance == "as stored"
     assert not any("full scale" in note for note in provenance.assumptions)
-    assert any("full scale of the photo was taken" in note for note in cube_of(model, LINEAR).provenance.assumptions)
+    assert any(
+        "full scale of the photo was taken" in note
+        for note in cube_of(model, LINEAR).provenance.assumptions
+    )
     assert type(provenance).from_json(provenance.to_json()) == provenance
     other = cube_of(model, LINEAR, Capture("Nikon_D5100", "D65", white=50_000.0)).provenance
     assert not provenance.gives_the_cube_of(other)
@@ -116,4 +136,6 @@ def test_preview_knows_the_same_white(model):
     capture = replace(NIKON, white=40_000.0)
     reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=False)
     photo = Photo.from_array(LINEAR, encoding="linear")
-    np.testing.assert_allclose(reconstructor.preview(photo).data, reconstructor.reconstruct(photo).data, atol=1e-5)
+    np.testing.assert_allclose(
+        reconstructor.preview(photo).data, reconstructor.reconstruct(photo).data, atol=1e-5
+    )

@@ -16,7 +16,11 @@ RESPONSE = srgb_response(WAVELENGTHS)
 
 def scene(rows: int = 80, columns: int = 96) -> np.ndarray:
     """Smooth reflectances of many colours, between 0.05 and 0.75."""
-    along = np.arange(31)[:, None, None] / 5 + np.linspace(0, 9, columns) + np.linspace(0, 7, rows)[:, None]
+    along = (
+        np.arange(31)[:, None, None] / 5
+        + np.linspace(0, 9, columns)
+        + np.linspace(0, 7, rows)[:, None]
+    )
     return (0.4 + 0.35 * np.sin(along)).astype(np.float32)
 
 
@@ -42,7 +46,9 @@ def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
     cube = scene()
     estimate = cube.copy()
     correction = correct_colours(estimate, Photo.from_array(codes_of(cube)), RESPONSE)
-    assert (estimate == cube).all(axis=0).mean() > 0.9  # the others lie at the very edge of their cells
+    assert (estimate == cube).all(
+        axis=0
+    ).mean() > 0.9  # the others lie at the very edge of their cells
     np.testing.assert_allclose(estimate, cube, atol=1e-3)
     assert correction.quality.max() <= 0.501
 
@@ -61,7 +67,9 @@ def test_clipped_channels_only_bound_one_side() -> None:
     dark = np.zeros((31, 9, 9), np.float32)
     for estimate, code in ((bright, 255), (dark, 0)):
         before = estimate.copy()
-        quality = correct_colours(estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), RESPONSE).quality
+        quality = correct_colours(
+            estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), RESPONSE
+        ).quality
         np.testing.assert_array_equal(estimate, before)
         assert (quality < 1e-3).all()
     grey = np.full((31, 9, 9), 0.5, np.float32)
@@ -74,7 +82,10 @@ def test_change_is_the_smallest_that_reaches_the_cell_over_the_root_of_the_spect
     target = RESPONSE.T @ spectra + 0.01
     change = moved_into(spectra, target, target + 0.01, RESPONSE) - spectra
     root = spectra**0.25
-    expected = [scale * np.linalg.lstsq(RESPONSE.T * scale, np.full(3, 0.01), rcond=None)[0] for scale in root.T]
+    expected = [
+        scale * np.linalg.lstsq(RESPONSE.T * scale, np.full(3, 0.01), rcond=None)[0]
+        for scale in root.T
+    ]
     np.testing.assert_allclose(change, np.transpose(expected), atol=1e-6)
 
 
@@ -89,7 +100,9 @@ def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> Non
 
 @pytest.mark.parametrize("encoding", ["srgb", "linear"])
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "float32"])
-def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(kind: str, encoding: str) -> None:
+def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(
+    kind: str, encoding: str
+) -> None:
     cube = scene(16, 20)
     linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
     values = linear_to_srgb(linear) if encoding == "srgb" else linear
@@ -137,7 +150,9 @@ def test_noise_that_the_network_removed_from_the_colours_alone_is_told_by_them()
     clean = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255
     noise = 2 * np.random.default_rng(0).standard_normal(clean.shape)
     colour_noise = noise - noise.mean(axis=0)
-    correction = correct_colours(cube, Photo.from_array(np.rint(clean + colour_noise).astype(np.uint8)), RESPONSE)
+    correction = correct_colours(
+        cube, Photo.from_array(np.rint(clean + colour_noise).astype(np.uint8)), RESPONSE
+    )
     assert "its noise" in correction.text
 
 
@@ -170,7 +185,10 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
     rounded = Photo.from_array(np.rint(linear * 65535).astype(np.uint16), encoding="linear")
     near, wrong = cube * np.float32(1.001), np.asarray(cube * np.float32(0.7))
     expected = near.copy()
-    assert "half a code of 8 bits: 0.0%" in correct_colours(near, rounded, RESPONSE, least=HALF_CODE).text
+    assert (
+        "half a code of 8 bits: 0.0%"
+        in correct_colours(near, rounded, RESPONSE, least=HALF_CODE).text
+    )
     np.testing.assert_array_equal(near, expected)
     correct_colours(wrong, rounded, RESPONSE, least=HALF_CODE)
     shown = render_srgb(wrong, WAVELENGTHS).clip(0, 1)
@@ -178,7 +196,10 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
     noise = np.random.default_rng(0).normal(size=linear.shape) * np.sqrt(1e-3 * linear)
     noisy = Photo.from_array((linear + noise).clip(0, 1).astype(np.float32), encoding="linear")
     estimate = cube.copy()
-    assert "any distance, for its noise" in correct_colours(estimate, noisy, RESPONSE, least=HALF_CODE).text
+    assert (
+        "any distance, for its noise"
+        in correct_colours(estimate, noisy, RESPONSE, least=HALF_CODE).text
+    )
     np.testing.assert_array_equal(estimate, cube)
 
 
@@ -196,7 +217,9 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("quality", [50, 75, 90])
 @pytest.mark.parametrize("corner", [(0, 0), (3, 5)])
-def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(quality: int, corner: tuple[int, int]) -> None:
+def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(
+    quality: int, corner: tuple[int, int]
+) -> None:
     light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
     cube = (scene(128, 128) * light).astype(np.float32)
     compressed = Input("JPEG", quality=quality).photograph(cube, WAVELENGTHS, "a")
@@ -217,7 +240,9 @@ def test_clean_photo_with_blocks_of_its_own_is_no_jpeg() -> None:
 
 def test_a_colour_that_no_surface_shows_leaves_the_estimate() -> None:
     cube = np.full((31, 9, 9), 0.5, np.float32)
-    red = Photo.from_array(np.array([1.0, 0.0, 0.0], np.float32) * np.ones((9, 9, 1), np.float32), encoding="linear")
+    red = Photo.from_array(
+        np.array([1.0, 0.0, 0.0], np.float32) * np.ones((9, 9, 1), np.float32), encoding="linear"
+    )
     overlapping = (RESPONSE + RESPONSE.sum(axis=1, keepdims=True)) / 4
     corrected = cube.copy()
     correct_colours(corrected, red, overlapping.astype(np.float32))
@@ -250,7 +275,9 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("noise", [2e-4, 4e-3])
-def test_noisy_photo_comes_out_the_same_however_many_work_on_it(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
+    noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cube = scene(72, 90)
     photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
@@ -271,19 +298,32 @@ def test_cancel_is_heard_before_anything_is_moved() -> None:
     """Of a cube in a file, the sample that tells the noise alone takes seconds to read."""
     data, shares = scene(), []
     with pytest.raises(Cancelled):
-        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: True))
+        correct_colours(
+            data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: True)
+        )
     asked = [False, True]
     with pytest.raises(Cancelled):
-        correct_colours(data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: asked.pop(0)))
+        correct_colours(
+            data,
+            Photo.from_array(codes_of(data)),
+            RESPONSE,
+            Watch(shares.append, lambda: asked.pop(0)),
+        )
     assert (asked, shares) == ([], [])
 
 
-@pytest.mark.parametrize(("brightness", "colour"), [(3.5, 1.0), (0.1, 0.55)], ids=["texture", "weak in the colours"])
-def test_differences_that_are_mostly_brightness_or_small_are_no_noise(brightness: float, colour: float) -> None:
+@pytest.mark.parametrize(
+    ("brightness", "colour"), [(3.5, 1.0), (0.1, 0.55)], ids=["texture", "weak in the colours"]
+)
+def test_differences_that_are_mostly_brightness_or_small_are_no_noise(
+    brightness: float, colour: float
+) -> None:
     cube = scene()
     directions = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]])
     sizes = np.array([brightness, colour, colour])[:, None, None]
     grain = np.random.default_rng(0).normal(size=(3, *cube.shape[1:])) * sizes
-    codes = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255 + np.tensordot(directions.T, grain, axes=1)
+    codes = linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255 + np.tensordot(
+        directions.T, grain, axes=1
+    )
     photo = Photo.from_array(np.rint(codes.clip(0, 255) * 257).astype(np.uint16))
     assert "within half a code" in correct_colours(cube, photo, RESPONSE).text

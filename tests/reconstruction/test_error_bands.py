@@ -49,7 +49,9 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
     network = load_model("pixelwise-srgb").network
     assert isinstance(network, PixelwiseNetwork)
     colours = np.einsum("bhw,bc->chw", spectra, srgb_response(WAVELENGTHS)).astype(np.float32)
-    lower, estimate, upper = (each[0].numpy() for each in network.quantiles(torch.from_numpy(colours)[None]))
+    lower, estimate, upper = (
+        each[0].numpy() for each in network.quantiles(torch.from_numpy(colours)[None])
+    )
     below, above = margins(spectra)
     np.testing.assert_allclose(below, estimate - lower, atol=1e-6)
     np.testing.assert_allclose(above, upper - estimate, atol=1e-6)
@@ -83,7 +85,9 @@ def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
 
 
 def test_band_grows_with_the_factor(cube: SpectralCube) -> None:
-    wider = replace(cube, provenance=replace(cube.provenance, error_factor=2 * cube.provenance.error_factor))
+    wider = replace(
+        cube, provenance=replace(cube.provenance, error_factor=2 * cube.provenance.error_factor)
+    )
     once, twice = (error_bands(each)[1].data - cube.data for each in (cube, wider))
     np.testing.assert_allclose(twice, 2 * once, atol=1e-5)
 
@@ -108,7 +112,9 @@ def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None
     for each in (foreign, shifted):
         assert not has_band(each)
         assert spectrum_band(each, 0, 0) is None
-        with pytest.raises(CubeError, match="Expected a cube of a model with a calibrated error band"):
+        with pytest.raises(
+            CubeError, match="Expected a cube of a model with a calibrated error band"
+        ):
             error_bands(each)
 
 

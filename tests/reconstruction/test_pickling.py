@@ -26,7 +26,10 @@ print(hashlib.sha256(reconstructor.reconstruct(photo).data.tobytes()).hexdigest(
 def sha256_elsewhere(sent: Reconstructor | Model, photo: Photo) -> str:
     """The cube's, as a fresh process that is sent a pickle computes it."""
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], input=pickle.dumps((sent, photo)), capture_output=True, check=False
+        [sys.executable, "-c", ELSEWHERE],
+        input=pickle.dumps((sent, photo)),
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode().strip()
@@ -43,12 +46,16 @@ def test_a_model_that_was_sent_gives_the_same_cube() -> None:
 
 def test_a_reconstructor_that_was_sent_knows_its_camera_and_gives_the_same_cube() -> None:
     photo = Photo.from_array(PIXELS, encoding="linear")
-    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", precision="float64", capture=CAPTURE)
+    reconstructor = Reconstructor(
+        load_model("mstpp-camera"), "cpu", precision="float64", capture=CAPTURE
+    )
     assert sha256_elsewhere(reconstructor, photo) == sha256_here(reconstructor, photo)
 
 
 def test_a_reconstructor_that_has_run_can_be_sent_with_all_its_options() -> None:
-    reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu", memory=1_000_000, correct_colour=False)
+    reconstructor = Reconstructor(
+        load_model("pixelwise-srgb"), "cpu", memory=1_000_000, correct_colour=False
+    )
     with pytest.raises(OutOfMemory):
         reconstructor.plan(10**9, 10**9)
     reconstructor.reconstruct(PIXELS[:4, :4])

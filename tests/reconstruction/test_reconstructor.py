@@ -51,7 +51,9 @@ PHOTO = np.random.default_rng(0).integers(0, 256, (20, 13, 3), dtype=np.uint8)
 
 def network_output(chosen: Model, pixels: np.ndarray) -> np.ndarray:
     """What the network itself gives for the numbers that it should have been given."""
-    return chosen.network(torch.from_numpy(np.moveaxis(pixels, -1, 0).astype(np.float32))[None])[0].numpy()
+    return chosen.network(torch.from_numpy(np.moveaxis(pixels, -1, 0).astype(np.float32))[None])[
+        0
+    ].numpy()
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -62,13 +64,17 @@ def test_srgb_photo_reaches_a_linear_model_as_linear_light():
     chosen = model(is_linear=True)
     codes = PHOTO / 255
     linear = np.where(codes <= 0.04045, codes / 12.92, ((codes + 0.055) / 1.055) ** 2.4)
-    assert_close(Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, linear))
+    assert_close(
+        Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, linear)
+    )
 
 
 def test_minimum_and_maximum_of_the_whole_photo_become_0_and_1():
     chosen = model(is_linear=False, normalisation="min-max")
     stretched = (PHOTO.astype(float) - PHOTO.min()) / (int(PHOTO.max()) - int(PHOTO.min()))
-    assert_close(Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, stretched))
+    assert_close(
+        Reconstructor(chosen, "cpu").reconstruct(PHOTO).data, network_output(chosen, stretched)
+    )
 
 
 def test_cube_has_the_size_of_the_photo_its_wavelengths_and_its_provenance():
@@ -87,7 +93,10 @@ def test_provenance_names_what_computed(executor):
     engine = Reconstructor(model(), "cpu").reconstruct(PHOTO).provenance.engine
     assert engine.startswith("exact, streamed")
     assert ("by kernels of numba" in engine) == (executor == "numba")
-    assert Reconstructor(model(), "cpu", precision="float64").reconstruct(PHOTO).provenance.engine == "exact, streamed"
+    assert (
+        Reconstructor(model(), "cpu", precision="float64").reconstruct(PHOTO).provenance.engine
+        == "exact, streamed"
+    )
 
 
 @pytest.mark.parametrize("seconds", [0, 0.3])
@@ -107,7 +116,10 @@ def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
     from_file = reconstructor.reconstruct(tmp_path / "photo.png")
     np.testing.assert_array_equal(from_file.data, reconstructor.reconstruct(PHOTO).data)
     assert from_file.provenance.source == "photo.png"
-    assert from_file.provenance.source_sha256 == hashlib.sha256((tmp_path / "photo.png").read_bytes()).hexdigest()
+    assert (
+        from_file.provenance.source_sha256
+        == hashlib.sha256((tmp_path / "photo.png").read_bytes()).hexdigest()
+    )
 
 
 @pytest.mark.parametrize("normalisation", ["none", "min-max"])
@@ -124,14 +136,18 @@ def test_one_nan_pixel_stays_one_nan_pixel(normalisation):
 
 def test_constant_photo_gives_a_finite_cube_in_every_normalisation():
     for normalisation in ("none", "min-max"):
-        cube = Reconstructor(model(normalisation=normalisation), "cpu").reconstruct(np.full((9, 9, 3), 77, np.uint8))
+        cube = Reconstructor(model(normalisation=normalisation), "cpu").reconstruct(
+            np.full((9, 9, 3), 77, np.uint8)
+        )
         assert np.isfinite(cube.data).all()
         assert cube.provenance.assumptions
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 7), (4, 3), (9, 17)])
 def test_any_size_comes_out_as_it_went_in(size):
-    cube = Reconstructor(model(), "cpu").reconstruct(np.full((*size, 3), 100, np.uint8) + PHOTO[: size[0], :1])
+    cube = Reconstructor(model(), "cpu").reconstruct(
+        np.full((*size, 3), 100, np.uint8) + PHOTO[: size[0], :1]
+    )
     assert cube.shape == (31, *size)
     assert np.isfinite(cube.data).all()
 
@@ -202,14 +218,18 @@ def test_run_that_is_out_of_memory_with_the_least_there_is_does_not_start_again(
     reconstructor = Reconstructor(model(), "cpu", memory=least)
     assert reconstructor.plan(240, 234).place == "file"
     left = run_out_of_memory(monkeypatch, times=3)
-    with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 240 x 234 pixels, got too little"):
+    with pytest.raises(
+        OutOfMemory, match="Expected enough memory on cpu for 240 x 234 pixels, got too little"
+    ):
         reconstructor.reconstruct(photo)
     assert len(left) == 2
 
 
 def test_run_that_is_out_of_memory_twice_is_one_clear_error(monkeypatch):
     reconstructor, left = Reconstructor(model(), "cpu"), run_out_of_memory(monkeypatch, times=3)
-    with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 500 x 520 pixels, got too little"):
+    with pytest.raises(
+        OutOfMemory, match="Expected enough memory on cpu for 500 x 520 pixels, got too little"
+    ):
         reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))
     assert len(left) == 1
 
@@ -236,7 +256,9 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch):
     monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").prepare(print, lambda: True)
-    preparing = [t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)]
+    preparing = [
+        t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)
+    ]
     assert [thread.daemon for thread in preparing] == [True]
     ended.set()
 
@@ -254,7 +276,9 @@ def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(monkeypatch):
     asked = [False, False, True]
     monkeypatch.setattr(Reconstructor, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
     with pytest.raises(Cancelled):
-        Reconstructor(model(), "cpu").reconstruct(PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True)
+        Reconstructor(model(), "cpu").reconstruct(
+            PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True
+        )
     assert asked == []
 
 
@@ -291,7 +315,9 @@ def test_model_whose_rendering_is_unknown_is_left_alone():
 
 
 def test_cards_of_our_first_srgb_models_render_srgb():
-    stored = json.loads(card_to_metadata(replace(model().card, name="first-srgb"))["napari_mst.card"])
+    stored = json.loads(
+        card_to_metadata(replace(model().card, name="first-srgb"))["napari_mst.card"]
+    )
     del stored["rendering"]
     card = card_from_metadata({"napari_mst.card": json.dumps(stored)})
     assert card.rendering == SRGB_D65
@@ -310,12 +336,22 @@ def test_a_region_is_the_network_on_those_pixels_in_the_range_of_the_whole_photo
 
 
 def test_a_cube_lies_where_its_photo_lies_and_so_do_its_regions():
-    photo = replace(Photo.from_array(PHOTO), georeference=Georeference((2.0, 0.0, 500.0, 0.0, -3.0, 700.0)))
+    photo = replace(
+        Photo.from_array(PHOTO), georeference=Georeference((2.0, 0.0, 500.0, 0.0, -3.0, 700.0))
+    )
     reconstructor = Reconstructor(model(), "cpu")
-    for region, transform in ((None, (2, 0, 500, 0, -3, 700)), ((3, 15, 2, 13), (2, 0, 504, 0, -3, 691))):
-        found = Georeference.from_json(reconstructor.reconstruct(photo, region=region).metadata[FIELD])
+    for region, transform in (
+        (None, (2, 0, 500, 0, -3, 700)),
+        ((3, 15, 2, 13), (2, 0, 504, 0, -3, 691)),
+    ):
+        found = Georeference.from_json(
+            reconstructor.reconstruct(photo, region=region).metadata[FIELD]
+        )
         assert found.transform == transform
-        assert Georeference.from_json(reconstructor.preview(photo, region=region).metadata[FIELD]) == found
+        assert (
+            Georeference.from_json(reconstructor.preview(photo, region=region).metadata[FIELD])
+            == found
+        )
     assert FIELD not in reconstructor.reconstruct(PHOTO).metadata
 
 
@@ -331,7 +367,10 @@ def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monk
     np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
     assert preview.provenance.is_preview
     assert not reconstructor.reconstruct(photo).provenance.is_preview
-    assert f"averaged down to {preview.shape[1]} x {preview.shape[2]} pixels" in preview.provenance.assumptions[-1]
+    assert (
+        f"averaged down to {preview.shape[1]} x {preview.shape[2]} pixels"
+        in preview.provenance.assumptions[-1]
+    )
     assert preview.provenance.source_sha256 == photo.sha256
 
 
@@ -347,7 +386,9 @@ def test_the_ensemble_is_the_mean_over_all_flips_and_transposes():
     by_hand = []
     for flips in [(), (0,), (1,), (0, 1)]:
         flipped = np.flip(PHOTO, flips)
-        by_hand.append(np.flip(reconstructor.reconstruct(flipped).data, [axis + 1 for axis in flips]))
+        by_hand.append(
+            np.flip(reconstructor.reconstruct(flipped).data, [axis + 1 for axis in flips])
+        )
         transposed = reconstructor.reconstruct(flipped.swapaxes(0, 1)).data.swapaxes(1, 2)
         by_hand.append(np.flip(transposed, [axis + 1 for axis in flips]))
     shares: list[float] = []
@@ -365,20 +406,32 @@ def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan():
     missing = np.isnan(reconstructor.reconstruct(photo, ensemble=True).data)
     assert missing[:, 3, 5].all()
     assert missing.sum() == 31
-    more = [reconstructor.plan(h, 400, ensemble=True).memory - reconstructor.plan(h, 400).memory for h in (800, 1600)]
+    more = [
+        reconstructor.plan(h, 400, ensemble=True).memory - reconstructor.plan(h, 400).memory
+        for h in (800, 1600)
+    ]
     assert more[1] - more[0] == 800 * 400 * 31 * 4
 
 
 def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory(monkeypatch):
-    single, double = Reconstructor(model(), "cpu"), Reconstructor(model(), "cpu", precision="float64")
+    single, double = (
+        Reconstructor(model(), "cpu"),
+        Reconstructor(model(), "cpu", precision="float64"),
+    )
     cube, reference = single.reconstruct(PHOTO), double.reconstruct(PHOTO)
     assert (cube.data.dtype, reference.data.dtype) == (np.float32, np.float64)
     assert (cube.provenance.precision, reference.provenance.precision) == ("float32", "float64")
     assert_close(cube.data, reference.data)
-    monkeypatch.setattr(native, "is_installed", lambda: False)  # whose threads, in float32 only, work in another memory
-    assert double.plan(2000, 2000).memory == pytest.approx(2 * single.plan(2000, 2000).memory, rel=0.02)
+    monkeypatch.setattr(
+        native, "is_installed", lambda: False
+    )  # whose threads, in float32 only, work in another memory
+    assert double.plan(2000, 2000).memory == pytest.approx(
+        2 * single.plan(2000, 2000).memory, rel=0.02
+    )
     assert single.model.network.conv_in.weight.dtype == torch.float32
-    with pytest.raises(DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."):
+    with pytest.raises(
+        DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."
+    ):
         Reconstructor(model(), "cpu", precision="int8")
 
 
@@ -391,9 +444,15 @@ def test_progress_grows_through_the_correction_of_the_colours_and_ends_at_one():
 
 @pytest.mark.parametrize(
     ("name", "ensemble", "low", "high"),
-    [("mstpp-srgb", False, 0.85, 0.95), ("mstpp-srgb", True, 0.98, 0.995), ("pixelwise-srgb", False, 0.55, 0.75)],
+    [
+        ("mstpp-srgb", False, 0.85, 0.95),
+        ("mstpp-srgb", True, 0.98, 0.995),
+        ("pixelwise-srgb", False, 0.55, 0.75),
+    ],
 )
-def test_the_correction_of_the_colours_has_its_share_of_the_progress(monkeypatch, name, ensemble, low, high):
+def test_the_correction_of_the_colours_has_its_share_of_the_progress(
+    monkeypatch, name, ensemble, low, high
+):
     """It takes as long after a network of any cost, and after eight runs, as after a short one."""
     shares, begun = [0.0], []
 
@@ -406,7 +465,9 @@ def test_the_correction_of_the_colours_has_its_share_of_the_progress(monkeypatch
     assert low < begun[0] < high
 
 
-needs_bfloat16 = pytest.mark.skipif("bfloat16" not in choose_device("cpu").precisions, reason="not on this processor")
+needs_bfloat16 = pytest.mark.skipif(
+    "bfloat16" not in choose_device("cpu").precisions, reason="not on this processor"
+)
 
 
 @needs_bfloat16
@@ -414,7 +475,9 @@ def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept():
     chosen, photo = model(), Photo.from_array(np.tile(PHOTO, (8, 12, 1)))
     narrow = Reconstructor(chosen, "cpu", precision="bfloat16")
     plan = narrow.plan_for(photo)
-    assert re.search(r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo$", str(plan))
+    assert re.search(
+        r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo$", str(plan)
+    )
     cube, exact = narrow.reconstruct(photo), Reconstructor(chosen, "cpu").reconstruct(photo)
     off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
     assert cube.provenance.precision == "bfloat16"
@@ -429,16 +492,23 @@ def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept():
 @needs_bfloat16
 def test_the_error_of_a_photo_that_is_no_larger_than_the_sample_is_that_of_the_run():
     chosen = model()
-    cube, exact = (Reconstructor(chosen, "cpu", precision=name).reconstruct(PHOTO) for name in ("bfloat16", "float32"))
+    cube, exact = (
+        Reconstructor(chosen, "cpu", precision=name).reconstruct(PHOTO)
+        for name in ("bfloat16", "float32")
+    )
     off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
     assert cube.provenance.precision_error == pytest.approx(off, rel=1e-4)
 
 
 @needs_bfloat16
 def test_16_bits_are_refused_where_they_give_nothing():
-    with pytest.raises(DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"):
+    with pytest.raises(
+        DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"
+    ):
         Reconstructor(load_model("pixelwise-srgb"), "cpu", precision="bfloat16")
-    with pytest.raises(AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"):
+    with pytest.raises(
+        AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"
+    ):
         AttentionExplorer(Reconstructor(model(), "cpu", precision="bfloat16"), PHOTO)
 
 
@@ -452,9 +522,14 @@ def test_cancel_acts_while_the_error_of_16_bits_is_measured():
 
 @needs_bfloat16
 def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)  # whose working sets alone need more than half of it
+    monkeypatch.setattr(
+        torch, "get_num_threads", lambda: 64
+    )  # whose working sets alone need more than half of it
     monkeypatch.setattr(torch, "set_num_threads", Mock())
-    reconstructor, photo = Reconstructor(model(), "cpu", precision="bfloat16"), np.tile(PHOTO, (25, 40, 1))
+    reconstructor, photo = (
+        Reconstructor(model(), "cpu", precision="bfloat16"),
+        np.tile(PHOTO, (25, 40, 1)),
+    )
     expected = reconstructor.reconstruct(photo).data
     source = Photo.from_array(photo)
     reconstructor.plan_for(source)
@@ -462,7 +537,11 @@ def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(monkeypatch):
     cube = reconstructor.reconstruct(source)
     np.testing.assert_array_equal(cube.data, expected)
     assert cube.provenance.engine == "16 bits, streamed through a file"
-    (told,) = (note for note in cube.provenance.assumptions if "out of memory and was started again" in note)
+    (told,) = (
+        note
+        for note in cube.provenance.assumptions
+        if "out of memory and was started again" in note
+    )
     assert "the threads: slower, same numbers" in told
 
 
@@ -489,7 +568,9 @@ def test_lack_of_memory_is_known_by_the_words_of_every_device(text):
     assert not is_out_of_memory(RuntimeError("device-side assert"))
 
 
-@pytest.mark.parametrize("allocate", [lambda size: streaming.Slab(size, torch.device("cpu")), torch.empty])
+@pytest.mark.parametrize(
+    "allocate", [lambda size: streaming.Slab(size, torch.device("cpu")), torch.empty]
+)
 def test_lack_of_memory_is_known_on_this_system(allocate):
     with pytest.raises((RuntimeError, MemoryError)) as caught:
         allocate(2**50)
@@ -519,7 +600,9 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeyp
 def test_lack_of_memory_while_the_error_is_measured_is_the_same_clear_error(monkeypatch):
     reconstructor = Reconstructor(model(), "cpu", precision="bfloat16")
     with monkeypatch.context() as patch:
-        patch.setattr(streaming, "Slab", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+        patch.setattr(
+            streaming, "Slab", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))
+        )
         with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 20 x 13 pixels"):
             reconstructor.plan_for(PHOTO)
     assert "in bfloat16: off float32" in str(reconstructor.plan_for(PHOTO))

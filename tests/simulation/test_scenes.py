@@ -35,7 +35,9 @@ def test_pixels_are_clean_and_as_the_camera_shows_them():
 
 def test_photo_shows_the_cube():
     simulator = SceneSimulator(0, size=32)
-    photos, cubes = (torch.cat(parts) for parts in zip(*(simulator.draw(8) for _ in range(4)), strict=True))
+    photos, cubes = (
+        torch.cat(parts) for parts in zip(*(simulator.draw(8) for _ in range(4)), strict=True)
+    )
     rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
     assert (photos - rendered).abs().median() < 0.005
     assert np.corrcoef(photos.flatten(), rendered.flatten())[0, 1] > 0.97
@@ -56,7 +58,10 @@ def clean_share(lesson: Lesson) -> float:
     simulator = SceneSimulator(2, size=16, lesson=lesson)
     photos, cubes = simulator.draw(120)
     rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response)
-    codes = [np.rint(linear_to_srgb(light.clamp(0, 1).double().numpy()) * 255) for light in (photos, rendered)]
+    codes = [
+        np.rint(linear_to_srgb(light.clamp(0, 1).double().numpy()) * 255)
+        for light in (photos, rendered)
+    ]
     return float((np.abs(codes[0] - codes[1]).max(axis=(1, 2, 3)) <= 1).mean())
 
 
@@ -68,7 +73,9 @@ def test_lesson_decides_how_many_photos_are_degraded():
 
 def test_lesson_decides_how_grainy_subjects_are():
     strengths = (1e-7, 1e-5, 1e-3)
-    plain, fine, coarse = (SceneSimulator(2, size=16, lesson=Lesson(grain=grain)).draw(8)[1] for grain in strengths)
+    plain, fine, coarse = (
+        SceneSimulator(2, size=16, lesson=Lesson(grain=grain)).draw(8)[1] for grain in strengths
+    )
     assert 1e-4 < (fine - plain).abs().mean() < (coarse - plain).abs().mean() < 0.02
 
 

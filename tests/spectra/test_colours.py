@@ -16,7 +16,9 @@ from napari_mst.spectra.library import colour_checker
 
 CHART = colour_checker()
 WAVELENGTHS = CHART[0].wavelengths
-CUBE = SpectralCube(np.stack([patch.values for patch in CHART], axis=1).reshape(31, 4, 6), WAVELENGTHS)
+CUBE = SpectralCube(
+    np.stack([patch.values for patch in CHART], axis=1).reshape(31, 4, 6), WAVELENGTHS
+)
 
 
 @pytest.fixture(autouse=True, params=[6, 2**20])
@@ -30,7 +32,12 @@ def judged() -> np.ndarray:
     cmfs = colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"].copy().align(shape)
     light = colour.SDS_ILLUMINANTS["D65"].copy().align(shape)
     xyz = [
-        colour.sd_to_XYZ(colour.SpectralDistribution(patch.values, WAVELENGTHS), cmfs, light, method="Integration")
+        colour.sd_to_XYZ(
+            colour.SpectralDistribution(patch.values, WAVELENGTHS),
+            cmfs,
+            light,
+            method="Integration",
+        )
         for patch in CHART
     ]
     return np.asarray(np.clip(colour.XYZ_to_sRGB(np.array(xyz) / 100), 0, 1)).reshape(4, 6, 3)
@@ -46,7 +53,10 @@ def test_difference_from_a_photo_is_colour_sciences() -> None:
     rng = np.random.default_rng(2)
     photo = np.clip(true_colour(CUBE) + rng.integers(-20, 20, (4, 6, 3)), 0, 255).astype(np.uint8)
     seen = linear_to_srgb(np.clip(colours.render_srgb(CUBE.data, WAVELENGTHS), 0, 1))
-    labs = [colour.XYZ_to_Lab(colour.sRGB_to_XYZ(image)) for image in (np.moveaxis(seen, 0, -1), photo / 255)]
+    labs = [
+        colour.XYZ_to_Lab(colour.sRGB_to_XYZ(image))
+        for image in (np.moveaxis(seen, 0, -1), photo / 255)
+    ]
     expected = colour.delta_E(*labs, method="CIE 2000")
     np.testing.assert_allclose(colour_difference(CUBE, photo), expected, atol=0.03)
     assert expected.max() > 5
@@ -112,7 +122,9 @@ def test_what_has_no_colour_is_refused() -> None:
     with pytest.raises(SpectrumError, match="cover 450-650 nm for the true colour, got 500-800 nm"):
         true_colour(infrared)
     with pytest.raises(SpectrumError, match="got 0-30 band"):
-        colour_difference(SpectralCube(CUBE.data, np.arange(31.0), "band"), np.zeros((4, 6, 3), np.uint8))
+        colour_difference(
+            SpectralCube(CUBE.data, np.arange(31.0), "band"), np.zeros((4, 6, 3), np.uint8)
+        )
     with pytest.raises(SpectrumError, match="RGB photo of 4 x 6 pixels, got 3 channels of 6 x 4"):
         colour_difference(CUBE, np.full((6, 4, 3), 9, np.uint8))
     with pytest.raises(SpectrumError, match="wavelength within 400-700 nm, got 800"):
@@ -121,7 +133,9 @@ def test_what_has_no_colour_is_refused() -> None:
         composite(CUBE, (650, 550, 450), (98, 2))
 
 
-def test_without_scikit_image_the_command_to_install_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_image_the_command_to_install_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "skimage", None)
     with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
         colour_difference(CUBE, true_colour(CUBE))

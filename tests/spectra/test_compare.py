@@ -18,7 +18,9 @@ WAVELENGTHS = np.linspace(400, 700, 7)
 SHAPE = (20, 24)
 RNG = np.random.default_rng(5)
 REFERENCE = SpectralCube(RNG.uniform(0.0, 0.9, (7, *SHAPE)).astype(np.float32), WAVELENGTHS)
-CUBE = SpectralCube((REFERENCE.data + RNG.normal(0, 0.1, (7, *SHAPE))).astype(np.float32), WAVELENGTHS)
+CUBE = SpectralCube(
+    (REFERENCE.data + RNG.normal(0, 0.1, (7, *SHAPE))).astype(np.float32), WAVELENGTHS
+)
 DISC = np.hypot(*np.mgrid[-10:10, -12:12]) < 9
 E = CUBE.data.astype(float)
 R = REFERENCE.data.astype(float)
@@ -48,7 +50,9 @@ def test_pixel_is_a_region_of_one() -> None:
     curves = compare_spectra(point_spectrum(CUBE, 3, 4), point_spectrum(REFERENCE, 3, 4))
     np.testing.assert_allclose(found.error.values, E[:, 3, 4] - R[:, 3, 4])
     np.testing.assert_allclose(found.error.values, curves.error.values)
-    expected = np.degrees(spectral.spectral_angles(E[None, None, :, 3, 4], R[None, :, 3, 4])[0, 0, 0])
+    expected = np.degrees(
+        spectral.spectral_angles(E[None, None, :, 3, 4], R[None, :, 3, 4])[0, 0, 0]
+    )
     for one in (found, curves):
         assert one.angle == pytest.approx(expected)
         assert one.rmse == pytest.approx(np.sqrt(np.mean((E[:, 3, 4] - R[:, 3, 4]) ** 2)))
@@ -65,7 +69,9 @@ def test_pixels_that_are_no_numbers_in_either_are_left_out() -> None:
     data, other = CUBE.data.copy(), REFERENCE.data.copy()
     data[2, 10, 12] = other[1, 11, 12] = np.nan
     found = compare_region(
-        SpectralCube(data, WAVELENGTHS), SpectralCube(other, WAVELENGTHS), Region.of_mask(DISC, "disc")
+        SpectralCube(data, WAVELENGTHS),
+        SpectralCube(other, WAVELENGTHS),
+        Region.of_mask(DISC, "disc"),
     )
     good = DISC & np.isfinite(data).all(axis=0) & np.isfinite(other).all(axis=0)
     assert (found.pixels, found.error.origin.excluded) == (DISC.sum() - 2, 2)
@@ -90,7 +96,9 @@ def test_reference_of_other_bands_is_interpolated_where_they_overlap() -> None:
     np.testing.assert_array_equal(found.error.wavelengths, WAVELENGTHS[inside])
     np.testing.assert_allclose(found.error.values, (E - R)[inside][:, DISC].mean(axis=1), atol=2e-3)
     np.testing.assert_allclose(
-        error_map(CUBE, reference, "rmse"), np.sqrt(np.square((E - R)[inside]).mean(axis=0)), atol=0.01
+        error_map(CUBE, reference, "rmse"),
+        np.sqrt(np.square((E - R)[inside]).mean(axis=0)),
+        atol=0.01,
     )
 
 
@@ -100,7 +108,10 @@ EXPECTED = {
     "mrae": np.where((R > metrics.DARK).all(axis=0), (np.abs(E - R) / R).mean(axis=0), np.nan),
     "angle": np.degrees(
         [
-            [spectral.spectral_angles(E[None, None, :, i, j], R[None, :, i, j])[0, 0, 0] for j in range(24)]
+            [
+                spectral.spectral_angles(E[None, None, :, i, j], R[None, :, i, j])[0, 0, 0]
+                for j in range(24)
+            ]
             for i in range(20)
         ]
     ),
@@ -135,7 +146,9 @@ def test_curves_with_gaps_are_compared_where_both_have_values() -> None:
     assert found.rmse == pytest.approx(0.1)
     assert found.mrae == pytest.approx(0.25)
     assert np.isnan(found.error.values[2])
-    nothing = compare_spectra(Spectrum(WAVELENGTHS, np.full(7, np.nan)), Spectrum(WAVELENGTHS, values))
+    nothing = compare_spectra(
+        Spectrum(WAVELENGTHS, np.full(7, np.nan)), Spectrum(WAVELENGTHS, values)
+    )
     assert nothing.pixels == 0
     assert np.isnan([nothing.mrae, nothing.rmse, nothing.angle]).all()
 
@@ -143,10 +156,15 @@ def test_curves_with_gaps_are_compared_where_both_have_values() -> None:
 def test_what_cannot_be_compared_is_refused() -> None:
     region = Region.of_mask(DISC)
     small = SpectralCube(CUBE.data[:, 1:], WAVELENGTHS)
-    for run in (lambda cube: compare_region(CUBE, cube, region), lambda cube: error_map(CUBE, cube)):
+    for run in (
+        lambda cube: compare_region(CUBE, cube, region),
+        lambda cube: error_map(CUBE, cube),
+    ):
         with pytest.raises(SpectrumError, match="reference of 20 x 24 pixels, got 19 x 24"):
             run(small)
-        with pytest.raises(SpectrumError, match="shares two or more bands with 400-700 nm, got 900-1200 nm"):
+        with pytest.raises(
+            SpectrumError, match="shares two or more bands with 400-700 nm, got 900-1200 nm"
+        ):
             run(SpectralCube(CUBE.data, WAVELENGTHS + 500))
         with pytest.raises(SpectrumError, match="got 0-6 band"):
             run(SpectralCube(CUBE.data, np.arange(7.0), "band"))

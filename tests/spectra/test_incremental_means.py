@@ -19,7 +19,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def polygon(step: float) -> Region:
     """One whose last corner moves."""
-    return Region.of_polygon([(2, 3), (4, 70), (50, 60), (40 + step, 10 - step / 2)], CUBE.shape[1:])
+    return Region.of_polygon(
+        [(2, 3), (4, 70), (50, 60), (40 + step, 10 - step / 2)], CUBE.shape[1:]
+    )
 
 
 def test_a_region_that_moves_is_read_as_if_it_stood_and_only_its_changes_are_read(
@@ -27,11 +29,16 @@ def test_a_region_that_moves_is_read_as_if_it_stood_and_only_its_changes_are_rea
 ) -> None:
     means, whole = MovingMeans(), []
     read = incremental_means.pixel_blocks
-    monkeypatch.setattr(incremental_means, "pixel_blocks", lambda *of: (whole.append(1), read(*of))[1])
+    monkeypatch.setattr(
+        incremental_means, "pixel_blocks", lambda *of: (whole.append(1), read(*of))[1]
+    )
     for step in np.concatenate([np.arange(0, 15, 0.7), np.arange(15, -20, -1.3)]):
         region = polygon(step)
         known = means.mean_and_std("a", CUBE, region)
-        spectrum, expected = region_spectrum(CUBE, region, known=known), region_spectrum(CUBE, region)
+        spectrum, expected = (
+            region_spectrum(CUBE, region, known=known),
+            region_spectrum(CUBE, region),
+        )
         np.testing.assert_allclose(spectrum.values, expected.values, rtol=1e-12)
         np.testing.assert_allclose(spectrum.upper, expected.upper, rtol=1e-10)
         assert spectrum.origin == expected.origin
@@ -41,7 +48,12 @@ def test_a_region_that_moves_is_read_as_if_it_stood_and_only_its_changes_are_rea
 def test_another_region_another_cube_and_a_jump_are_read_as_a_whole() -> None:
     means, other = MovingMeans(), SpectralCube(CUBE.data + 1, CUBE.wavelengths)
     far = Region.of_polygon([(30, 30), (30, 50), (58, 50)], CUBE.shape[1:])
-    for slot, cube, region in (("a", CUBE, polygon(0)), ("b", CUBE, far), ("b", other, far), ("b", other, polygon(0))):
+    for slot, cube, region in (
+        ("a", CUBE, polygon(0)),
+        ("b", CUBE, far),
+        ("b", other, far),
+        ("b", other, polygon(0)),
+    ):
         mean, deviation = means.mean_and_std(slot, cube, region)
         expected = region_spectrum(cube, region)
         np.testing.assert_allclose(mean, expected.values, rtol=1e-12)

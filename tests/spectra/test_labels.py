@@ -42,13 +42,21 @@ def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> Non
     assert list(found) == [value for value in np.unique(labels).tolist() if value]
     for value, one in found.items():
         region = Region.of_label(labels, value)
-        expected = region_spectrum(cube, region, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2")
+        expected = region_spectrum(
+            cube, region, spread, cube_name="cube", pixel_area=0.25, area_unit="um^2"
+        )
         np.testing.assert_allclose(one.values, expected.values, rtol=1e-9, atol=1e-12)
         if expected.lower is None:
             assert one.lower is None
         else:
-            np.testing.assert_allclose((one.lower, one.upper), (expected.lower, expected.upper), rtol=1e-9, atol=1e-9)
-        assert (one.name, one.spread, one.origin) == (expected.name, expected.spread, expected.origin)
+            np.testing.assert_allclose(
+                (one.lower, one.upper), (expected.lower, expected.upper), rtol=1e-9, atol=1e-9
+            )
+        assert (one.name, one.spread, one.origin) == (
+            expected.name,
+            expected.spread,
+            expected.origin,
+        )
 
 
 @pytest.mark.parametrize("labels", [scattered(), cells(), cells().astype(np.uint64), cells() > 200])
@@ -85,7 +93,11 @@ def test_large_values_that_hardly_differ_keep_their_deviation() -> None:
 
 
 def test_chunked_cubes_are_read_alike() -> None:
-    check(SpectralCube(dask.array.from_array(CUBE.data, chunks=(2, 10, 10)), WAVELENGTHS), scattered(), (5, 95))
+    check(
+        SpectralCube(dask.array.from_array(CUBE.data, chunks=(2, 10, 10)), WAVELENGTHS),
+        scattered(),
+        (5, 95),
+    )
 
 
 def test_an_image_of_background_has_no_labels() -> None:
@@ -100,7 +112,9 @@ def test_the_background_and_labels_that_are_not_there_are_no_keys() -> None:
     assert all(number not in found for number in (0, 99, 10**9))
 
 
-@pytest.mark.parametrize("labels", [np.zeros((3, 4), int), np.zeros(SHAPE), np.zeros((1, *SHAPE), int)])
+@pytest.mark.parametrize(
+    "labels", [np.zeros((3, 4), int), np.zeros(SHAPE), np.zeros((1, *SHAPE), int)]
+)
 def test_labels_of_another_size_or_kind_are_refused(labels: np.ndarray) -> None:
     with pytest.raises(SpectrumError, match="Expected an image of whole numbers of 37 x 53 pixels"):
         label_spectra(CUBE, labels)

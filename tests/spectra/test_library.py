@@ -23,7 +23,11 @@ from napari_mst.spectra.spectrum import Origin, Spectrum
 
 WAVELENGTHS = np.array([400.0, 412.5, 1 / 3 + 500])
 PICK = Spectrum(
-    WAVELENGTHS, [0.1, np.nan, 1e-9], name="Pick 1", colour="#e6194b", origin=Origin(cube="scene.hdr", row=3, column=40)
+    WAVELENGTHS,
+    [0.1, np.nan, 1e-9],
+    name="Pick 1",
+    colour="#e6194b",
+    origin=Origin(cube="scene.hdr", row=3, column=40),
 )
 REGION = Spectrum(
     WAVELENGTHS,
@@ -33,7 +37,9 @@ REGION = Spectrum(
     lower=[0.0, 0.1, np.nan],
     upper=[1.0, 1.1, 1.2],
     spread="percentiles 5-95",
-    origin=Origin("scene, 2", None, None, 1, "leaf", ((1.5, 2), (1 / 3, 4), (5, 6)), 120, 3, 30.75, "m2"),
+    origin=Origin(
+        "scene, 2", None, None, 1, "leaf", ((1.5, 2), (1 / 3, 4), (5, 6)), 120, 3, 30.75, "m2"
+    ),
 )
 UNNAMED = Spectrum(WAVELENGTHS, [1.0, 2, 3])
 NUMBERED = Spectrum([0.0, 1, 2], [5, 6, 7], "band", "no wavelengths")
@@ -44,13 +50,20 @@ def assert_same(found: list[Spectrum], expected: list[Spectrum]) -> None:
     for one, other in zip(found, expected, strict=True):
         for key in ("wavelengths", "values", "lower", "upper"):
             np.testing.assert_equal(getattr(one, key), getattr(other, key))
-        assert [one.unit, one.name, one.colour, one.spread] == [other.unit, other.name, other.colour, other.spread]
+        assert [one.unit, one.name, one.colour, one.spread] == [
+            other.unit,
+            other.name,
+            other.colour,
+            other.spread,
+        ]
         assert one.origin == other.origin
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".sli"])
 @pytest.mark.parametrize("spectra", [[PICK, REGION, PICK], [REGION], [NUMBERED], [UNNAMED]])
-def test_saved_spectra_open_as_they_were(suffix: str, spectra: list[Spectrum], tmp_path: Path) -> None:
+def test_saved_spectra_open_as_they_were(
+    suffix: str, spectra: list[Spectrum], tmp_path: Path
+) -> None:
     path = write_spectra(tmp_path / f"saved{suffix}", spectra)
     assert path == tmp_path / f"saved{suffix}"
     assert_same(read_spectra(path), spectra)
@@ -91,14 +104,18 @@ FORMULAS = [
 
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_no_cell_is_a_formula_and_every_name_reads_back(name: str, delimiter: str, tmp_path: Path) -> None:
+def test_no_cell_is_a_formula_and_every_name_reads_back(
+    name: str, delimiter: str, tmp_path: Path
+) -> None:
     spectrum = replace(REGION, name=name, origin=Origin(cube=name, region=name))
     path = write_spectra(tmp_path / "a.csv", [spectrum])
     for text in (path.read_text(), spectra_text([spectrum])):
         for row in csv.reader(io.StringIO(text), delimiter=delimiter):
             for cell in row:
                 is_number = cell.lstrip("+-").replace(".", "", 1).isdigit()
-                assert is_number or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")), cell
+                assert is_number or not cell.startswith(
+                    ("=", "+", "-", "@", "\t", "\r", "\uff1d")
+                ), cell
     assert_same(read_spectra(path), [spectrum])
 
 
@@ -121,7 +138,9 @@ def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> N
 
 def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:
     path = write_spectra(tmp_path / "a.csv", [PICK, REGION])
-    table = np.genfromtxt(path, delimiter=",", comments="#", skip_header=path.read_text().count("# ") + 1)
+    table = np.genfromtxt(
+        path, delimiter=",", comments="#", skip_header=path.read_text().count("# ") + 1
+    )
     np.testing.assert_array_equal(table[:, 0], WAVELENGTHS)
     np.testing.assert_array_equal(table[:, 1], PICK.values)
     np.testing.assert_array_equal(table[:, 2:].T, [REGION.values, REGION.lower, REGION.upper])
@@ -130,7 +149,13 @@ def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:
 
 def test_clipboard_has_a_heading_and_tabs() -> None:
     rows = list(csv.reader(io.StringIO(spectra_text([PICK, REGION])), delimiter="\t"))
-    assert rows[0] == ["wavelength (nm)", "Pick 1", 'leaf, "1"', 'leaf, "1" (lower)', 'leaf, "1" (upper)']
+    assert rows[0] == [
+        "wavelength (nm)",
+        "Pick 1",
+        'leaf, "1"',
+        'leaf, "1" (lower)',
+        'leaf, "1" (upper)',
+    ]
     assert rows[1] == ["400", "0.1", repr(float(np.float32(0.1))), "0", "1"]
     assert len(rows) == 4
 
@@ -148,7 +173,11 @@ def test_spectral_reads_the_library_that_we_save(values: Any, tmp_path: Path) ->
 def spectrals(folder: Path, **fields: Any) -> Path:
     """A library as `spectral` saves it."""
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    header = {"wavelength": [0.4, 0.5355, 0.7], "spectra names": ["oak", "elm"], "wavelength units": "Micrometers"}
+    header = {
+        "wavelength": [0.4, 0.5355, 0.7],
+        "spectra names": ["oak", "elm"],
+        "wavelength units": "Micrometers",
+    }
     spectral.envi.SpectralLibrary(values, header | fields).save(str(folder / "lib"))
     return folder / "lib.sli"
 
@@ -181,7 +210,10 @@ def test_library_of_enmap_box_opens(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("wavelength (um),a,b\n0.4,1,2\n0.5355,3,\n", [("nm", [400, 535.5], [1, 3]), ("nm", [400], [2])]),
+        (
+            "wavelength (um),a,b\n0.4,1,2\n0.5355,3,\n",
+            [("nm", [400, 535.5], [1, 3]), ("nm", [400], [2])],
+        ),
         ("Wavelength [nm];a\n400;0,25\n500;1e-3\n", [("nm", [400, 500], [0.25, 0.001])]),
         ("wavelength_nm\ta\n400\t1\n\n500\tnan\n", [("nm", [400, 500], [1, np.nan])]),
         ("\ufeffnm,a\r\n400,1\r\n500,2\r\n", [("nm", [400, 500], [1, 2])]),
@@ -189,7 +221,9 @@ def test_library_of_enmap_box_opens(shared_data: Path) -> None:
         ("# a comment\nwavelength,a,\n400,1,\n500,2\n", [("Unknown", [400, 500], [1, 2])]),
     ],
 )
-def test_tables_of_others_open(text: str, expected: list[tuple[str, list[float], list[float]]], tmp_path: Path) -> None:
+def test_tables_of_others_open(
+    text: str, expected: list[tuple[str, list[float], list[float]]], tmp_path: Path
+) -> None:
     (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
     found = read_spectra(tmp_path / "a.csv")
     for spectrum, (unit, wavelengths, values) in zip(found, expected, strict=True):
@@ -200,9 +234,13 @@ def test_tables_of_others_open(text: str, expected: list[tuple[str, list[float],
 
 def test_unit_is_taken_from_the_caller_where_the_table_gives_none(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("wavelength,a\n0.4,1\n0.5,2\n")
-    np.testing.assert_array_equal(read_spectra(tmp_path / "a.csv", unit="um")[0].wavelengths, [400, 500])
+    np.testing.assert_array_equal(
+        read_spectra(tmp_path / "a.csv", unit="um")[0].wavelengths, [400, 500]
+    )
     (tmp_path / "b.csv").write_text("wavelength (nm),a\n400,1\n500,2\n")
-    np.testing.assert_array_equal(read_spectra(tmp_path / "b.csv", unit="um")[0].wavelengths, [400, 500])
+    np.testing.assert_array_equal(
+        read_spectra(tmp_path / "b.csv", unit="um")[0].wavelengths, [400, 500]
+    )
 
 
 def test_name_in_latin_1_is_read(tmp_path: Path) -> None:
@@ -246,7 +284,10 @@ REFUSED = {
     "rows": (written("name,400,500\noak,1,2\n"), "numbers in row 2 in a.csv, got 'oak'"),
     "blank": (written("nm,a\n400,1\n,2\n"), "a wavelength in every row"),
     "bounds": (written("# curve,lower\nnm,a\n400,1\n"), "spectra in a.csv, got none"),
-    "role": (written("# curve,values,middle,upper\nnm,a,b,c\n400,1,2,3\n"), "got a change: 'lower'"),
+    "role": (
+        written("# curve,values,middle,upper\nnm,a,b,c\n400,1,2,3\n"),
+        "got a change: 'lower'",
+    ),
     "row": (written("# row,top\nnm,a\n400,1\n"), "got a change: invalid literal"),
     "colour": (written("# colour,red\nnm,a\n400,1\n"), "got a change: Expected a colour"),
     "long cell": (written('nm,"' + "a" * 200_000 + '"\n400,1\n'), "a table of text"),
@@ -255,12 +296,27 @@ REFUSED = {
         partial(damaged, partial(edit, "Spectral Library", "Standard")),
         "file type 'ENVI Spectral Library' in a.sli.hdr, got 'ENVI Standard'",
     ),
-    "bands": (partial(damaged, partial(edit, "bands = 1", "bands = 2")), "'bands' 1, as spectra are lines"),
-    "cut": (partial(damaged, lambda data, _: data.write_bytes(data.read_bytes()[:-1])), "The data file is incomplete"),
-    "changed": (partial(damaged, lambda data, _: data.write_bytes(bytes(96))), "data with checksum"),
-    "type": (partial(damaged, partial(edit, "data type = 5", "data type = 6")), "The header was damaged since"),
+    "bands": (
+        partial(damaged, partial(edit, "bands = 1", "bands = 2")),
+        "'bands' 1, as spectra are lines",
+    ),
+    "cut": (
+        partial(damaged, lambda data, _: data.write_bytes(data.read_bytes()[:-1])),
+        "The data file is incomplete",
+    ),
+    "changed": (
+        partial(damaged, lambda data, _: data.write_bytes(bytes(96))),
+        "data with checksum",
+    ),
+    "type": (
+        partial(damaged, partial(edit, "data type = 5", "data type = 6")),
+        "The header was damaged since",
+    ),
     "complex": (partial(damaged, of_another_with_complex_numbers), "real numbers in a.sli.hdr"),
-    "origin": (partial(damaged, partial(edit, '"row": "3"', '"row": "x"')), "got a change: invalid literal"),
+    "origin": (
+        partial(damaged, partial(edit, '"row": "3"', '"row": "x"')),
+        "got a change: invalid literal",
+    ),
 }
 
 
@@ -290,7 +346,9 @@ def test_notes_that_no_longer_fit_the_spectra_are_left(tmp_path: Path) -> None:
         ("none/a.csv", [PICK], "an existing folder"),
     ],
 )
-def test_what_cannot_be_saved_is_refused(name: str, spectra: list[Spectrum], message: str, tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_refused(
+    name: str, spectra: list[Spectrum], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(SaveError, match=message):
         write_spectra(tmp_path / name, spectra)
     assert list(tmp_path.iterdir()) == []
@@ -312,7 +370,9 @@ def test_interrupted_save_is_finished_by_the_next_read(tmp_path: Path) -> None:
     assert {file.name for file in tmp_path.iterdir()} == {"a.sli", "a.sli.hdr"}
 
 
-def test_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_spectra(tmp_path / "a.csv", [PICK])
     monkeypatch.setattr(library, "MAX_BYTES", 10)
     with pytest.raises(CubeFileError, match=r"at most 10 bytes in a\.csv, got more"):

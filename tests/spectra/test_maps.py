@@ -46,10 +46,14 @@ def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_classes_are_the_nearest_angles_of_spectral() -> None:
-    expected = np.degrees(spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS])))
+    expected = np.degrees(
+        spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS]))
+    )
     found = maps.classify(CUBE, PICKS, threshold=8)
     np.testing.assert_allclose(found.angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
-    np.testing.assert_array_equal(found.labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0))
+    np.testing.assert_array_equal(
+        found.labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
+    )
     assert 0 < (found.labels == 0).sum() < found.labels.size
     assert [found.labels[row, 2] for row in (2, 12, 22)] == [1, 2, 3]
 
@@ -82,7 +86,9 @@ def test_clusters_are_those_of_spectral() -> None:
 
 
 def test_clusters_end_after_so_many_iterations() -> None:
-    np.testing.assert_array_equal(maps.cluster(CUBE, 5, 2).labels, spectral.kmeans(IMAGE, 5, 2)[0] + 1)
+    np.testing.assert_array_equal(
+        maps.cluster(CUBE, 5, 2).labels, spectral.kmeans(IMAGE, 5, 2)[0] + 1
+    )
 
 
 def test_clusters_leave_out_what_is_no_number() -> None:
@@ -105,9 +111,13 @@ def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
     judge = spectral.principal_components(IMAGE[good][None])
     found = maps.principal_components(cube, 3)
-    np.testing.assert_allclose(found.explained, judge.eigenvalues[:3] / judge.eigenvalues.sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.explained, judge.eigenvalues[:3] / judge.eigenvalues.sum(), rtol=1e-9
+    )
     signs = np.sign((found.directions * judge.eigenvectors[:, :3].T).sum(axis=1))
-    np.testing.assert_allclose(found.directions * signs[:, None], judge.eigenvectors[:, :3].T, atol=1e-9)
+    np.testing.assert_allclose(
+        found.directions * signs[:, None], judge.eigenvectors[:, :3].T, atol=1e-9
+    )
     expected = judge.reduce(num=3).transform(IMAGE[good]) * signs
     np.testing.assert_allclose(found.bands[:, good].T, expected, atol=1e-6)
     assert np.isnan(found.bands[:, ~good]).all()
@@ -137,7 +147,9 @@ def test_normalised_difference_is_spectrals_ndvi() -> None:
 
 
 def test_ratio_is_that_of_the_nearest_bands_and_never_infinite() -> None:
-    np.testing.assert_allclose(maps.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6)
+    np.testing.assert_allclose(
+        maps.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
+    )
     black = SpectralCube(np.zeros((8, 2, 2), dtype=np.uint8), WAVELENGTHS)
     assert np.isnan(maps.band_ratio(black, 400, 700)).all()
     assert np.isnan(maps.normalised_difference(black, 400, 700)).all()
@@ -172,7 +184,9 @@ def test_cancel_is_heeded_at_once(name: str) -> None:
 def test_what_cannot_be_mapped_is_refused() -> None:
     empty = SpectralCube(np.full((2, 3, 3), np.nan), np.array([400.0, 500]))
     for run in (maps.cluster, maps.principal_components, maps.anomalies):
-        with pytest.raises(SpectrumError, match=r"two or more pixels that are numbers|1 to 2 components"):
+        with pytest.raises(
+            SpectrumError, match=r"two or more pixels that are numbers|1 to 2 components"
+        ):
             run(empty)
     with pytest.raises(SpectrumError, match="2 to 65535 clusters, got 1"):
         maps.cluster(CUBE, 1)
@@ -186,7 +200,9 @@ def test_what_cannot_be_mapped_is_refused() -> None:
         maps.classify(CUBE, [Spectrum(WAVELENGTHS, np.zeros(8), name="dark")])
 
 
-def test_without_spectral_the_command_to_install_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spectral_the_command_to_install_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "spectral", None)
     with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
         maps.anomalies(CUBE)

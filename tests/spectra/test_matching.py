@@ -20,7 +20,9 @@ def test_angles_are_those_of_spectral_and_rise() -> None:
     found = best_matches(picked, LIBRARY)
     np.testing.assert_allclose([match.angle for match in found], np.sort(expected), atol=1e-6)
     assert [match.spectrum for match in found] == [LIBRARY[index] for index in expected.argsort()]
-    assert [match.spectrum for match in best_matches(picked, LIBRARY, 3)] == [match.spectrum for match in found[:3]]
+    assert [match.spectrum for match in best_matches(picked, LIBRARY, 3)] == [
+        match.spectrum for match in found[:3]
+    ]
 
 
 def test_brightness_does_not_matter() -> None:
@@ -51,6 +53,10 @@ def test_what_cannot_be_compared_is_not_listed() -> None:
         Spectrum(WAVELENGTHS, np.full(31, np.nan)),
         Spectrum(WAVELENGTHS, np.ones(31), "Wavenumber"),
     ]
-    assert [match.spectrum for match in best_matches(LIBRARY[0], [*others, LIBRARY[0]])] == [LIBRARY[0]]
-    with pytest.raises(SpectrumError, match="shares wavelengths in nm with the spectrum, got none such among 4"):
+    assert [match.spectrum for match in best_matches(LIBRARY[0], [*others, LIBRARY[0]])] == [
+        LIBRARY[0]
+    ]
+    with pytest.raises(
+        SpectrumError, match="shares wavelengths in nm with the spectrum, got none such among 4"
+    ):
         best_matches(LIBRARY[0], others)

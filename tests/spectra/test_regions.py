@@ -15,7 +15,9 @@ from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(7)
-CUBE = SpectralCube(RNG.random((5, *SHAPE), dtype=np.float32), np.array([400.0, 450, 520, 600, 700]))
+CUBE = SpectralCube(
+    RNG.random((5, *SHAPE), dtype=np.float32), np.array([400.0, 450, 520, 600, 700])
+)
 MASKS = {
     "everything": np.ones(SHAPE, dtype=bool),
     "one pixel": np.arange(37 * 53).reshape(SHAPE) == 999,
@@ -37,14 +39,25 @@ def test_mean_and_std_are_numpys(name: str, block: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(regions, "BLOCK_PIXELS", block)
     monkeypatch.setattr(regions, "READ_PIXELS", 7 * block)
     mask = MASKS[name]
-    spectrum = region_spectrum(CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=0.25, area_unit="m2")
+    spectrum = region_spectrum(
+        CUBE, Region.of_mask(mask, name), cube_name="cube", pixel_area=0.25, area_unit="m2"
+    )
     values = CUBE.data[:, mask].astype(float)
     np.testing.assert_allclose(spectrum.values, values.mean(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(spectrum.upper - spectrum.values, values.std(axis=1), rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(spectrum.values - spectrum.lower, values.std(axis=1), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(
+        spectrum.upper - spectrum.values, values.std(axis=1), rtol=1e-9, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        spectrum.values - spectrum.lower, values.std(axis=1), rtol=1e-9, atol=1e-15
+    )
     assert (spectrum.name, spectrum.spread, spectrum.unit) == (name, "std", "nm")
     origin = spectrum.origin
-    assert (origin.cube, origin.region, origin.pixels, origin.excluded) == ("cube", name, mask.sum(), 0)
+    assert (origin.cube, origin.region, origin.pixels, origin.excluded) == (
+        "cube",
+        name,
+        mask.sum(),
+        0,
+    )
     assert (origin.area, origin.area_unit) == (mask.sum() / 4, "m2")
 
 
@@ -82,7 +95,9 @@ def test_polygon_is_scikit_images() -> None:
     for corners in range(3, 60):
         angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
         radii = rng.uniform(1, 30, corners)
-        outline = rng.uniform(-5, 50, 2) + np.stack([radii * np.sin(angles), radii * np.cos(angles)], axis=1)
+        outline = rng.uniform(-5, 50, 2) + np.stack(
+            [radii * np.sin(angles), radii * np.cos(angles)], axis=1
+        )
         assert_is_scikit_images(outline)
         assert_is_scikit_images(rng.integers(-9, 50, (3, 2)))
 
@@ -106,25 +121,37 @@ def assert_is_scikit_images(corners: np.ndarray) -> None:
     ],
 )
 def test_polygon_with_corners_on_pixels_holds_its_edge(corners: list[tuple[int, int]]) -> None:
-    np.testing.assert_array_equal(whole(Region.of_polygon(corners, SHAPE)), polygon2mask(SHAPE, corners))
+    np.testing.assert_array_equal(
+        whole(Region.of_polygon(corners, SHAPE)), polygon2mask(SHAPE, corners)
+    )
 
 
 def test_polygon_is_kept_in_the_origin() -> None:
     corners = ((2.0, 3.5), (2.0, 10.0), (9.0, 10.0))
-    assert region_spectrum(CUBE, Region.of_polygon(corners, SHAPE, "leaf")).origin.vertices == corners
+    assert (
+        region_spectrum(CUBE, Region.of_polygon(corners, SHAPE, "leaf")).origin.vertices == corners
+    )
 
 
 @pytest.mark.parametrize("window", [1, 3, 5, 9])
 @pytest.mark.parametrize("pixel", [(0, 0), (36, 52), (1, 30), (20, 20)])
 def test_window_is_cut_at_the_borders(window: int, pixel: tuple[int, int]) -> None:
     (row, column), half = pixel, window // 2
-    rows, columns = slice(max(0, row - half), row + half + 1), slice(max(0, column - half), column + half + 1)
+    rows, columns = (
+        slice(max(0, row - half), row + half + 1),
+        slice(max(0, column - half), column + half + 1),
+    )
     spectrum = point_spectrum(CUBE, row, column, window, name="a", colour="#102030")
     values = CUBE.data[:, rows, columns].reshape(5, -1)
     np.testing.assert_allclose(spectrum.values, values.mean(axis=1, dtype=float), rtol=1e-12)
     assert (spectrum.name, spectrum.colour) == ("a", "#102030")
     origin = spectrum.origin
-    assert (origin.row, origin.column, origin.window, origin.pixels) == (row, column, window, values.shape[1])
+    assert (origin.row, origin.column, origin.window, origin.pixels) == (
+        row,
+        column,
+        window,
+        values.shape[1],
+    )
     assert (spectrum.lower is None) == (window == 1)
 
 
@@ -133,13 +160,17 @@ def test_pixels_that_are_no_numbers_are_left_out_and_counted() -> None:
     data[2, 4, 5] = np.nan
     data[0, 4, 6] = np.inf
     data[3] = np.nan  # a bad band, which costs no pixels
-    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"]))
+    spectrum = region_spectrum(
+        SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"])
+    )
     good = np.isfinite(data[[0, 1, 2, 4]]).all(axis=0)
     assert (spectrum.origin.pixels, spectrum.origin.excluded) == (good.sum(), 2)
     assert spectrum.origin.area == good.size
     for bound, expected in ((spectrum.values, 0), (spectrum.upper, 1), (spectrum.lower, -1)):
         values = data[:, good].astype(float)
-        np.testing.assert_allclose(bound, values.mean(axis=1) + expected * values.std(axis=1), rtol=1e-9)
+        np.testing.assert_allclose(
+            bound, values.mean(axis=1) + expected * values.std(axis=1), rtol=1e-9
+        )
     assert np.isnan(spectrum.values[3])
 
 
@@ -154,14 +185,22 @@ def test_region_without_numbers_is_nan_and_counts_no_pixels() -> None:
 @pytest.mark.parametrize("dtype", ["u1", ">i2", "u4", "f2", ">f4", "f8"])
 def test_any_type_of_number_is_averaged_in_double_precision(dtype: str) -> None:
     data = (CUBE.data * 100).astype(dtype)
-    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["a disc"]))
-    np.testing.assert_allclose(spectrum.values, data[:, MASKS["a disc"]].astype(float).mean(axis=1), rtol=1e-12)
+    spectrum = region_spectrum(
+        SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["a disc"])
+    )
+    np.testing.assert_allclose(
+        spectrum.values, data[:, MASKS["a disc"]].astype(float).mean(axis=1), rtol=1e-12
+    )
 
 
 def test_large_offsets_do_not_spoil_the_deviation() -> None:
     data = CUBE.data.astype(float) + 1e8
-    spectrum = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"]))
-    np.testing.assert_allclose(spectrum.upper - spectrum.values, data.reshape(5, -1).std(axis=1), rtol=1e-6)
+    spectrum = region_spectrum(
+        SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["everything"])
+    )
+    np.testing.assert_allclose(
+        spectrum.upper - spectrum.values, data.reshape(5, -1).std(axis=1), rtol=1e-6
+    )
 
 
 class Spy(np.ndarray):
@@ -191,7 +230,9 @@ def test_mapped_and_chunked_cubes_give_the_same_numbers(tmp_path: Path) -> None:
     chunked = dask.array.from_array(CUBE.data, chunks=(2, 10, 10))
     expected = region_spectrum(CUBE, Region.of_mask(MASKS["scattered"]), (5, 95))
     for data in (mapped, chunked):
-        found = region_spectrum(SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["scattered"]), (5, 95))
+        found = region_spectrum(
+            SpectralCube(data, CUBE.wavelengths), Region.of_mask(MASKS["scattered"]), (5, 95)
+        )
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.upper, expected.upper)
 

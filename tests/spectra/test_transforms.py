@@ -15,7 +15,13 @@ from napari_mst.spectra.transforms import continuum_removed, first_derivative, n
 WAVELENGTHS = np.array([400.0, 410, 425, 450, 500, 590, 700])
 VALUES = np.array([0.2, 0.5, 0.1, 0.4, 0.8, 0.3, 0.35])
 SPECTRUM = Spectrum(
-    WAVELENGTHS, VALUES, name="a", colour="#112233", lower=VALUES - 0.1, upper=VALUES + 0.2, spread="std"
+    WAVELENGTHS,
+    VALUES,
+    name="a",
+    colour="#112233",
+    lower=VALUES - 0.1,
+    upper=VALUES + 0.2,
+    spread="std",
 )
 
 
@@ -66,7 +72,9 @@ def test_gap_is_left_out_of_area_and_maximum() -> None:
 def test_derivative_of_a_parabola_is_exact_on_any_spacing() -> None:
     parabola = Spectrum(WAVELENGTHS, 3 + 2 * WAVELENGTHS + 0.5 * WAVELENGTHS**2)
     np.testing.assert_allclose(first_derivative(parabola).values[1:-1], 2 + WAVELENGTHS[1:-1])
-    np.testing.assert_allclose(first_derivative(reversed_(parabola)).values[1:-1], (2 + WAVELENGTHS[1:-1])[::-1])
+    np.testing.assert_allclose(
+        first_derivative(reversed_(parabola)).values[1:-1], (2 + WAVELENGTHS[1:-1])[::-1]
+    )
 
 
 def test_derivative_has_no_bounds_and_needs_two_bands() -> None:
@@ -81,14 +89,18 @@ def test_continuum_is_that_of_spectral(values: list[int]) -> None:
     spectrum = Spectrum(WAVELENGTHS, np.array(values) / 50)
     expected = spectral.remove_continuum(spectrum.values, WAVELENGTHS)
     np.testing.assert_allclose(continuum_removed(spectrum).values, expected, rtol=1e-9)
-    np.testing.assert_allclose(continuum_removed(reversed_(spectrum)).values, expected[::-1], rtol=1e-9)
+    np.testing.assert_allclose(
+        continuum_removed(reversed_(spectrum)).values, expected[::-1], rtol=1e-9
+    )
 
 
 def test_continuum_spans_gaps_and_is_not_below_zero() -> None:
     values = np.where(np.arange(7) == 4, np.nan, VALUES)
     found = continuum_removed(Spectrum(WAVELENGTHS, values)).values
     keep = np.arange(7) != 4
-    np.testing.assert_allclose(found[keep], spectral.remove_continuum(VALUES[keep], WAVELENGTHS[keep]))
+    np.testing.assert_allclose(
+        found[keep], spectral.remove_continuum(VALUES[keep], WAVELENGTHS[keep])
+    )
     assert np.isnan(found[4])
     assert np.isnan(continuum_removed(Spectrum(WAVELENGTHS, -VALUES)).values).all()
     assert np.isnan(continuum_removed(Spectrum(WAVELENGTHS, np.nan * VALUES)).values).all()
@@ -107,7 +119,9 @@ def test_resampling_never_extrapolates(wavelength: float) -> None:
         resampled(SPECTRUM, [500, wavelength])
 
 
-@pytest.mark.parametrize("change", [first_derivative, continuum_removed, lambda s: resampled(s, 410)])
+@pytest.mark.parametrize(
+    "change", [first_derivative, continuum_removed, lambda s: resampled(s, 410)]
+)
 def test_wavelengths_that_go_to_and_fro_are_refused(change: Any) -> None:
     with pytest.raises(SpectrumError, match="that rise or fall"):
         change(Spectrum([400.0, 420, 410], [1.0, 2, 3]))

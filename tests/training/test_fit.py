@@ -36,7 +36,10 @@ def test_network_starts_near_the_pixelwise_estimate():
 
 def test_pixelwise_part_stays_as_it_is(tmp_path):
     network = start(tmp_path / "checkpoint").run()
-    assert all(torch.equal(a, b) for a, b in zip(network.pixelwise.parameters(), PIXELWISE.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(network.pixelwise.parameters(), PIXELWISE.parameters(), strict=True)
+    )
 
 
 def test_same_settings_give_the_same_weights(tmp_path):
@@ -74,7 +77,9 @@ def test_learning_rate_warms_up_and_ends_near_zero():
 def test_lessons_go_from_noise_to_what_must_stay():
     settings = FitSettings(steps=100)
     lessons = [settings.lesson_at(step) for step in (0, 25, 50, 100)]
-    assert [one.degraded for one in lessons] == sorted((one.degraded for one in lessons), reverse=True)
+    assert [one.degraded for one in lessons] == sorted(
+        (one.degraded for one in lessons), reverse=True
+    )
     assert [one.grain for one in lessons] == pytest.approx([1e-7, 1e-7 * 1e3**0.5, 1e-4, 1e-4])
     tolerances = [settings.tolerance_at(step) for step in range(101)]
     assert tolerances == sorted(tolerances, reverse=True)
@@ -105,8 +110,22 @@ def test_command_writes_a_model_with_its_card(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_fit_one_model_that_says_so(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ["-m", "napari_mst.training.fit", "-o", str(tmp_path / "model.safetensors"), "--steps", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
+    options = [
+        "-m",
+        "napari_mst.training.fit",
+        "-o",
+        str(tmp_path / "model.safetensors"),
+        "--steps",
+        "2",
+    ]
     subprocess.run([*command, *options], check=True, capture_output=True)
     assert "--nproc-per-node 2" in load_model(tmp_path / "model.safetensors").card.reference
     state = torch.load(tmp_path / "model.checkpoint", weights_only=True)
@@ -115,7 +134,9 @@ def test_two_processes_fit_one_model_that_says_so(tmp_path):
 
 def test_gradients_are_the_mean_of_all_processes(tmp_path, monkeypatch):
     job = start(tmp_path / "checkpoint")
-    monkeypatch.setattr(fit.distributed, "all_reduce", lambda flat: flat.mul_(3))  # another process has twice ours
+    monkeypatch.setattr(
+        fit.distributed, "all_reduce", lambda flat: flat.mul_(3)
+    )  # another process has twice ours
     job.processes = 2
     for parameter in job.trained:
         parameter.grad = torch.ones_like(parameter)

@@ -10,11 +10,21 @@ from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.camera_inputs import CameraInput, camera_inputs, linear_method
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
+from napari_mst.simulation.camera_scenes import (
+    HELD_OUT_CAMERAS,
+    CameraScenes,
+    CameraSimulator,
+    training_cameras,
+)
 from napari_mst.simulation.scenes import USUAL
 from napari_mst.training import calibrate, fit_camera
 from napari_mst.training.fit import FitSettings
-from napari_mst.training.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
+from napari_mst.training.fit_camera import (
+    CameraFit,
+    fit_camera_network,
+    pixelwise_of,
+    start_camera_network,
+)
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
@@ -95,7 +105,9 @@ def test_pixelwise_fit_learns_and_is_the_same_again(capsys):
 
 def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path):
     pixelwise = fit_camera_network(TINY)
-    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, report=lambda _: None).run(report_every=2)
+    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, report=lambda _: None).run(
+        report_every=2
+    )
     stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, report=lambda _: None)
     stopped._take_step()
     stopped._take_step()
@@ -119,7 +131,16 @@ def test_one_command_makes_the_file_with_its_card(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_camera, "HELD_OUT_CAMERAS", HELD_OUT_CAMERAS[:2])
     output = tmp_path / "mine.safetensors"
     sizes = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
-    arguments = ["train", "--camera", "any", "-o", str(output), *sizes, "--scenes", str(scenes(tmp_path / "real"))]
+    arguments = [
+        "train",
+        "--camera",
+        "any",
+        "-o",
+        str(output),
+        *sizes,
+        "--scenes",
+        str(scenes(tmp_path / "real")),
+    ]
     assert cli.main(arguments) == 0
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", CAMERA_RGB)
@@ -127,13 +148,32 @@ def test_one_command_makes_the_file_with_its_card(tmp_path, monkeypatch):
     assert [name for name in card.accuracy if "scenes of real, 2 cameras not trained with" in name]
     assert "--camera any --steps 2" in card.reference
     tuned = tmp_path / "tuned.safetensors"
-    start = ["train", "--from", str(output), "--camera", "Nikon_D5100", "--illuminant", "A", "-o", str(tuned), *sizes]
+    start = [
+        "train",
+        "--from",
+        str(output),
+        "--camera",
+        "Nikon_D5100",
+        "--illuminant",
+        "A",
+        "-o",
+        str(tuned),
+        *sizes,
+    ]
     assert cli.main(start) == 0
     assert load_model(tuned).card.rendering == CAMERA_RGB
 
 
 def test_command_for_any_camera_refuses_cubes(tmp_path, capsys):
-    arguments = ["train", "--camera", "any", "-o", str(tmp_path / "mine.safetensors"), "--cubes", str(tmp_path)]
+    arguments = [
+        "train",
+        "--camera",
+        "any",
+        "-o",
+        str(tmp_path / "mine.safetensors"),
+        "--cubes",
+        str(tmp_path),
+    ]
     assert cli.main(arguments) == 2
     assert "Expected simulated scenes for --camera any" in capsys.readouterr().err
 
@@ -142,7 +182,9 @@ def test_evaluation_photographs_with_the_camera():
     capture = Capture("Nikon_D850", "D50")
     cube = np.full((31, 5, 6), 0.5, np.float32)
     np.testing.assert_allclose(CameraInput("clean", capture).photograph(cube, GRID), 32768, atol=1)
-    np.testing.assert_allclose(linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03)
+    np.testing.assert_allclose(
+        linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
+    )
     assert len({kind.name for kind in camera_inputs(capture)}) == len(camera_inputs(capture))
 
 

@@ -39,7 +39,11 @@ def cubes(tmp_path):
 
 
 def scene(rows=40, columns=32, value=None):
-    cube = RANDOM.uniform(0, 1, (31, rows, columns)) if value is None else np.full((31, rows, columns), value)
+    cube = (
+        RANDOM.uniform(0, 1, (31, rows, columns))
+        if value is None
+        else np.full((31, rows, columns), value)
+    )
     return Scene("scene", cube.astype(np.float32), np.ones((rows, columns), bool))
 
 
@@ -60,17 +64,26 @@ def test_command_trains_from_scratch_logs_and_says_how(tmp_path, capsys):
 def test_command_goes_on_from_a_model_on_cubes_of_the_user(tmp_path, cubes):
     start, output = tmp_path / "start.safetensors", tmp_path / "tuned.safetensors"
     assert cli.main(["train", "-o", str(start), *TINY]) == 0
-    assert cli.main(["train", "-o", str(output), "--from", str(start), "--cubes", str(cubes), *TINY]) == 0
+    assert (
+        cli.main(["train", "-o", str(output), "--from", str(start), "--cubes", str(cubes), *TINY])
+        == 0
+    )
     before, after = load_model(start), load_model(output)
     assert "2 cubes of the folder cubes, begun with start.safetensors" in after.card.training_data
-    assert any((a != b).any() for a, b in zip(before.network.parameters(), after.network.parameters(), strict=True))
+    assert any(
+        (a != b).any()
+        for a, b in zip(before.network.parameters(), after.network.parameters(), strict=True)
+    )
     frozen = (model.network.pixelwise.state_dict().values() for model in (before, after))
     assert all(torch.equal(a, b) for a, b in zip(*frozen, strict=True))
 
 
 def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path):
     output = tmp_path / "nikon.safetensors"
-    assert cli.main(["train", "-o", str(output), "--camera", "Nikon_D5100", "--light", "A", *TINY]) == 0
+    assert (
+        cli.main(["train", "-o", str(output), "--camera", "Nikon_D5100", "--light", "A", *TINY])
+        == 0
+    )
     card = load_model(output).card
     assert (card.rendering, card.error_factor) == ("", 0)
     assert "Nikon_D5100 under A" in card.title
@@ -134,7 +147,9 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(tmp_path, monkeypatc
     seen = {}
 
     def keep(progress):
-        seen[progress.step] = {key: value.clone() for key, value in job.average.state_dict().items()}
+        seen[progress.step] = {
+            key: value.clone() for key, value in job.average.state_dict().items()
+        }
 
     job = Fit(settings, tmp_path / "checkpoint", pixelwise, patience=2, report=keep)
     best = job.run(report_every=1)
@@ -156,7 +171,9 @@ def test_simulated_scenes_are_seen_by_the_camera():
 def test_two_processes_train_by_the_command(tmp_path):
     output, script = tmp_path / "two.safetensors", tmp_path / "run.py"
     arguments = ["train", "-o", str(output), *TINY]
-    script.write_text(f"import sys\nfrom napari_mst.cli.main import main\nsys.exit(main({arguments!r}))")
+    script.write_text(
+        f"import sys\nfrom napari_mst.cli.main import main\nsys.exit(main({arguments!r}))"
+    )
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run([sys.executable, *launch, str(script)], check=True, timeout=240)
     assert len(list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))) == 2

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
-from napari_mst.attention.recorder import HeadProbe, attention_blocks, folded, probe, record_attention, tapped
+from napari_mst.attention.recorder import (
+    HeadProbe,
+    attention_blocks,
+    folded,
+    probe,
+    record_attention,
+    tapped,
+)
 from napari_mst.attention.sensitivity import Value, corner, sensitivity
 from napari_mst.cube import Provenance
 from napari_mst.engine.plan import Plan
@@ -67,7 +74,9 @@ class AttentionExplorer:
         self._program = reconstructor.program
         self._watch = Watch(progress, is_cancelled)
         self._photo = reconstructor.read(photo)
-        self.shape: tuple[int, int] = (self._photo if region is None else self._photo.cropped(region)).shape
+        self.shape: tuple[int, int] = (
+            self._photo if region is None else self._photo.cropped(region)
+        ).shape
         self._first = np.array(region or (0, 0, 0, 0))[::2]
 
     def record(self) -> AttentionRecord:
@@ -85,10 +94,14 @@ class AttentionExplorer:
             If there is no such overlay, block, head or channel.
         """
         if overlay not in OVERLAYS:
-            raise AttentionError(f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}.")
+            raise AttentionError(
+                f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}."
+            )
         _, pitch = self._check(selection)
         probed = probe(OVERLAYS[overlay].compute, selection)
-        (padded,), provenance = self._compute(self._mapped(tapped(self._program, selection.block, probed)))
+        (padded,), provenance = self._compute(
+            self._mapped(tapped(self._program, selection.block, probed))
+        )
         height, width = (-(-side // pitch) for side in self.shape)
         row, column = self._first + (pitch - 1) / 2
         return AttentionMap(
@@ -114,7 +127,9 @@ class AttentionExplorer:
             steps = tapped(self._program, block, probed, planes=1 + 3 * depth, stride=stride)
             planes, provenance = self._compute(self._mapped(steps))
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
-        features, keys, queries, values = np.split(planes[:, :rows, :columns], np.cumsum([1, depth, depth]))
+        features, keys, queries, values = np.split(
+            planes[:, :rows, :columns], np.cumsum([1, depth, depth])
+        )
         return AttentionSteps(
             selection=selection,
             size=(channels, height, width),
@@ -126,7 +141,9 @@ class AttentionExplorer:
             provenance=provenance,
         )
 
-    def sensitivity(self, band: int, row: int, column: int, record: AttentionRecord | None = None) -> AttentionMap:
+    def sensitivity(
+        self, band: int, row: int, column: int, record: AttentionRecord | None = None
+    ) -> AttentionMap:
         """Which pixels one band of one pixel of the cube depends on (see `sensitivity.py` for its limits).
 
         Row and column count from the first of the region. *record* is that of a run on the same pixels; without one it
@@ -138,7 +155,9 @@ class AttentionExplorer:
             If there is no such band or pixel.
         """
         limits = (self._network.out_bands, *self.shape)
-        for name, index, limit in zip(("band", "row", "column"), (band, row, column), limits, strict=True):
+        for name, index, limit in zip(
+            ("band", "row", "column"), (band, row, column), limits, strict=True
+        ):
             if not 0 <= index < limit:
                 raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
         matrices = folded(self._program, record or self.record())
@@ -168,7 +187,9 @@ class AttentionExplorer:
         device = self._reconstructor.device.device
 
         def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:
-            return execute(program, source, device, plan, watch).numbers.astype(np.float32, copy=False)
+            return execute(program, source, device, plan, watch).numbers.astype(
+                np.float32, copy=False
+            )
 
         return compute
 
@@ -176,7 +197,9 @@ class AttentionExplorer:
         """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
         blocks = attention_blocks(self._network)
         if selection.block not in blocks:
-            raise AttentionError(f"Expected a block as {next(iter(blocks))}, got {selection.block!r}.")
+            raise AttentionError(
+                f"Expected a block as {next(iter(blocks))}, got {selection.block!r}."
+            )
         attention = blocks[selection.block].attention
         channels = attention.to_v.in_features
         selection.check(attention.heads, channels // attention.heads)

@@ -27,7 +27,10 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     """
     figure_class = _figure_class()
     heads = [
-        (f"{block_title(name, len(matrices.attention) * matrices.attention.shape[1])}, head {head}", matrix)
+        (
+            f"{block_title(name, len(matrices.attention) * matrices.attention.shape[1])}, head {head}",
+            matrix,
+        )
         for name, matrices in ((name, record[name]) for name in (blocks or record or ("",)))
         for head, matrix in enumerate(matrices.attention)
     ]

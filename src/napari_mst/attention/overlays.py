@@ -136,4 +136,6 @@ SENSITIVITY = Description(
 )
 """The map of a picked pixel; it belongs to no block."""
 
-DESCRIPTIONS: Mapping[str, Description] = MappingProxyType({**OVERLAYS, SENSITIVITY.name: SENSITIVITY})
+DESCRIPTIONS: Mapping[str, Description] = MappingProxyType(
+    {**OVERLAYS, SENSITIVITY.name: SENSITIVITY}
+)

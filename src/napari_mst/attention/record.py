@@ -23,9 +23,7 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.messages import shown
 
-CONVENTION = (
-    "A[head, i, j]: key channel i in rows, query channel j in columns; rows sum to 1; channels, not wavelengths"
-)
+CONVENTION = "A[head, i, j]: key channel i in rows, query channel j in columns; rows sum to 1; channels, not wavelengths"
 _RECORD = "napari_mst"
 
 
@@ -59,7 +57,11 @@ class AttentionRecord:
     def __getitem__(self, name: str) -> BlockAttention:
         """The matrices of a block; raises `AttentionError` for a name that is not there."""
         if name not in self.blocks:
-            known = f"one of {', '.join(self.blocks)}" if self.blocks else "a run while the record was open"
+            known = (
+                f"one of {', '.join(self.blocks)}"
+                if self.blocks
+                else "a run while the record was open"
+            )
             raise AttentionError(f"Expected {shown(known, 180)}, got the block {shown(name)!r}.")
         return self.blocks[name]
 
@@ -91,7 +93,9 @@ class Selection:
         for name, limit in limits.items():
             value = getattr(self, name)
             if value is not None and not 0 <= value < limit:
-                raise AttentionError(f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}.")
+                raise AttentionError(
+                    f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}."
+                )
 
     def __str__(self) -> str:
         """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
@@ -127,8 +131,14 @@ class AttentionMap:
 
     def describe(self) -> dict[str, Any]:
         """All but the numbers, for JSON."""
-        told = {name: getattr(self, name) for name in ("overlay", "unit", "pitch", "offset", "total")}
-        return {**told, **asdict(self.selection), "provenance": json.loads(self.provenance.to_json())}
+        told = {
+            name: getattr(self, name) for name in ("overlay", "unit", "pitch", "offset", "total")
+        }
+        return {
+            **told,
+            **asdict(self.selection),
+            "provenance": json.loads(self.provenance.to_json()),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +168,9 @@ class AttentionSteps:
 
     def attended(self, key: int) -> NDArray[np.float32]:
         """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
-        weighted: NDArray[np.float32] = np.tensordot(self.matrices.attention[0, key], self.values, axes=1)
+        weighted: NDArray[np.float32] = np.tensordot(
+            self.matrices.attention[0, key], self.values, axes=1
+        )
         return weighted
 
 
@@ -177,7 +189,11 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> None:
 
 
 def write_attention(
-    path: str | Path, record: AttentionRecord, maps: Sequence[AttentionMap] = (), *, overwrite: bool = False
+    path: str | Path,
+    record: AttentionRecord,
+    maps: Sequence[AttentionMap] = (),
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Save a record, and maps beside it, as `.npz`: `<block>/attention`, `<block>/logits`, `maps/<n>` and the history.
 
@@ -218,9 +234,15 @@ def read_attention(path: str | Path) -> AttentionRecord:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             told = json.loads(str(archive[_RECORD]))
-            names = [key.removesuffix("/attention") for key in archive.files if key.endswith("/attention")]
+            names = [
+                key.removesuffix("/attention")
+                for key in archive.files
+                if key.endswith("/attention")
+            ]
             blocks = {
-                name: BlockAttention(*(_matrices(archive[f"{name}/{part}"]) for part in ("logits", "attention")))
+                name: BlockAttention(
+                    *(_matrices(archive[f"{name}/{part}"]) for part in ("logits", "attention"))
+                )
                 for name in names
             }
         return AttentionRecord(blocks, Provenance.from_json(json.dumps(told["provenance"])))
@@ -235,7 +257,9 @@ def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -
     import tifffile
 
     path = Path(path)
-    with crash_safe.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (temporary,):
+    with crash_safe.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (
+        temporary,
+    ):
         metadata = {"axes": "YX", _RECORD: one.describe()}
         tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
     return path

@@ -19,7 +19,12 @@ from torch import Tensor, nn
 
 from napari_mst.attention.record import AttentionRecord, BlockAttention, Selection
 from napari_mst.errors import AttentionError
-from napari_mst.networks.attention.spectral import HALO, SpectralAttention, SpectralAttentionBlock, channel_norms
+from napari_mst.networks.attention.spectral import (
+    HALO,
+    SpectralAttention,
+    SpectralAttentionBlock,
+    channel_norms,
+)
 from napari_mst.networks.network import Pass, Program
 
 if TYPE_CHECKING:
@@ -32,7 +37,11 @@ Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
 
 def attention_blocks(network: nn.Module) -> dict[str, SpectralAttentionBlock]:
     """The spectral attention blocks of *network* by name, in the order in which they run; empty if it has none."""
-    return {name: part for name, part in network.named_modules() if isinstance(part, SpectralAttentionBlock)}
+    return {
+        name: part
+        for name, part in network.named_modules()
+        if isinstance(part, SpectralAttentionBlock)
+    }
 
 
 @contextmanager
@@ -74,7 +83,9 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
 def _matrices(tensor: Tensor) -> NDArray[np.float32]:
     """(1, h, d, d) -> (h, d, d), on the CPU."""
     if len(tensor) != 1:
-        raise AttentionError(f"Expected one photo while attention is recorded, got a batch of {len(tensor)}.")
+        raise AttentionError(
+            f"Expected one photo while attention is recorded, got a batch of {len(tensor)}."
+        )
     return tensor[0].detach().cpu().numpy().astype(np.float32)
 
 

@@ -43,7 +43,9 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
         asked.set()
         signal.signal(signal.SIGINT, before)
         if before is _end:
-            _thread.start_new_thread(_end_late, ())  # a Thread takes a lock that the interrupted code may hold
+            _thread.start_new_thread(
+                _end_late, ()
+            )  # a Thread takes a lock that the interrupted code may hold
 
     signal.signal(signal.SIGINT, ask)
     try:

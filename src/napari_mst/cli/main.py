@@ -85,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return UNREAD
         with suppress(OSError):  # of standard error itself
             reason = error.strerror or error
-            _tell(f"error: Expected to print and save all, got: {reason}. Make room, or write elsewhere.")
+            _tell(
+                f"error: Expected to print and save all, got: {reason}. Make room, or write elsewhere."
+            )
         return UNWRITTEN
 
 
@@ -117,7 +119,9 @@ def _is_closed_pipe(error: OSError) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="napari-mst", description="Hyperspectral cubes from RGB photos with MST++.")
+    parser = argparse.ArgumentParser(
+        prog="napari-mst", description="Hyperspectral cubes from RGB photos with MST++."
+    )
     parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
@@ -152,14 +156,18 @@ def _add_reconstruct(commands: Any) -> None:
         help="a file (.hdr, .tif, ...); or, for several photos, a folder: it is made if it is missing, and the folders "
         "of the photos are mirrored in it",
     )
-    reconstruct.add_argument("--format", choices=SUFFIXES, help="of the cubes in a folder (default: envi)")
+    reconstruct.add_argument(
+        "--format", choices=SUFFIXES, help="of the cubes in a folder (default: envi)"
+    )
     reconstruct.add_argument(
         "--model",
         default=DEFAULT_MODEL,
         metavar="NAME|FILE",
         help=f"a name or a weights file (default: {DEFAULT_MODEL})",
     )
-    reconstruct.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
+    reconstruct.add_argument(
+        "--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu"
+    )
     reconstruct.add_argument(
         "--precision",
         choices=("float32", "bfloat16", "float16", "float64"),
@@ -168,13 +176,22 @@ def _add_reconstruct(commands: Any) -> None:
         "not exact, by an error that is measured on each photo (default: float32)",
     )
     reconstruct.add_argument(
-        "--memory", type=_gigabytes, metavar="GB", help="of this computer, at most (default: most of what is free)"
+        "--memory",
+        type=_gigabytes,
+        metavar="GB",
+        help="of this computer, at most (default: most of what is free)",
     )
-    reconstruct.add_argument("--device-memory", type=_gigabytes, metavar="GB", help="of a GPU, likewise")
-    reconstruct.add_argument("--linear", action="store_true", help="the photos hold linear light, not sRGB")
+    reconstruct.add_argument(
+        "--device-memory", type=_gigabytes, metavar="GB", help="of a GPU, likewise"
+    )
+    reconstruct.add_argument(
+        "--linear", action="store_true", help="the photos hold linear light, not sRGB"
+    )
     _add_capture(reconstruct)
     reconstruct.add_argument(
-        "--no-colour-correction", action="store_true", help="leave the network's spectra as they are"
+        "--no-colour-correction",
+        action="store_true",
+        help="leave the network's spectra as they are",
     )
     reconstruct.add_argument(
         "--error-bands",
@@ -186,7 +203,9 @@ def _add_reconstruct(commands: Any) -> None:
         "the numbers differ from those of the whole photo"
     )  # fmt: skip
     reconstruct.add_argument(
-        "--ensemble", action="store_true", help="mean of 8 flips and transposes, as published; takes 8 times as long"
+        "--ensemble",
+        action="store_true",
+        help="mean of 8 flips and transposes, as published; takes 8 times as long",
     )
     reconstruct.add_argument(
         "--overwrite",
@@ -197,39 +216,73 @@ def _add_reconstruct(commands: Any) -> None:
 
 
 def _add_attention(commands: Any) -> None:
-    attention = commands.add_parser("attention", help="the attention matrices of a photo, and a map over it")
-    attention.add_argument("photo", type=Path, metavar="PHOTO")
-    attention.add_argument("-o", "--output", required=True, type=Path, metavar="OUT.npz", help="file to write")
-    attention.add_argument("--model", default=DEFAULT_MODEL, metavar="NAME|FILE", help="as of reconstruct")
-    attention.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
-    attention.add_argument(
-        "--precision", choices=("float32", "float64"), default="float32", help="float64: exact, six times slower"
+    attention = commands.add_parser(
+        "attention", help="the attention matrices of a photo, and a map over it"
     )
-    attention.add_argument("--linear", action="store_true", help="the photo holds linear light, not sRGB")
+    attention.add_argument("photo", type=Path, metavar="PHOTO")
+    attention.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT.npz", help="file to write"
+    )
+    attention.add_argument(
+        "--model", default=DEFAULT_MODEL, metavar="NAME|FILE", help="as of reconstruct"
+    )
+    attention.add_argument(
+        "--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu"
+    )
+    attention.add_argument(
+        "--precision",
+        choices=("float32", "float64"),
+        default="float32",
+        help="float64: exact, six times slower",
+    )
+    attention.add_argument(
+        "--linear", action="store_true", help="the photo holds linear light, not sRGB"
+    )
     attention.add_argument(
         "--region", type=_rectangle, metavar="ROW0:ROW1,COL0:COL1", help="of these pixels alone: a region has an "
         "attention of its own"
     )  # fmt: skip
     _add_capture(attention)
     attention.add_argument("--overwrite", action="store_true", help="replace a file that exists")
-    attention.add_argument("--map", action="append", choices=OVERLAYS, default=[], help="add this map, of the block:")
-    attention.add_argument("--block", default="stages.0.encoder.0", metavar="NAME", help="(default: %(default)s)")
-    attention.add_argument("--head", type=int, default=0, metavar="N", help="of the block, from 0 (default: 0)")
-    attention.add_argument("--key", type=int, metavar="I", help="key channel i, from 0 (default: all)")
-    attention.add_argument("--query", type=int, metavar="J", help="query channel j, from 0 (default: all)")
+    attention.add_argument(
+        "--map", action="append", choices=OVERLAYS, default=[], help="add this map, of the block:"
+    )
+    attention.add_argument(
+        "--block", default="stages.0.encoder.0", metavar="NAME", help="(default: %(default)s)"
+    )
+    attention.add_argument(
+        "--head", type=int, default=0, metavar="N", help="of the block, from 0 (default: 0)"
+    )
+    attention.add_argument(
+        "--key", type=int, metavar="I", help="key channel i, from 0 (default: all)"
+    )
+    attention.add_argument(
+        "--query", type=int, metavar="J", help="query channel j, from 0 (default: all)"
+    )
     attention.set_defaults(command=_attention)
 
 
 def _add_models(commands: Any) -> None:
-    models = commands.add_parser("models", help="the models, what they are for and how accurate they are")
+    models = commands.add_parser(
+        "models", help="the models, what they are for and how accurate they are"
+    )
     models.set_defaults(command=_models)
 
 
 def _add_capture(command: argparse.ArgumentParser) -> None:
     """Add what a model for linear camera RGB has to be told of the photos."""
-    told = command.add_argument_group("for mstpp-camera", "what took the photos; see `napari-mst cameras`")
-    told.add_argument("--camera", default="", metavar="NAME|FILE", help="as Nikon_D5100, or a CSV file: nm, r, g, b")
-    told.add_argument("--illuminant", default="", metavar="NAME|FILE", help="as D65, or a CSV file: nm, power")
+    told = command.add_argument_group(
+        "for mstpp-camera", "what took the photos; see `napari-mst cameras`"
+    )
+    told.add_argument(
+        "--camera",
+        default="",
+        metavar="NAME|FILE",
+        help="as Nikon_D5100, or a CSV file: nm, r, g, b",
+    )
+    told.add_argument(
+        "--illuminant", default="", metavar="NAME|FILE", help="as D65, or a CSV file: nm, power"
+    )
     told.add_argument(
         "--white",
         type=float,
@@ -238,12 +291,16 @@ def _add_capture(command: argparse.ArgumentParser) -> None:
         help="stored value of a white surface (default: full scale)",
     )
     told.add_argument(
-        "--unbalanced", action="store_true", help="the values are the sensor's own, without any white balance"
+        "--unbalanced",
+        action="store_true",
+        help="the values are the sensor's own, without any white balance",
     )
 
 
 def _add_cameras(commands: Any) -> None:
-    cameras = commands.add_parser("cameras", help="the cameras and illuminants that mstpp-camera can be told of")
+    cameras = commands.add_parser(
+        "cameras", help="the cameras and illuminants that mstpp-camera can be told of"
+    )
     cameras.set_defaults(command=_cameras)
 
 
@@ -252,7 +309,10 @@ def _add_info(commands: Any) -> None:
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--variable", metavar="NAME", help="of the array, in a file that has several")
     info.add_argument(
-        "--band-axis", type=int, choices=(0, -1), help="0 or -1, first or last, where the file is unclear"
+        "--band-axis",
+        type=int,
+        choices=(0, -1),
+        help="0 or -1, first or last, where the file is unclear",
     )
     info.set_defaults(command=_info)
 
@@ -261,12 +321,23 @@ def _add_spectra(commands: Any) -> None:
     spectra = commands.add_parser("spectra", help="spectra of pixels of a cube, as a table")
     spectra.add_argument("file", type=Path, metavar="CUBE")
     spectra.add_argument(
-        "--at", type=_pixel, action="append", required=True, metavar="ROW,COLUMN", help="a pixel; may be repeated"
+        "--at",
+        type=_pixel,
+        action="append",
+        required=True,
+        metavar="ROW,COLUMN",
+        help="a pixel; may be repeated",
     )
     spectra.add_argument(
-        "--window", type=int, default=1, metavar="SIDE", help="mean of SIDE x SIDE pixels (default: 1)"
+        "--window",
+        type=int,
+        default=1,
+        metavar="SIDE",
+        help="mean of SIDE x SIDE pixels (default: 1)",
     )
-    spectra.add_argument("-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)")
+    spectra.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help=".csv or .sli (default: a table to print)"
+    )
     spectra.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     spectra.set_defaults(command=_spectra)
 
@@ -275,7 +346,9 @@ def _rectangle(text: str) -> Rectangle:
     try:
         (top, bottom), (left, right) = (map(int, part.split(":")) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a region like 100:300,0:512, got {text[:40]!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"expected a region like 100:300,0:512, got {text[:40]!r}"
+        ) from None
     return top, bottom, left, right
 
 
@@ -306,10 +379,16 @@ def _jobs(options: argparse.Namespace) -> tuple[list[Job], bool]:
     is_place = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112 (raises on a long name)
     if is_place or len(found) > 1 or any(os.path.isdir(path) for path in options.photos):  # noqa: PTH112
         if not is_place and output.suffix.lower() in SUFFIXES.values():
-            raise SaveError(f"Expected a folder for several cubes, got {shown(output.name)}. Leave its suffix out.")
-        return plan_jobs(found, output, SUFFIXES[options.format or "envi"], options.error_bands), True
+            raise SaveError(
+                f"Expected a folder for several cubes, got {shown(output.name)}. Leave its suffix out."
+            )
+        return plan_jobs(
+            found, output, SUFFIXES[options.format or "envi"], options.error_bands
+        ), True
     if options.format:
-        raise SaveError(f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format.")
+        raise SaveError(
+            f"Expected a folder with --format, got {shown(output.name)}. Let its suffix say the format."
+        )
     bands = band_targets(output) if options.error_bands else ()
     return [Job(one.photo, output, one.photo.name, bands) for one in found], False
 
@@ -382,7 +461,9 @@ class _Run:
                     is_done = done.issuperset(job.outputs)
                     self._make(job, done if is_done else self.finished(job), watch)
                 elif not waits:
-                    _tell(f"note: {job.name}: another run is making it; it is looked at again at the end")
+                    _tell(
+                        f"note: {job.name}: another run is making it; it is looked at again at the end"
+                    )
                 return is_ours
 
     def _wanted(self, sha256: str) -> Provenance:
@@ -394,10 +475,14 @@ class _Run:
         check_outputs(job, overwrite, done)
         for path, cube in self._cubes(job, done, watch):
             if cube is not None:
-                path = write_cube(path, cube, overwrite=overwrite, progress=watch.reach)  # Ctrl-C ends a save
+                path = write_cube(
+                    path, cube, overwrite=overwrite, progress=watch.reach
+                )  # Ctrl-C ends a save
             print(path, flush=True)  # a batch takes long, and Ctrl-C may end it
 
-    def _cubes(self, job: Job, done: set[Path], watch: Watch) -> Iterator[tuple[Path, SpectralCube | None]]:
+    def _cubes(
+        self, job: Job, done: set[Path], watch: Watch
+    ) -> Iterator[tuple[Path, SpectralCube | None]]:
         """The outputs of *job*, with the cube to save there, or None for what is *done*."""
         made = None if job.target in done else self._reconstructed(job, watch)
         yield job.target, made
@@ -412,10 +497,14 @@ class _Run:
 
     def _reconstructed(self, job: Job, watch: Watch) -> SpectralCube:
         source = _read_photo(job.photo, self.options)
-        plan = self.reconstructor.plan_for(source, **self.chosen.for_photo, is_cancelled=watch.is_cancelled)
+        plan = self.reconstructor.plan_for(
+            source, **self.chosen.for_photo, is_cancelled=watch.is_cancelled
+        )
         _tell(f"note: {job.name}: {plan}")
         with _bar(job.name, watch) as shown_on:
-            cube = self.reconstructor.reconstruct(source, **shown_on.arguments, **self.chosen.for_photo)
+            cube = self.reconstructor.reconstruct(
+                source, **shown_on.arguments, **self.chosen.for_photo
+            )
         for assumption in cube.provenance.assumptions:
             _tell(f"note: {job.name}: {assumption}")
         return cube
@@ -437,7 +526,9 @@ def _run_options(options: argparse.Namespace) -> RunOptions:
 def _reconstructor_for(chosen: RunOptions, options: argparse.Namespace) -> "Reconstructor":
     reconstructor = _reconstructor(options.model, chosen)
     if options.error_bands and not reconstructor.model.card.error_factor:
-        raise ModelError(f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one.")
+        raise ModelError(
+            f"Expected a model with a calibrated error band, got {options.model}. Use a bundled one."
+        )
     return reconstructor
 
 
@@ -449,12 +540,21 @@ def _capture(options: argparse.Namespace) -> Capture | None:
     """What the photos were taken with; None if nothing was said of it."""
     if not (options.camera or options.illuminant):
         if options.white or options.unbalanced:
-            raise CameraError("Expected --camera and --illuminant with --white or --unbalanced, got none. Add them.")
+            raise CameraError(
+                "Expected --camera and --illuminant with --white or --unbalanced, got none. Add them."
+            )
         return None
     if not (options.camera and options.illuminant):
         missing = "--illuminant" if options.camera else "--camera"
-        raise CameraError(f"Expected --camera and --illuminant, got no {missing}. `napari-mst cameras` lists them.")
-    return Capture(options.camera, options.illuminant, options.white, OF_SENSOR if options.unbalanced else BALANCED)
+        raise CameraError(
+            f"Expected --camera and --illuminant, got no {missing}. `napari-mst cameras` lists them."
+        )
+    return Capture(
+        options.camera,
+        options.illuminant,
+        options.white,
+        OF_SENSOR if options.unbalanced else BALANCED,
+    )
 
 
 def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
@@ -469,7 +569,9 @@ def _read_photo(path: Path, options: argparse.Namespace) -> Photo:
 
 
 def _reconstructor(model: str, chosen: RunOptions) -> "Reconstructor":
-    from napari_mst.models import load_model  # these import torch: not for --help, or a refused target
+    from napari_mst.models import (
+        load_model,
+    )  # these import torch: not for --help, or a refused target
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     reconstructor = Reconstructor(load_model(model), **chosen.for_reconstructor)
@@ -481,10 +583,14 @@ def _reconstructor(model: str, chosen: RunOptions) -> "Reconstructor":
 
 def _attention(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() != ".npz":
-        raise SaveError(f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another.")
+        raise SaveError(
+            f"Expected a name that ends in .npz, got {shown(options.output.name)}. Choose another."
+        )
     with asked_to_stop():
         check_attention_target(options.output, overwrite=options.overwrite)
-    chosen = RunOptions(device=options.device, precision=options.precision, capture=_capture(options))
+    chosen = RunOptions(
+        device=options.device, precision=options.precision, capture=_capture(options)
+    )
     reconstructor = _reconstructor(options.model, chosen)
     with asked_to_stop() as is_cancelled:
         record, maps = _explored(reconstructor, options, Watch(is_cancelled=is_cancelled))
@@ -498,7 +604,9 @@ def _explored(
     reconstructor: "Reconstructor", options: argparse.Namespace, watch: Watch
 ) -> tuple[AttentionRecord, list[AttentionMap]]:
     """The matrices of the photo, and the maps that were asked for."""
-    from napari_mst.attention.explorer import AttentionExplorer  # imports torch: not for a refused target
+    from napari_mst.attention.explorer import (
+        AttentionExplorer,
+    )  # imports torch: not for a refused target
 
     photo = _read_photo(options.photo, options)
     selection = Selection(options.block, options.head, options.key, options.query)
@@ -540,7 +648,9 @@ def _card_lines(card: ModelCard) -> str:
     ]
     fields = {
         "for": card.domain,
-        "needs": "--camera and --illuminant (see `napari-mst cameras`)" if card.needs_camera else "",
+        "needs": "--camera and --illuminant (see `napari-mst cameras`)"
+        if card.needs_camera
+        else "",
         "gives": f"{len(card.wavelengths)} bands of {card.quantity}, {_range(card.wavelengths, 'nm')}",
         "accuracy": "; ".join(scores) or "not measured",
         "trained on": card.training_data,
@@ -553,7 +663,9 @@ def _card_lines(card: ModelCard) -> str:
 
 def _info(options: argparse.Namespace) -> int:
     wanted = {"variable": options.variable, "band_axis": options.band_axis}
-    cube = read_cube(options.file, **{name: value for name, value in wanted.items() if value is not None})
+    cube = read_cube(
+        options.file, **{name: value for name, value in wanted.items() if value is not None}
+    )
     for name, value in _facts(cube).items():
         print(f"{name:<14}  {shown(value, 200)}")
     for assumption in cube.provenance.assumptions:
@@ -570,7 +682,10 @@ def _pixel(text: str) -> tuple[int, int]:
 
 def _spectra(options: argparse.Namespace) -> int:
     cube, name = read_cube(options.file), options.file.name
-    found = [point_spectrum(cube, row, column, options.window, cube_name=name) for row, column in options.at]
+    found = [
+        point_spectrum(cube, row, column, options.window, cube_name=name)
+        for row, column in options.at
+    ]
     if options.output is None:
         print(spectra_text(found), end="")
     else:
@@ -582,7 +697,9 @@ def _spectra(options: argparse.Namespace) -> int:
 def _facts(cube: SpectralCube) -> dict[str, str]:
     bands, rows, columns = cube.shape
     provenance = asdict(cube.provenance)
-    provenance["versions"] = ", ".join(f"{name} {number}" for name, number in cube.provenance.versions.items())
+    provenance["versions"] = ", ".join(
+        f"{name} {number}" for name, number in cube.provenance.versions.items()
+    )
     del provenance["assumptions"]
     return {
         "shape": f"{bands} bands x {rows} rows x {columns} columns",

@@ -28,19 +28,47 @@ if TYPE_CHECKING:
 
 def add_evaluate(commands: Any) -> None:
     """Add `evaluate` to the sub-parsers *commands*."""
-    parser = commands.add_parser("evaluate", help="how well models do on real scenes: a folder of reflectance cubes")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of cubes of any format, 400-700 nm; or one cube")
-    parser.add_argument(
-        "--model", action="append", metavar="NAME|FILE", help="again for several (default: all bundled)"
+    parser = commands.add_parser(
+        "evaluate", help="how well models do on real scenes: a folder of reflectance cubes"
     )
     parser.add_argument(
-        "--input", action="append", metavar="NAME", help="as clean or 'JPEG 75', again for several (default: all)"
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        help="of cubes of any format, 400-700 nm; or one cube",
     )
-    parser.add_argument("--no-colour-correction", action="store_true", help="judge the networks' spectra as they are")
-    parser.add_argument("--no-baselines", action="store_true", help="leave out the estimates without a network")
-    parser.add_argument("--per-scene", action="store_true", help="print every scene, not only the mean")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every scene and the means to this file")
-    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME|FILE",
+        help="again for several (default: all bundled)",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        metavar="NAME",
+        help="as clean or 'JPEG 75', again for several (default: all)",
+    )
+    parser.add_argument(
+        "--no-colour-correction",
+        action="store_true",
+        help="judge the networks' spectra as they are",
+    )
+    parser.add_argument(
+        "--no-baselines", action="store_true", help="leave out the estimates without a network"
+    )
+    parser.add_argument(
+        "--per-scene", action="store_true", help="print every scene, not only the mean"
+    )
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write every scene and the means to this file"
+    )
+    parser.add_argument(
+        "--full-scale",
+        type=float,
+        metavar="VALUE",
+        help="stored value that stands for reflectance 1",
+    )
     parser.add_argument(
         "--camera",
         action="append",
@@ -61,13 +89,36 @@ def add_evaluate(commands: Any) -> None:
 
 def add_train(commands: Any) -> None:
     """Add `train` to the sub-parsers *commands*."""
-    parser = commands.add_parser("train", help="a new model from simulated scenes, or one tuned to your own cubes")
-    parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT", help="the .safetensors file to write"
+    parser = commands.add_parser(
+        "train", help="a new model from simulated scenes, or one tuned to your own cubes"
     )
-    parser.add_argument("--from", dest="start", default="", metavar="NAME|FILE", help="the MST++ model to go on from")
-    parser.add_argument("--cubes", type=Path, metavar="FOLDER", help="of reflectance cubes (default: simulated scenes)")
-    parser.add_argument("--full-scale", type=float, metavar="VALUE", help="stored value that stands for reflectance 1")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="OUT",
+        help="the .safetensors file to write",
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        default="",
+        metavar="NAME|FILE",
+        help="the MST++ model to go on from",
+    )
+    parser.add_argument(
+        "--cubes",
+        type=Path,
+        metavar="FOLDER",
+        help="of reflectance cubes (default: simulated scenes)",
+    )
+    parser.add_argument(
+        "--full-scale",
+        type=float,
+        metavar="VALUE",
+        help="stored value that stands for reflectance 1",
+    )
     parser.add_argument(
         "--camera",
         default="sRGB",
@@ -86,17 +137,30 @@ def add_train(commands: Any) -> None:
         help="D65 (default), A, E, ..., or a CSV file: nm, power",
     )
     parser.add_argument(
-        "--scenes", type=Path, metavar="FOLDER", help="with --camera any: the accuracy on these goes into the card"
+        "--scenes",
+        type=Path,
+        metavar="FOLDER",
+        help="with --camera any: the accuracy on these goes into the card",
     )
     parser.add_argument("--steps", type=int, help="to take (default: 26000; 4000 with --from)")
-    parser.add_argument("--batch", type=int, default=1, help="photos a step and process (default: 1)")
-    parser.add_argument("--size", type=int, default=64, help="side of the photos in pixels (default: 64)")
+    parser.add_argument(
+        "--batch", type=int, default=1, help="photos a step and process (default: 1)"
+    )
+    parser.add_argument(
+        "--size", type=int, default=64, help="side of the photos in pixels (default: 64)"
+    )
     parser.add_argument("--stages", type=int, default=1, help="of a new network (default: 1)")
     parser.add_argument(
-        "--learning-rate", type=float, default=1e-3, metavar="RATE", help="at its peak (default: 0.001)"
+        "--learning-rate",
+        type=float,
+        default=1e-3,
+        metavar="RATE",
+        help="at its peak (default: 0.001)",
     )
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--patience", type=int, default=0, metavar="N", help="end after N worse reports")
+    parser.add_argument(
+        "--patience", type=int, default=0, metavar="N", help="end after N worse reports"
+    )
     parser.add_argument("--report-every", type=int, default=500, metavar="STEPS")
     parser.add_argument("--device", default="auto", help="auto (default), cuda, cuda:1, mps or cpu")
     parser.set_defaults(command=_train)
@@ -107,12 +171,29 @@ def _train(options: argparse.Namespace) -> int:
     from napari_mst.training.train import Plan, train
 
     if options.output.suffix != ".safetensors":
-        raise ModelError(f"Expected a name ending in .safetensors, got {options.output.name}. Add it.")
-    if min(options.batch, options.stages, options.report_every) < 1 or options.size % 8 or options.size < 8:
-        raise ModelError("Expected a batch, stages and reports of at least 1 and a size divisible by 8, got others.")
+        raise ModelError(
+            f"Expected a name ending in .safetensors, got {options.output.name}. Add it."
+        )
+    if (
+        min(options.batch, options.stages, options.report_every) < 1
+        or options.size % 8
+        or options.size < 8
+    ):
+        raise ModelError(
+            "Expected a batch, stages and reports of at least 1 and a size divisible by 8, got others."
+        )
     check_targets([options.output], overwrite=True)
-    steps = options.steps if options.steps is not None else 4_000 if options.start else FitSettings.steps
-    shared = {name: getattr(options, name) for name in ("batch", "size", "stages", "learning_rate", "seed")}
+    steps = (
+        options.steps
+        if options.steps is not None
+        else 4_000
+        if options.start
+        else FitSettings.steps
+    )
+    shared = {
+        name: getattr(options, name)
+        for name in ("batch", "size", "stages", "learning_rate", "seed")
+    }
     names = (
         "output",
         "start",
@@ -179,16 +260,22 @@ def _camera_methods(options: argparse.Namespace, capture: Capture) -> "dict[str,
     from napari_mst.evaluation.camera_inputs import linear_method
     from napari_mst.evaluation.tables import model_method
 
-    methods: dict[str, Method] = {} if options.no_baselines else {"least squares": linear_method(capture)}
+    methods: dict[str, Method] = (
+        {} if options.no_baselines else {"least squares": linear_method(capture)}
+    )
     for name in options.model or ["mstpp-camera"]:
-        methods[name] = model_method(name, options.device, not options.no_colour_correction, capture)
+        methods[name] = model_method(
+            name, options.device, not options.no_colour_correction, capture
+        )
     return methods
 
 
 def _cameras(names: Sequence[str]) -> list[str]:
     from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
 
-    return [camera for name in names for camera in (HELD_OUT_CAMERAS if name == "held-out" else [name])]
+    return [
+        camera for name in names for camera in (HELD_OUT_CAMERAS if name == "held-out" else [name])
+    ]
 
 
 def _methods(options: argparse.Namespace) -> "dict[str, Method]":
@@ -201,15 +288,21 @@ def _methods(options: argparse.Namespace) -> "dict[str, Method]":
             methods[name] = make()
         except ModelError as error:
             _tell(f"note: without {name}: {error}")
-    models = options.model or [card.name for card in MODELS.values() if card.file and not card.needs_camera]
+    models = options.model or [
+        card.name for card in MODELS.values() if card.file and not card.needs_camera
+    ]
     is_corrected = not options.no_colour_correction
     return methods | {name: model_method(name, options.device, is_corrected) for name in models}
 
 
-def _inputs(names: Sequence[str], kinds: "Sequence[Input | CameraInput]") -> "list[Input | CameraInput]":
+def _inputs(
+    names: Sequence[str], kinds: "Sequence[Input | CameraInput]"
+) -> "list[Input | CameraInput]":
     known = {kind.name: kind for kind in kinds}
     if unknown := ", ".join(name for name in names if name not in known):
-        raise ModelError(f"Expected an input of {', '.join(map(repr, known))}, got {unknown!r}. Choose one of them.")
+        raise ModelError(
+            f"Expected an input of {', '.join(map(repr, known))}, got {unknown!r}. Choose one of them."
+        )
     return [known[name] for name in names] or list(kinds)
 
 

@@ -40,7 +40,9 @@ class DeviceChoice:
         """
         if precision not in self.precisions:
             have = ", ".join(self.precisions)
-            raise DeviceError(f"Expected a precision of {self.name} ({have}), got {precision!r}. Take one of these.")
+            raise DeviceError(
+                f"Expected a precision of {self.name} ({have}), got {precision!r}. Take one of these."
+            )
 
 
 def _has(device: torch.device, precision: str) -> bool:
@@ -63,13 +65,19 @@ def _is_bfloat16_fast() -> bool:
 
 def _uses(precision: str) -> bool:
     """Whether torch computes in it on this processor, and not in float32 behind the scenes."""
-    name = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}[precision]
+    name = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}[
+        precision
+    ]
     return torch.backends.mkldnn.is_available() and bool(getattr(torch.ops.mkldnn, name)())
 
 
 def available_devices() -> list[DeviceChoice]:
     """All devices of this machine, best first; the CPU is always the last."""
-    cuda = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    cuda = (
+        [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+        if torch.cuda.is_available()
+        else []
+    )
     devices = [DeviceChoice(name, f"{torch.cuda.get_device_name(name)} (CUDA)") for name in cuda]
     if torch.backends.mps.is_available():
         devices.append(DeviceChoice("mps", "Apple GPU (Metal)"))

@@ -44,14 +44,20 @@ def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
     """*values* of the computer's memory on *device*; on CUDA the stream of this thread will bring them."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+    return (
+        values.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else values.to(device)
+    )
 
 
 def _brought_back(values: Tensor) -> Tensor:
     """A copy of *values* in the computer's memory; waits for this thread's stream only."""
     if values.device.type != "cuda":
         return values.cpu()
-    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(
+        values, non_blocking=True
+    )
     torch.cuda.current_stream(values.device).synchronize()
     return pinned
 
@@ -60,7 +66,11 @@ class Slab:
     """Memory of *device*, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
 
     def __init__(
-        self, size: int, device: torch.device, is_in_file: bool = False, dtype: torch.dtype = torch.float32
+        self,
+        size: int,
+        device: torch.device,
+        is_in_file: bool = False,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         if is_in_file:
             self._memory = _mapped_file(size, dtype)
@@ -69,15 +79,23 @@ class Slab:
         else:
             self._memory = torch.empty(size, device=device, dtype=dtype)
 
-    def feature_map(self, height: int, width: int, channels: int, offset: int, device: torch.device) -> FeatureMap:
+    def feature_map(
+        self, height: int, width: int, channels: int, offset: int, device: torch.device
+    ) -> FeatureMap:
         """The part of the slab from *offset* (in values) on, for use on *device*; what was there is overwritten."""
         size = height * width * channels
-        return FeatureMap(self._memory[offset : offset + size].view(height, width, channels), device)
+        return FeatureMap(
+            self._memory[offset : offset + size].view(height, width, channels), device
+        )
 
     def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
         """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
         size = bands * height * width
-        return self._memory[: size * dtype.itemsize // self._memory.itemsize].view(dtype).view(bands, height, width)
+        return (
+            self._memory[: size * dtype.itemsize // self._memory.itemsize]
+            .view(dtype)
+            .view(bands, height, width)
+        )
 
 
 def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
@@ -99,7 +117,9 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     """
     length = dtype.itemsize * size
     try:
-        with tempfile.TemporaryFile(prefix="napari-mst-") as file:  # mapped, it lives on without a name
+        with tempfile.TemporaryFile(
+            prefix="napari-mst-"
+        ) as file:  # mapped, it lives on without a name
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, length)
             else:

@@ -50,7 +50,9 @@ _NATIVE_BYTES = (
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
 _POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network: the bytes above are for as many
-_MPS_BYTES = 1 << 32  # of a tensor: beyond it some operations of MPS fail (github.com/pytorch/pytorch/issues/149325)
+_MPS_BYTES = (
+    1 << 32
+)  # of a tensor: beyond it some operations of MPS fail (github.com/pytorch/pytorch/issues/149325)
 _PHOTO_ROWS = 6  # copies of the photo's rows of a region: those that were read last, and those that are put together
 _PINNED = 3  # copies of a region in pinned memory: two that are read and one that is written
 
@@ -97,12 +99,16 @@ class Plan:
 
     def __str__(self) -> str:
         """What it needs, for a person: the end of a sentence."""
-        needs = [f"{_bytes_text(self.device_memory)} of the GPU's memory"] if self.device_memory else []
+        needs = (
+            [f"{_bytes_text(self.device_memory)} of the GPU's memory"] if self.device_memory else []
+        )
         needs += [f"{_bytes_text(self.memory)} of memory"]
         needs += [f"{_bytes_text(self.disk)} of disk"] if self.disk else []
         needs += [f"no more than {self.threads} of the threads"] if self.threads else []
         slower = "" if self.place == "device" and not self.threads else ": slower, same numbers"
-        return f"needs {' and '.join(needs)}{slower}" + (f", in {self.precision}: {self.error}" if self.error else "")
+        return f"needs {' and '.join(needs)}{slower}" + (
+            f", in {self.precision}: {self.error}" if self.error else ""
+        )
 
 
 def pixelwise_rows(height: int, width: int) -> int:
@@ -188,7 +194,9 @@ def make_plan(job: Job, budget: Budget = Budget(), *, or_least: bool = False) ->
     plans = list(all_plans(job))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
     for plan in possible:
-        own = plan.device_memory if device.type == "mps" else 0  # which is the computer's memory, too
+        own = (
+            plan.device_memory if device.type == "mps" else 0
+        )  # which is the computer's memory, too
         if plan.memory + own <= memory and plan.device_memory <= device_memory:
             return plan
     if or_least:
@@ -217,7 +225,13 @@ def _cpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
         working = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT + _rows_bytes(job) + whole
         fewer = threads if threads < most else 0
         yield Plan("device", job.precision, memory=maps + job.total + working, threads=fewer)
-        yield Plan("file", job.precision, memory=max(working, job.after), disk=maps + job.total, threads=fewer)
+        yield Plan(
+            "file",
+            job.precision,
+            memory=max(working, job.after),
+            disk=maps + job.total,
+            threads=fewer,
+        )
 
 
 def _gpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
@@ -226,7 +240,9 @@ def _gpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
     largest = max(job.result, planned.largest_map(job.height, job.width, job.number))
     is_too_large = job.device.type == "mps" and largest >= _MPS_BYTES
     places: tuple[Place, ...] = ("device", "memory", "file")
-    for place, pixels in product(places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)):
+    for place, pixels in product(
+        places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)
+    ):
         region = _gpu_region(job, planned, pixels)
         working = max(region * planned.values, _whole_values(job, planned)) * job.number
         photo = _PHOTO_ROWS * region * job.program.in_bands * _FLOAT
@@ -239,7 +255,14 @@ def _gpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
         copies = STREAMS * _PINNED * copy if has_streams else 0
         kept = maps + job.total
         host, disk = (kept, 0) if place == "memory" else (0, kept)
-        yield Plan(place, job.precision, host + max(photo + copies, job.after), streams * working, disk, pixels)
+        yield Plan(
+            place,
+            job.precision,
+            host + max(photo + copies, job.after),
+            streams * working,
+            disk,
+            pixels,
+        )
 
 
 def _gpu_region(job: Job, planned: Schedule, pixels: int) -> int:
@@ -270,7 +293,9 @@ def _cpu_bytes(job: Job, planned: Schedule, threads: int) -> int:
     """Bytes of what *threads* of a CPU work with in float32: as measured, see benchmarks/memory.py."""
     pixels = job.height * job.width
     if planned.is_pointwise:
-        of_rows = _POINTWISE_BYTES * planned.values * pixelwise_rows(job.height, job.width) * job.width
+        of_rows = (
+            _POINTWISE_BYTES * planned.values * pixelwise_rows(job.height, job.width) * job.width
+        )
         return int((2 * threads + job.has_total) * of_rows) // 2
     more = max(planned.values / _PUBLISHED_VALUES, 1)
     if job.precision == "float32" and native.is_installed():

@@ -67,7 +67,9 @@ class Result(NamedTuple):
     folded: Folded
 
 
-def run(network: Network, rows: RowSource, height: int, width: int, device: torch.device) -> NDArray[np.floating]:
+def run(
+    network: Network, rows: RowSource, height: int, width: int, device: torch.device
+) -> NDArray[np.floating]:
     """The cube (B, H, W) that *network*, which must be on *device*, makes of a photo, as `execute` computes it."""
     return execute(network.program(), Source(rows, height, width), device).numbers
 
@@ -130,7 +132,11 @@ _EXACT = (
     (_backends.cudnn.conv, "fp32_precision", "ieee"),
     (_backends.mkldnn.matmul, "fp32_precision", "ieee"),
     (_backends.mkldnn.conv, "fp32_precision", "ieee"),
-    (_backends.cudnn, "benchmark", False),  # it tries algorithms that want memory which nobody has planned
+    (
+        _backends.cudnn,
+        "benchmark",
+        False,
+    ),  # it tries algorithms that want memory which nobody has planned
 )
 
 
@@ -209,7 +215,9 @@ class Execution:
                 shape = (*self._sizes[name], program.channels(name))
                 self._maps[name] = slabs[slab].feature_map(*shape, offset // number, self._device)
         size = result_size(program, source.height, source.width)
-        return slabs[places[program.output.writes].slab].planes(program.output.channels, *size, program.dtype)
+        return slabs[places[program.output.writes].slab].planes(
+            program.output.channels, *size, program.dtype
+        )
 
     @property
     def _home(self) -> torch.device:
@@ -218,7 +226,11 @@ class Execution:
 
     def result(self) -> Result:
         """Run all sweeps."""
-        is_apart = self._device.type == "cuda" and self._plan.place != "device" and not self._schedule.is_pointwise
+        is_apart = (
+            self._device.type == "cuda"
+            and self._plan.place != "device"
+            and not self._schedule.is_pointwise
+        )
         workers = Workers(self._device, sum(self._costs), self._watch, is_apart, self._plan.threads)
         with workers:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
@@ -249,7 +261,9 @@ class Execution:
             wait_for(self._device)  # for converted weights, which all streams are about to read
         scales = self._program.scales
         wanted = {*sweep.keeps, *sweep.adds_up}
-        last_read = {reading.name: index for index, step in enumerate(steps) for reading in step.readings}
+        last_read = {
+            reading.name: index for index, step in enumerate(steps) for reading in step.readings
+        }
         return _Work(
             executables,
             steps,
@@ -270,7 +284,9 @@ class Execution:
     def _compute(self, work: _Work, tile: Window) -> dict[str, Tensor]:
         """One region of a sweep: writes what is kept and returns its share of the statistics."""
         sizes = self._sizes
-        wanted = {name: tile.scaled(share).clipped(sizes[name]) for name, share in work.shares.items()}
+        wanted = {
+            name: tile.scaled(share).clipped(sizes[name]) for name, share in work.shares.items()
+        }
         needed = needs(work.steps, wanted, sizes)
         maps = {name: (needed[name], self._read(name, needed[name])) for name in work.reads}
         for executable, finished in zip(work.executables, work.finished, strict=True):
@@ -359,9 +375,13 @@ class PaddedPhoto:
     """The photo, reflect-padded as a program wants it, read window by window."""
 
     def __init__(self, source: Source, device: torch.device, program: Program) -> None:
-        self._rows = functools.lru_cache(maxsize=4)(source.rows)  # the regions of one band of rows share them
+        self._rows = functools.lru_cache(maxsize=4)(
+            source.rows
+        )  # the regions of one band of rows share them
         self._device, self._dtype = device, program.dtype
-        self._row_of, self._column_of = (reflected_index(side, program.multiple) for side in source[1:])
+        self._row_of, self._column_of = (
+            reflected_index(side, program.multiple) for side in source[1:]
+        )
 
     def read(self, window: Window) -> Tensor:
         """(1, in_bands, h, w) of *window*."""

@@ -104,7 +104,10 @@ class Schedule:
     def values(self) -> int:
         """Numbers for each pixel of the photo that a pass works with at a time, at most."""
         scales = self.program.scales
-        return max(int(self.program.values(each) * float(scales[each.reads[0]]) ** 2) for each in self.program.passes)
+        return max(
+            int(self.program.values(each) * float(scales[each.reads[0]]) ** 2)
+            for each in self.program.passes
+        )
 
     @property
     def kept_values(self) -> float:
@@ -117,7 +120,9 @@ class Schedule:
         rows, columns = self.program.padded(height, width)
         return int(rows * columns * self.kept_values) * number
 
-    def storage(self, height: int, width: int, number: int, wide: int) -> tuple[list[int], dict[str, Slot]]:
+    def storage(
+        self, height: int, width: int, number: int, wide: int
+    ) -> tuple[list[int], dict[str, Slot]]:
         """Sizes of the slabs, in bytes, for a photo of *height* x *width*, and where in them each map is kept.
 
         Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the end, so that
@@ -127,7 +132,10 @@ class Schedule:
         sizes[output] = result_size(self.program, height, width)
         buffers = [_Buffer(names, *span, 0) for names, span in self._shared().items()]
         for buffer in buffers:
-            of_each = (self._bytes(name, sizes[name], wide if name == output else number) for name in buffer.names)
+            of_each = (
+                self._bytes(name, sizes[name], wide if name == output else number)
+                for name in buffer.names
+            )
             buffer.size = max(of_each)
         return _placed(buffers, output)
 
@@ -150,7 +158,12 @@ class Schedule:
         """The map of the same shape that is read for the last time where *name* is written, pixel by pixel; or ""."""
         sweep, writer = self.sweeps[index], self.program.writer(name)
         is_read_here = any(name in each.reads for each in sweep.passes)
-        if name == self.program.output.writes or is_read_here or writer.halo != 0 or writer.scale != 1:
+        if (
+            name == self.program.output.writes
+            or is_read_here
+            or writer.halo != 0
+            or writer.scale != 1
+        ):
             return ""
         for read in writer.reads:
             readers = [each for each in sweep.passes if read in each.reads]
@@ -176,7 +189,11 @@ def schedule(program: Program) -> Schedule:
 
 def result_size(program: Program, height: int, width: int) -> Size:
     """Height and width of the result for a photo of *height* x *width*."""
-    return (height, width) if program.is_cropped else program.sizes(height, width)[program.output.writes]
+    return (
+        (height, width)
+        if program.is_cropped
+        else program.sizes(height, width)[program.output.writes]
+    )
 
 
 def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
@@ -256,7 +273,9 @@ def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, S
 def _gaps(buffer: _Buffer, slabs: list[int], placed: list[tuple[_Buffer, Slot]]) -> Iterator[Slot]:
     for index, size in enumerate(slabs):
         others = sorted(
-            (place.offset, other.size) for other, place in placed if place.slab == index and other.meets(buffer)
+            (place.offset, other.size)
+            for other, place in placed
+            if place.slab == index and other.meets(buffer)
         )
         offset = 0
         for start, length in (*others, (size, 0)):

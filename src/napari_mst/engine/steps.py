@@ -100,7 +100,9 @@ def _step(passes: tuple[Pass, ...], form: Form | None) -> Step:
         align = 1 if form is not None else _alignment(each)
         outside = [name for name in each.reads if name not in written]
         own = [
-            Reading(name, each.halo if form is None or name == passes[0].reads[0] else 0, scale, align)
+            Reading(
+                name, each.halo if form is None or name == passes[0].reads[0] else 0, scale, align
+            )
             for name in outside
         ]
         readings = own + readings
@@ -112,7 +114,9 @@ def _alignment(each: Pass) -> int:
     return max(each.align, each.scale.denominator)
 
 
-def needs(steps: Sequence[Step], wanted: Mapping[str, Window], sizes: Mapping[str, Size]) -> dict[str, Window]:
+def needs(
+    steps: Sequence[Step], wanted: Mapping[str, Window], sizes: Mapping[str, Size]
+) -> dict[str, Window]:
     """The window of every map that has to be computed, or read, for the *wanted* windows of some maps.
 
     A map that is larger than what it is made of is computed in whole multiples of that.
@@ -149,16 +153,22 @@ class Executable:
     compute: Callable[[Sequence[Tensor], Window, Size], Tensor]
 
     @classmethod
-    def of(cls, step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> "Executable":
+    def of(
+        cls, step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]
+    ) -> "Executable":
         """*step* with the *folded* statistic that it uses."""
         dtype = widest(step.passes[0], dtypes)
         used = folded[step.uses] if step.uses else None
         if step.form is not None:
-            return cls(step, dtype, _in_form(step.readings[0], step.form.build(step.passes, used, dtype)))
+            return cls(
+                step, dtype, _in_form(step.readings[0], step.form.build(step.passes, used, dtype))
+            )
         local = in_precision(step.last.local, dtype)
         return cls(step, dtype, _as_written(step.readings[0], local, (used,) if step.uses else ()))
 
-    def apply(self, maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]) -> Tensor:
+    def apply(
+        self, maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
+    ) -> Tensor:
         """The window *written* of the map, from windows of those that it reads."""
         windows = []
         for reading in self.step.readings:
@@ -176,7 +186,9 @@ def within(window: Window, have: Window, values: Tensor) -> Tensor:
     return values[..., rows, columns]
 
 
-def _in_form(first: Reading, compute: Compute) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
+def _in_form(
+    first: Reading, compute: Compute
+) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
     """*compute* of a form, which is told what the image lacks of the halo."""
     return lambda windows, written, size: compute(windows, first.reach(written).missing(size))
 

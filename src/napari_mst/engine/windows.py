@@ -36,7 +36,9 @@ class Window(NamedTuple):
 
     def grown(self, pixels: int) -> "Window":
         """The window with a halo of so many *pixels* around it."""
-        return Window(self.top - pixels, self.bottom + pixels, self.left - pixels, self.right + pixels)
+        return Window(
+            self.top - pixels, self.bottom + pixels, self.left - pixels, self.right + pixels
+        )
 
     def scaled(self, factor: Fraction) -> "Window":
         """The window of a map *factor* times as large that covers this one."""
@@ -55,7 +57,9 @@ class Window(NamedTuple):
     def clipped(self, size: Size) -> "Window":
         """The pixels of the window that a map of *size* has."""
         height, width = size
-        return Window(max(self.top, 0), min(self.bottom, height), max(self.left, 0), min(self.right, width))
+        return Window(
+            max(self.top, 0), min(self.bottom, height), max(self.left, 0), min(self.right, width)
+        )
 
     def joined(self, other: "Window") -> "Window":
         """The smallest window around this one and *other*."""
@@ -75,7 +79,12 @@ class Window(NamedTuple):
     def missing(self, size: Size) -> Sides:
         """Pixels on each side that a map of *size* does not have."""
         height, width = size
-        return max(-self.top, 0), max(self.bottom - height, 0), max(-self.left, 0), max(self.right - width, 0)
+        return (
+            max(-self.top, 0),
+            max(self.bottom - height, 0),
+            max(-self.left, 0),
+            max(self.right - width, 0),
+        )
 
 
 def whole(size: Size) -> Window:

@@ -45,10 +45,14 @@ class Workers:
         self._cost, self._cost_done = cost, 0.0
         self._watch = watch
         self._threads, self._open = torch.get_num_threads(), ExitStack()
-        self._at_once = (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
+        self._at_once = (
+            (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
+        )
         self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
         self._pool = (
-            ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,)) if self._at_once else None
+            ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,))
+            if self._at_once
+            else None
         )
 
     def __enter__(self) -> "Workers":
@@ -56,21 +60,30 @@ class Workers:
             self._open.enter_context(torch.cuda.device(self._device))
         if self._device.type == "cpu":
             _keep_blocks()
-            self._open.enter_context(threadpool_limits(1, user_api="blas"))  # of NumPy's products: Gram matrices
+            self._open.enter_context(
+                threadpool_limits(1, user_api="blas")
+            )  # of NumPy's products: Gram matrices
             torch.set_num_threads(1)  # for the matrices between two passes, which are small as well
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             if self._device.type == "cuda":
                 torch._C._host_emptyCache()  # pinned memory, which torch would keep
-            torch.set_num_threads(self._threads)  # what a thread sets for itself, torch gives to all threads to come
+            torch.set_num_threads(
+                self._threads
+            )  # what a thread sets for itself, torch gives to all threads to come
         self._open.close()
 
-    def each(self, compute: Callable[[Window], T], regions: Iterable[Window], cost: float) -> Iterator[T]:
+    def each(
+        self, compute: Callable[[Window], T], regions: Iterable[Window], cost: float
+    ) -> Iterator[T]:
         """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each.
 
         *cost* is the time that the pass takes, in any unit: progress moves as time does.
@@ -138,4 +151,6 @@ def _prepare_thread(device: torch.device) -> None:
         torch.cuda.set_device(device)
         torch.cuda.set_stream(torch.cuda.Stream(device))
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # GELU leaves numbers below 1e-38, on which a CPU is many times slower
+    torch.set_flush_denormal(
+        True
+    )  # GELU leaves numbers below 1e-38, on which a CPU is many times slower

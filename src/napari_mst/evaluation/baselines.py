@@ -25,7 +25,9 @@ GRID = np.arange(400.0, 701, 10)
 
 def matrix_method(matrix: NDArray[np.floating]) -> Method:
     """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
-    return lambda codes: np.einsum("bc,chw->bhw", matrix, srgb_to_linear(codes / 255), optimize=True)
+    return lambda codes: np.einsum(
+        "bc,chw->bhw", matrix, srgb_to_linear(codes / 255), optimize=True
+    )
 
 
 def least_squares() -> Method:
@@ -41,7 +43,9 @@ def root_polynomial() -> Method:
     spectra = measured_reflectances()
     terms = _root_terms((spectra @ srgb_response(GRID)).T)
     matrix, *_ = np.linalg.lstsq(terms.T, spectra, rcond=None)
-    return lambda codes: np.einsum("tb,thw->bhw", matrix, _root_terms(srgb_to_linear(codes / 255)), optimize=True)
+    return lambda codes: np.einsum(
+        "tb,thw->bhw", matrix, _root_terms(srgb_to_linear(codes / 255)), optimize=True
+    )
 
 
 def mallett_yuksel() -> Method:
@@ -54,8 +58,13 @@ def mallett_yuksel() -> Method:
 def smits() -> Method:
     """Smits, J. Graph. Tools 4 (1999) 11, doi:10.1080/10867651.1999.10487511: his 7 spectra, from colour-science."""
     tables = _colour_science().recovery.SDS_SMITS1999
-    spectra = {name: np.interp(GRID, table.wavelengths, table.values) for name, table in tables.items()}
-    white, primaries = spectra["white"], np.stack([spectra[name] for name in ("red", "green", "blue")])
+    spectra = {
+        name: np.interp(GRID, table.wavelengths, table.values) for name, table in tables.items()
+    }
+    white, primaries = (
+        spectra["white"],
+        np.stack([spectra[name] for name in ("red", "green", "blue")]),
+    )
     mixtures = np.stack([spectra[name] for name in ("cyan", "magenta", "yellow")])
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
@@ -66,7 +75,9 @@ def smits() -> Method:
         mixed = (middle - low) * (order[0] == np.arange(3)[:, None, None])
         pure = (high - middle) * (order[2] == np.arange(3)[:, None, None])
         parts = np.concatenate([low[None], mixed, pure])
-        return np.einsum("pb,phw->bhw", np.concatenate([white[None], mixtures, primaries]), parts, optimize=True)
+        return np.einsum(
+            "pb,phw->bhw", np.concatenate([white[None], mixtures, primaries]), parts, optimize=True
+        )
 
     return estimate
 
@@ -91,7 +102,9 @@ def jakob_hanika() -> Method:
             is_far = np.abs(residual).max(axis=1) > _CLOSE
             left = left[is_far]
             factors[left] += _sigmoid_step(factors[left] @ basis, basis, response, residual[is_far])
-        return np.ascontiguousarray(_sigmoid(factors @ basis)[index.ravel()].T).reshape(-1, *codes.shape[1:])
+        return np.ascontiguousarray(_sigmoid(factors @ basis)[index.ravel()].T).reshape(
+            -1, *codes.shape[1:]
+        )
 
     return estimate
 
@@ -123,13 +136,17 @@ def gaussian_mixture() -> Method:
         likely = constants - 0.5 * ((off @ inverses) * off).sum(axis=2).T
         shares = np.exp(likely - likely.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-        spectra = shares @ offsets + sum(colours[:, [c]] * (shares @ slopes[..., c]) for c in range(3))
+        spectra = shares @ offsets + sum(
+            colours[:, [c]] * (shares @ slopes[..., c]) for c in range(3)
+        )
         return np.asarray(spectra * brightness).clip(0)
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
         colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
         linear = srgb_to_linear(colours.T / 255)
-        found = np.concatenate([of_colours(part) for part in np.array_split(linear, 1 + len(linear) // _COLOURS)])
+        found = np.concatenate(
+            [of_colours(part) for part in np.array_split(linear, 1 + len(linear) // _COLOURS)]
+        )
         return np.ascontiguousarray(found[index.ravel()].T).reshape(-1, *codes.shape[1:])
 
     return estimate
@@ -154,7 +171,9 @@ def _gaussians(scores: NDArray[np.float64]) -> Any:
         raise ModelError(
             "Expected the package scikit-learn for this baseline, got none. pip install scikit-learn."
         ) from error
-    return mixture.GaussianMixture(_GAUSSIANS, init_params="k-means++", max_iter=_ROUNDS, random_state=0).fit(scores)
+    return mixture.GaussianMixture(
+        _GAUSSIANS, init_params="k-means++", max_iter=_ROUNDS, random_state=0
+    ).fit(scores)
 
 
 _STEPS = 30
@@ -167,7 +186,10 @@ def _sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sigmoid_step(
-    z: NDArray[np.float64], basis: NDArray[np.float64], response: NDArray[np.float64], residual: NDArray[np.float64]
+    z: NDArray[np.float64],
+    basis: NDArray[np.float64],
+    response: NDArray[np.float64],
+    residual: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """The damped Gauss-Newton step (n, 3), at sigmoids of *z* (n, B), that removes *residual* (n, 3) of linear sRGB."""
     slopes = 0.5 * (1 + z**2) ** -1.5

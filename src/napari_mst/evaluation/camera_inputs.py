@@ -29,12 +29,18 @@ class CameraInput:
     exposure: float = 1.0
     noise: float = 0.0
 
-    def photograph(self, cube: NDArray[np.floating], _: ArrayLike, scene: str = "") -> NDArray[np.uint16]:
+    def photograph(
+        self, cube: NDArray[np.floating], _: ArrayLike, scene: str = ""
+    ) -> NDArray[np.uint16]:
         """The photo (3, H, W) of a reflectance cube (31, H, W); *scene* seeds its noise."""
-        linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True) * self.exposure
+        linear = (
+            np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True) * self.exposure
+        )
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
         gains = (1 / self.capture.white_of_sensor)[:, None, None]
-        linear = linear + random.standard_normal(linear.shape) * np.sqrt(self.noise * gains * linear.clip(0))
+        linear = linear + random.standard_normal(linear.shape) * np.sqrt(
+            self.noise * gains * linear.clip(0)
+        )
         return np.rint(linear.clip(0, 1) * _FULL).astype(np.uint16)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:

@@ -47,11 +47,18 @@ class Input:
     noise: float = 0.0
     quality: int | None = None
 
-    def photograph(self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = "") -> NDArray[np.uint8]:
+    def photograph(
+        self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
+    ) -> NDArray[np.uint8]:
         """The photo (3, H, W) of a reflectance cube (B, H, W); *scene* seeds its noise."""
-        linear = self._exposed(cube, np.asarray(wavelengths)) * (self.exposure * self._gains())[:, None, None]
+        linear = (
+            self._exposed(cube, np.asarray(wavelengths))
+            * (self.exposure * self._gains())[:, None, None]
+        )
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
-        linear = linear + random.standard_normal(linear.shape) * np.sqrt(self.noise * linear.clip(0))
+        linear = linear + random.standard_normal(linear.shape) * np.sqrt(
+            self.noise * linear.clip(0)
+        )
         codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else _compressed(codes, self.quality)
 
@@ -59,10 +66,14 @@ class Input:
         """The pixels (H, W) that count: those that another exposure has not clipped."""
         return np.asarray((codes < 255).all(axis=0) | (self.exposure == 1))
 
-    def _exposed(self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]) -> NDArray[np.floating]:
+    def _exposed(
+        self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]
+    ) -> NDArray[np.floating]:
         if not self.camera:
             return render_srgb(cube, wavelengths)
-        return np.einsum("bhw,bc->chw", cube, camera_response(self.camera, tuple(wavelengths)), optimize=True)
+        return np.einsum(
+            "bhw,bc->chw", cube, camera_response(self.camera, tuple(wavelengths)), optimize=True
+        )
 
     def _gains(self) -> NDArray[np.float64]:
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
@@ -98,7 +109,9 @@ def camera_response(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.f
     matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
     response = raw @ (matrix / matrix.sum(axis=0))
     at = np.asarray(wavelengths)
-    sampled = np.stack([np.interp(at, GRID, channel, left=0, right=0) for channel in response.T], axis=-1)
+    sampled = np.stack(
+        [np.interp(at, GRID, channel, left=0, right=0) for channel in response.T], axis=-1
+    )
     return np.asarray(sampled / sampled.sum(axis=0))
 
 

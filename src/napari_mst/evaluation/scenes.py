@@ -43,9 +43,15 @@ def scene_files(folder: Path) -> list[Path]:
         return [folder]
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     cubes = [(path, find_format(path)) for path in paths]
-    found = [path for path, form in cubes if form and (form.name != "envi" or path.suffix.lower() == ".hdr")]
+    found = [
+        path
+        for path, form in cubes
+        if form and (form.name != "envi" or path.suffix.lower() == ".hdr")
+    ]
     if not found:
-        raise CubeFileError(f"Expected cube files in {shown(folder.name or folder)}, got none. Choose another folder.")
+        raise CubeFileError(
+            f"Expected cube files in {shown(folder.name or folder)}, got none. Choose another folder."
+        )
     return found
 
 
@@ -100,7 +106,9 @@ def _bands_between(cube: SpectralCube, name: str) -> NDArray[np.intp]:
     at = cube.wavelengths[order]
     if not cube.has_wavelengths or at[0] > low + _STEP or at[-1] < high - _STEP:
         span = f"{at[0]:g} to {at[-1]:g} {cube.unit}"
-        raise CubeFileError(f"Expected bands from {low:g} to {high:g} nm in {shown(name)}, got {span}. Leave it out.")
+        raise CubeFileError(
+            f"Expected bands from {low:g} to {high:g} nm in {shown(name)}, got {span}. Leave it out."
+        )
     return np.asarray(order[(at >= low - 2 * _STEP) & (at <= high + 2 * _STEP)])
 
 
@@ -108,6 +116,8 @@ def _guessed_scale(dtype: np.dtype[Any], name: str) -> tuple[float, tuple[str, .
     if dtype.kind == "f":
         return 1.0, ()
     if dtype.kind != "u":
-        raise CubeFileError(f"Expected floats or unsigned integers in {shown(name)}, got {dtype}. Give --full-scale.")
+        raise CubeFileError(
+            f"Expected floats or unsigned integers in {shown(name)}, got {dtype}. Give --full-scale."
+        )
     most = float(np.iinfo(dtype).max)
     return most, (f"{shown(name)}: {most:g} was taken as reflectance 1.",)

@@ -19,7 +19,16 @@ from napari_mst.evaluation.camera_inputs import CameraInput
 from napari_mst.evaluation.degradations import INPUTS, Input
 from napari_mst.evaluation.scenes import Scene, read_scenes, resampled
 from napari_mst.formats.text import text_cell
-from napari_mst.metrics import colour_difference, core_bands, core_mrae, core_pixels, mrae, psnr, rmse, spectral_angle
+from napari_mst.metrics import (
+    colour_difference,
+    core_bands,
+    core_mrae,
+    core_pixels,
+    mrae,
+    psnr,
+    rmse,
+    spectral_angle,
+)
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo
 
@@ -69,8 +78,12 @@ def score(
                 estimate = method(codes)
                 values = compared(estimate / kind.exposure, scene.cube, counted)
                 values[SHOWN] = _shown(estimate, codes, counted)
-                covered = _covered(method, estimate, scene.cube * np.float32(kind.exposure), counted)
-                values[COVERED] = np.nan if covered is None else float(covered[core_bands(GRID)].mean())
+                covered = _covered(
+                    method, estimate, scene.cube * np.float32(kind.exposure), counted
+                )
+                values[COVERED] = (
+                    np.nan if covered is None else float(covered[core_bands(GRID)].mean())
+                )
                 yield Score(name, kind.name, scene.name, values, covered)
 
 
@@ -103,7 +116,10 @@ def means(scores: Iterable[Score]) -> list[Score]:
             method,
             kind,
             "mean",
-            {label: _mean([row.values[label] for row in rows]) for label in (*METRICS, SHOWN, COVERED)},
+            {
+                label: _mean([row.values[label] for row in rows])
+                for label in (*METRICS, SHOWN, COVERED)
+            },
             _mean_band([row.covered for row in rows if row.covered is not None]),
         )
         for (kind, method), rows in groups.items()
@@ -129,12 +145,18 @@ class ModelMethod:
     """
 
     def __init__(
-        self, name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+        self,
+        name: str,
+        device: str = "cpu",
+        correct_colour: bool = True,
+        capture: Capture | None = None,
     ) -> None:
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
-        self._reconstructor = Reconstructor(load_model(name), device, correct_colour=correct_colour, capture=capture)
+        self._reconstructor = Reconstructor(
+            load_model(name), device, correct_colour=correct_colour, capture=capture
+        )
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
         """Stored values (3, H, W) -> reflectance (31, H, W)."""
@@ -142,7 +164,9 @@ class ModelMethod:
         cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         return resampled(cube.data, cube.wavelengths)
 
-    def is_within(self, estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.bool_] | None:
+    def is_within(
+        self, estimate: NDArray[np.floating], reference: NDArray[np.floating]
+    ) -> NDArray[np.bool_] | None:
         """Where (31, H, W) the reference lies in the error band of *estimate*; None if the model has no band."""
         from napari_mst.reconstruction.error_bands import margins
 
@@ -186,14 +210,26 @@ def write_csv(path: Path, scores: Iterable[Score]) -> None:
     """One line a score: method, input, scene, and its metrics."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "input", "scene", *METRICS, SHOWN, COVERED, *(f"{COVERED} {nm:g}" for nm in GRID)])
+        writer.writerow(
+            [
+                "method",
+                "input",
+                "scene",
+                *METRICS,
+                SHOWN,
+                COVERED,
+                *(f"{COVERED} {nm:g}" for nm in GRID),
+            ]
+        )
         for one in scores:
             covered = [] if one.covered is None else one.covered.tolist()
             names = [text_cell(name) for name in (one.method, one.input, one.scene)]
             writer.writerow([*names, *one.values.values(), *covered])
 
 
-def _shown(estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]) -> float:
+def _shown(
+    estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]
+) -> float:
     """NaN for photos that are not 8-bit sRGB."""
     pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
     shown = np.rint(linear_to_srgb(render_srgb(estimate, GRID).clip(0, 1)) * 255)
@@ -202,7 +238,10 @@ def _shown(estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], c
 
 
 def _covered(
-    method: Method, estimate: NDArray[np.floating], reference: NDArray[np.floating], counted: NDArray[np.bool_]
+    method: Method,
+    estimate: NDArray[np.floating],
+    reference: NDArray[np.floating],
+    counted: NDArray[np.bool_],
 ) -> NDArray[np.floating] | None:
     pixels = counted & core_pixels(reference)
     within = method.is_within(estimate, reference) if isinstance(method, ModelMethod) else None

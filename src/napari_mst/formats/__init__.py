@@ -19,7 +19,15 @@ from napari_mst.formats import envi, folder, matlab, npz, tiff, zarr
 from napari_mst.messages import out_of_memory, shown
 from napari_mst.watch import Progress, Watch
 
-__all__ = ["FORMATS", "Format", "check_target", "find_format", "is_own_cube", "read_cube", "write_cube"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "check_target",
+    "find_format",
+    "is_own_cube",
+    "read_cube",
+    "write_cube",
+]
 
 
 def _itself(path: Path) -> tuple[Path]:
@@ -31,7 +39,9 @@ def _never(_: Path) -> bool:
 
 
 def _read_only(path: Path, *_: Any, **__: Any) -> Path:
-    raise SaveError(f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix.")
+    raise SaveError(
+        f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix."
+    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +182,9 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     path = Path(path)
     form = _reader(path)
     if unknown := ", ".join(options.keys() - signature(form.read).parameters.keys()):
-        raise CubeFileError(f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out.")
+        raise CubeFileError(
+            f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out."
+        )
     try:
         return form.read(path, **options)
     except (CubeFileError, OutOfMemory):
@@ -181,7 +193,9 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         if error.errno == errno.ENOMEM:
             raise out_of_memory(path.name) from error
         reason = shown(error.strerror or error, 80)
-        raise CubeFileError(f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file.") from error
+        raise CubeFileError(
+            f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file."
+        ) from error
     except CubeError as error:
         raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
     except MemoryError as error:
@@ -231,16 +245,22 @@ def _can_be_opened(path: Path) -> bool:
 def _by_suffix(path: Path, *, reading: bool) -> Format | None:
     suffix = path.suffix.lower()
     forms = [form for form in FORMATS if form.is_folder] if reading and path.is_dir() else FORMATS
-    return next((f for f in forms if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None)
+    return next(
+        (f for f in forms if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None
+    )
 
 
 def _reader(path: Path) -> Format:
     if path.exists() and not _can_be_opened(path):
-        raise CubeFileError(f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file.")
+        raise CubeFileError(
+            f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file."
+        )
     form = find_format(path) or _by_suffix(path, reading=True)
     if form is None:
         kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
-        raise CubeFileError(f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file.")
+        raise CubeFileError(
+            f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file."
+        )
     return form
 
 
@@ -248,5 +268,7 @@ def _writer(path: Path) -> Format:
     form = _by_suffix(path, reading=False)
     if form is None:
         kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
-        raise SaveError(f"Expected a file name ending in {kinds}, got {shown(path.name)!r}. Add one of them.")
+        raise SaveError(
+            f"Expected a file name ending in {kinds}, got {shown(path.name)!r}. Add one of them."
+        )
     return form

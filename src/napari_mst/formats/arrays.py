@@ -36,16 +36,35 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | No
     if wanted is not None:
         if wanted in cubes:
             return wanted
-        raise mismatch(name, f"an array of three axes named {shown(wanted, 30)!r}", _listed(cubes), "Choose another.")
+        raise mismatch(
+            name,
+            f"an array of three axes named {shown(wanted, 30)!r}",
+            _listed(cubes),
+            "Choose another.",
+        )
     if "cube" in cubes:
         return "cube"
     if not cubes:
-        raise mismatch(name, "an array of numbers with three axes", _listed(shapes), "Save the cube as one array.")
+        raise mismatch(
+            name,
+            "an array of numbers with three axes",
+            _listed(shapes),
+            "Save the cube as one array.",
+        )
     if len(cubes) > 1:
         message = str(
-            mismatch(name, "one array of three axes", _listed(cubes), "Say which: variable='name' (--variable NAME).")
+            mismatch(
+                name,
+                "one array of three axes",
+                _listed(cubes),
+                "Say which: variable='name' (--variable NAME).",
+            )
         )
-        raise ChoiceNeeded(message, "variable", {key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()})
+        raise ChoiceNeeded(
+            message,
+            "variable",
+            {key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()},
+        )
     return next(iter(cubes))
 
 
@@ -58,7 +77,9 @@ def wavelengths_name(shapes: Mapping[str, tuple[int, ...]], sides: tuple[int, ..
 def wavelengths_of(key: str, values: NDArray[Any]) -> tuple[list[str], str, list[str]]:
     """The *values* of the array *key* as text, their unit, and what had to be assumed; nothing if they only count."""
     flat = np.ravel(values)
-    if flat.dtype.kind not in "iuf" or any(np.array_equal(flat, first + np.arange(flat.size)) for first in (0, 1)):
+    if flat.dtype.kind not in "iuf" or any(
+        np.array_equal(flat, first + np.arange(flat.size)) for first in (0, 1)
+    ):
         return [], "", []
     is_nm = may_be_nanometres(flat)
     told = [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."] * is_nm
@@ -84,7 +105,10 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     raise ChoiceNeeded(
         f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or -1 (--band-axis).",
         "band_axis",
-        {-1: f"last: {last} bands of {_size(shape[:2])}", 0: f"first: {first} bands of {_size(shape[1:])}"},
+        {
+            -1: f"last: {last} bands of {_size(shape[:2])}",
+            0: f"first: {first} bands of {_size(shape[1:])}",
+        },
     )
 
 
@@ -94,11 +118,15 @@ def _length(shape: tuple[int, ...]) -> int:
     return (sizes or [1])[0] if len(sizes) < 2 else 0
 
 
-def axis_doubts(shape: tuple[int, ...], axis: int, wavelengths: int, wanted: int | None) -> list[str]:
+def axis_doubts(
+    shape: tuple[int, ...], axis: int, wavelengths: int, wanted: int | None
+) -> list[str]:
     """What to say of an *axis* from `band_axis_of` that was chosen by size alone."""
     if wanted is not None or wavelengths == shape[axis]:
         return []
-    return [f"The bands were taken to lie along the {'last' if axis else 'first'} axis, the shortest."]
+    return [
+        f"The bands were taken to lie along the {'last' if axis else 'first'} axis, the shortest."
+    ]
 
 
 def _size(shape: tuple[int, ...]) -> str:

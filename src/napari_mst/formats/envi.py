@@ -17,7 +17,15 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats.envi_georeference import in_envi, read_from_envi
-from napari_mst.formats.envi_header import AXES, MAX_BYTES, OWN, Header, Layout, header_text, provenance
+from napari_mst.formats.envi_header import (
+    AXES,
+    MAX_BYTES,
+    OWN,
+    Header,
+    Layout,
+    header_text,
+    provenance,
+)
 from napari_mst.formats.envi_values import APPLIED, metadata, physical
 from napari_mst.formats.numbers import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.record import CHANGED
@@ -25,7 +33,20 @@ from napari_mst.formats.wavelengths import power_of, spectral_axis
 from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
-DATA_SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip", ".cube", ".hsi", ".envi", ".data")
+DATA_SUFFIXES = (
+    "",
+    ".img",
+    ".dat",
+    ".raw",
+    ".bin",
+    ".bsq",
+    ".bil",
+    ".bip",
+    ".cube",
+    ".hsi",
+    ".envi",
+    ".data",
+)
 _STORED = ("u1", "i2", "u2", "i4", "u4", "f4", "f8")
 _ATTEMPTS = 5
 _GZIP_RATIO = 1040
@@ -72,7 +93,9 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         if header_path is not None:
             raw = _head(header_path)
             try:
-                cube = _read_pair(raw, header_path, None if header_path == path else path, scale, verify)
+                cube = _read_pair(
+                    raw, header_path, None if header_path == path else path, scale, verify
+                )
             except (CubeFileError, FileNotFoundError):
                 if header_path.exists() and _head(header_path) == raw:
                     raise
@@ -82,11 +105,17 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         elif crash_safe.is_interrupted(targets(path)):
             finish(path, targets(path))
         else:
-            raise CubeFileError(f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there.")
-    raise CubeFileError(f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again.")
+            raise CubeFileError(
+                f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there."
+            )
+    raise CubeFileError(
+        f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."
+    )
 
 
-def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
+def write_envi(
+    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
+) -> Path:
     """Save *cube* as `name.img` and `name.hdr`, and return the header.
 
     float32 stays float32; types that ENVI has not (int8, float16, bool, 64-bit integers) are widened without loss.
@@ -100,7 +129,10 @@ def write_envi(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
     cube = in_envi(cube)
     dtype = stored_type(cube.data, _STORED, "an ENVI file")
     needed = cube.data.size * dtype.itemsize + 2**16
-    with crash_safe.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (data, header):
+    with crash_safe.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (
+        data,
+        header,
+    ):
         crc = 0
         with data.open("wb") as file:
             for block in blocks(cube.data, dtype, watch):
@@ -130,26 +162,36 @@ def _head(path: Path) -> bytes:
         return b""
 
 
-def _read_pair(raw: bytes, header_path: Path, data_path: Path | None, scale: bool, verify: bool | None) -> SpectralCube:
+def _read_pair(
+    raw: bytes, header_path: Path, data_path: Path | None, scale: bool, verify: bool | None
+) -> SpectralCube:
     header = Header.parse(raw, header_path.name)
     layout = header.layout()
-    stored, warnings = load(header, data_path or data_of(header, header_path, layout), layout, verify)
+    stored, warnings = load(
+        header, data_path or data_of(header, header_path, layout), layout, verify
+    )
     word = header.text("wavelength units") or header.text("wavelength unit")
     names = header.items("band names")
-    wavelengths, unit, doubts = spectral_axis(header.numbers("wavelength"), word, names, layout.bands)
+    wavelengths, unit, doubts = spectral_axis(
+        header.numbers("wavelength"), word, names, layout.bands
+    )
     fields, more = metadata(header, layout.bands, power_of(word) or 0)
     warnings += doubts + more
     if scale:
         stored, fields, more = physical(stored, header, fields)
         warnings += more
     fields = read_from_envi(fields, is_sealed=header.is_sealed)
-    quantity = header.text(f"{OWN}quantity") or "reflectance" * ("reflectance" in fields.get(APPLIED, ""))
+    quantity = header.text(f"{OWN}quantity") or "reflectance" * (
+        "reflectance" in fields.get(APPLIED, "")
+    )
     if warnings:
         fields["warnings"] = tuple(warnings)
     return SpectralCube(stored, wavelengths, unit, quantity, provenance(header), fields)
 
 
-def load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tuple[NDArray[Any], list[str]]:
+def load(
+    header: Header, path: Path, layout: Layout, verify: bool | None
+) -> tuple[NDArray[Any], list[str]]:
     """The (B, H, W) numbers as stored: in memory, contiguous, in native byte order; or a view of a memory map."""
     if layout.is_compressed:
         flat, extra = np.frombuffer(_inflated(path, layout), layout.dtype), 0
@@ -158,7 +200,9 @@ def load(header: Header, path: Path, layout: Layout, verify: bool | None) -> tup
         flat = _numbers(path, layout)
     is_mapped = isinstance(flat, np.memmap)
     warnings = header.doubts(layout)
-    warnings += [f"The data file is {extra} bytes longer than its header says; they are ignored."] * (extra > 0)
+    warnings += [
+        f"The data file is {extra} bytes longer than its header says; they are ignored."
+    ] * (extra > 0)
     if not header.is_sealed:
         warnings += _doubts(header, path, layout, extra)
     elif verify or (verify is None and not is_mapped):
@@ -191,13 +235,17 @@ def _inflated(path: Path, layout: Layout) -> bytes:
     needed = layout.offset + layout.data_bytes
     most = _GZIP_RATIO * path.stat().st_size
     if needed > most:
-        raise mismatch(path.name, f"at most {most} bytes, compressed", str(needed), "Decompress it first.")
+        raise mismatch(
+            path.name, f"at most {most} bytes, compressed", str(needed), "Decompress it first."
+        )
     check_room(path.name, needed)
     try:
         with gzip.open(path) as file:
             data = file.read(needed)
     except (OSError, EOFError, zlib.error):
-        raise mismatch(path.name, "gzip data", "other or damaged data", "Check 'file compression'.") from None
+        raise mismatch(
+            path.name, "gzip data", "other or damaged data", "Check 'file compression'."
+        ) from None
     if len(data) < needed:
         raise mismatch(path.name, f"{needed} bytes", str(len(data)), "The data file is incomplete.")
     return data[layout.offset :]
@@ -217,9 +265,16 @@ def _doubts(header: Header, path: Path, layout: Layout, extra: int) -> list[str]
     saved, size, crc = (header.text(f"{OWN}data {key}") for key in ("layout", "bytes", "crc32"))
     if saved != str(layout):
         is_told = size.isdecimal() and len(crc) == 8 and not extra
-        is_same = size == str(path.stat().st_size) and crc == f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"
+        is_same = (
+            size == str(path.stat().st_size)
+            and crc == f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"
+        )
         if is_same or not is_told:
-            raise header.error(f"the layout {shown(saved)}", str(layout), "The header was damaged since it was saved.")
+            raise header.error(
+                f"the layout {shown(saved)}",
+                str(layout),
+                "The header was damaged since it was saved.",
+            )
     return [CHANGED]
 
 
@@ -230,7 +285,11 @@ def _header_of(path: Path) -> Path | None:
     names = [f"{path.name}.hdr".casefold()]
     if path.suffix.lower() in DATA_SUFFIXES:
         names.append(f"{path.stem}.hdr".casefold())
-    headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names and entry.is_file()]
+    headers = [
+        entry
+        for entry in path.parent.iterdir()
+        if entry.name.casefold() in names and entry.is_file()
+    ]
     return min(headers, key=lambda entry: names.index(entry.name.casefold()), default=None)
 
 
@@ -239,7 +298,9 @@ def data_of(header: Header, path: Path, layout: Layout) -> Path:
     found = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     exact = [entry for entry in found if entry.stat().st_size == layout.offset + layout.data_bytes]
     ours = [entry for entry in exact if header.is_sealed and entry.suffix == ".img"]
-    likely = [entry for entry in found if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES]
+    likely = [
+        entry for entry in found if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES
+    ]
     for candidates in (ours, exact, likely):
         if len(candidates) == 1:
             return candidates[0]
@@ -253,4 +314,9 @@ def _may_be_data(entry: Path, header: Path) -> bool:
     name = entry.name.casefold()
     is_named = name == stem or name.startswith(f"{stem}.")
     has_own_header = name != stem and entry.with_name(f"{entry.name}.hdr").exists()
-    return is_named and entry.suffix.lower() not in (".hdr", ".xml") and entry.is_file() and not has_own_header
+    return (
+        is_named
+        and entry.suffix.lower() not in (".hdr", ".xml")
+        and entry.is_file()
+        and not has_own_header
+    )

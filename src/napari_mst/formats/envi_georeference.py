@@ -137,13 +137,17 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
     lost = []
     system = _system_of(georeference)
     if system is None:
-        lost.append(f"{_named(georeference)} has no definition here that ENVI could read: coordinates have no system.")
+        lost.append(
+            f"{_named(georeference)} has no definition here that ENVI could read: coordinates have no system."
+        )
         system = _System("Arbitrary", ("0", "North"))
     if georeference.is_point:
         lost.append("That numbers stand for points, not areas, is not kept by ENVI.")
     placed = _placed(georeference.transform)
     if placed is None:
-        lost.append("Tie points, and pixels that are not squares turned as a whole, have no place in ENVI's map info.")
+        lost.append(
+            "Tie points, and pixels that are not squares turned as a whole, have no place in ENVI's map info."
+        )
         return {}, lost
     x, y, width, height, *rotation = placed
     texts = [system.kind, "1", "1", *map(repr, (x, y, width, height)), *system.place]
@@ -158,12 +162,17 @@ def _transform(items: list[str]) -> Transform | None:
     if len(values) < 6 or not all(map(math.isfinite, values)) or 0 in values[4:]:
         return None
     column, row, x, y, width, height = values
-    angles = [number(item.partition("=")[2]) for item in items if item.lower().startswith("rotation")]
+    angles = [
+        number(item.partition("=")[2]) for item in items if item.lower().startswith("rotation")
+    ]
     degrees = angles[0] if angles and math.isfinite(angles[0]) else 0.0
     turn = -math.radians(degrees)
     a, b = math.cos(turn) * width, -math.sin(turn) * width
     d, e = -math.sin(turn) * height, -math.cos(turn) * height
-    if abs(degrees) in (0, 180):  # as GDAL reads 180 degrees: an image whose first row is the southernmost
+    if abs(degrees) in (
+        0,
+        180,
+    ):  # as GDAL reads 180 degrees: an image whose first row is the southernmost
         a, b, d, e = width, 0.0, 0.0, height if degrees else -height
     return (a, b, x - a * (column - 1) - b * (row - 1), d, e, y - d * (column - 1) - e * (row - 1))
 
@@ -225,13 +234,17 @@ def _system_of(georeference: Georeference) -> _System | None:
         for base, hemisphere in ((datum.north, "North"), (datum.south, "South")):
             zone = code - base
             if base and zone in datum.zones:
-                return _System("UTM", (str(zone), hemisphere, *named), datum.utm_wkt(zone, hemisphere[0]))
+                return _System(
+                    "UTM", (str(zone), hemisphere, *named), datum.utm_wkt(zone, hemisphere[0])
+                )
     has_system = len(georeference.directory) > 8 or bool(code)
     return None if has_system else _System("Arbitrary", ("0", "North"))
 
 
 def _named(georeference: Georeference) -> str:
-    return f"EPSG:{georeference.code}" if georeference.code else "The coordinate system of the image"
+    return (
+        f"EPSG:{georeference.code}" if georeference.code else "The coordinate system of the image"
+    )
 
 
 def in_envi(cube: SpectralCube) -> SpectralCube:
@@ -250,7 +263,9 @@ def read_from_envi(fields: Mapping[str, Any], *, is_sealed: bool) -> dict[str, A
     Another program that cut or moved the image changes `map info`, and copies our text as it was.
     """
     outdated = FIELDS if is_sealed else (FIELD,)
-    return {key: value for key, value in fields.items() if FIELD not in fields or key not in outdated}
+    return {
+        key: value for key, value in fields.items() if FIELD not in fields or key not in outdated
+    }
 
 
 def in_tiff(cube: SpectralCube) -> tuple[SpectralCube, list[tuple[int, str, int, Any, bool]]]:
@@ -262,7 +277,12 @@ def in_tiff(cube: SpectralCube) -> tuple[SpectralCube, list[tuple[int, str, int,
         lost = ["The 'map info' of the cube makes no sense; it is kept as text only."] * bool(info)
         return told(cube, lost), []
     if has_system and FIELD not in cube.metadata and not georeference.directory:
-        cube = told(cube, [f"The coordinate system of '{shown(info, 60)}' is not known; it is kept as text only."])
+        cube = told(
+            cube,
+            [
+                f"The coordinate system of '{shown(info, 60)}' is not known; it is kept as text only."
+            ],
+        )
     tags = [
         (code, kind, 0 if kind == "s" else len(value), value, True)
         for code, (kind, value) in sorted(georeference.tags().items())
@@ -276,4 +296,8 @@ def told(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:
         warnings.warn(sentence, stacklevel=2)
     known = cube.provenance.assumptions
     assumptions = (*known, *(sentence for sentence in lost if sentence not in known))
-    return replace(cube, provenance=replace(cube.provenance, assumptions=assumptions)) if lost else cube
+    return (
+        replace(cube, provenance=replace(cube.provenance, assumptions=assumptions))
+        if lost
+        else cube
+    )

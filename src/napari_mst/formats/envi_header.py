@@ -25,13 +25,32 @@ MAX_BYTES = 16 * 2**20
 OWN = "napari mst "
 """How the keys that are ours begin."""
 _SEAL = f"{OWN}header crc32 = "
-TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 6: "c8", 9: "c16", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
+TYPES = {
+    1: "u1",
+    2: "i2",
+    3: "i4",
+    4: "f4",
+    5: "f8",
+    6: "c8",
+    9: "c16",
+    12: "u2",
+    13: "u4",
+    14: "i8",
+    15: "u8",
+}
 AXES = {"bsq": (0, 1, 2), "bil": (1, 0, 2), "bip": (2, 0, 1)}
 """Where bands, rows and columns are among the axes of each interleave as stored."""
 _REQUIRED = ("samples", "lines", "bands", "data type", "interleave")
 _STRUCTURE = {
     *_REQUIRED,
-    *("header offset", "file type", "byte order", "wavelength", "wavelength units", "wavelength unit"),
+    *(
+        "header offset",
+        "file type",
+        "byte order",
+        "wavelength",
+        "wavelength units",
+        "wavelength unit",
+    ),
     *("file compression", "major frame offsets", "minor frame offsets"),
 }
 
@@ -60,7 +79,10 @@ class Layout:
 
     def __str__(self) -> str:
         sizes = f"{self.bands} x {self.rows} x {self.columns}"
-        return f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}" + ", compressed" * self.is_compressed
+        return (
+            f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}"
+            + ", compressed" * self.is_compressed
+        )
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -84,10 +106,17 @@ class Header:
     def parse(cls, raw: bytes, name: str) -> "Header":
         """Read the bytes of a header. Raises `CubeFileError`; time is linear in their number."""
         if len(raw) > MAX_BYTES:
-            raise mismatch(name, f"at most {MAX_BYTES} bytes", "more", "A header is text; check the file.")
+            raise mismatch(
+                name, f"at most {MAX_BYTES} bytes", "more", "A header is text; check the file."
+            )
         lines = _lines(raw, name)
         if lines[0].strip().upper() != "ENVI":
-            raise mismatch(name, "ENVI on the first line", repr(shown(lines[0], 30)), "Open another kind of file.")
+            raise mismatch(
+                name,
+                "ENVI on the first line",
+                repr(shown(lines[0], 30)),
+                "Open another kind of file.",
+            )
         return cls(name, _fields(lines, name), _is_sealed(raw))
 
     @property
@@ -110,7 +139,11 @@ class Header:
 
     def numbers(self, key: str) -> list[str]:
         """The items of *key*, between commas or spaces, as text."""
-        return re.split(r"[,\s]+", inner) if (inner := _inner(self.fields.get(key, "")).strip(", \t\n")) else []
+        return (
+            re.split(r"[,\s]+", inner)
+            if (inner := _inner(self.fields.get(key, "")).strip(", \t\n"))
+            else []
+        )
 
     def integer(self, key: str, default: str = "") -> int:
         """The whole number at *key*. Raises `CubeFileError`."""
@@ -123,7 +156,9 @@ class Header:
         """What describes neither structure nor ourselves, as text with its braces."""
         own = [key for key in self.fields if key in _STRUCTURE or key.startswith(OWN)]
         return {
-            self._decoded(k): self._decoded(" ".join(v.split("\n"))) for k, v in self.fields.items() if k not in own
+            self._decoded(k): self._decoded(" ".join(v.split("\n")))
+            for k, v in self.fields.items()
+            if k not in own
         }
 
     def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> Layout:
@@ -133,7 +168,9 @@ class Header:
         """
         missing = [key for key in _REQUIRED if key not in self.fields]
         if missing:
-            raise self.error("all required fields", f"none for {', '.join(missing)}", "Add them to the header.")
+            raise self.error(
+                "all required fields", f"none for {', '.join(missing)}", "Add them to the header."
+            )
         self._check_kind(kinds)
         bands, rows, columns = (self._size(key) for key in ("bands", "lines", "samples"))
         interleave = self.fields["interleave"].strip().lower()
@@ -154,7 +191,11 @@ class Header:
     def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
         if kind.lower() not in [known.lower() for known in kinds]:
-            raise self.error(f"file type '{kinds[-1]}'", repr(shown(kind, 40)), "Open or export another kind of file.")
+            raise self.error(
+                f"file type '{kinds[-1]}'",
+                repr(shown(kind, 40)),
+                "Open or export another kind of file.",
+            )
         for key in ("major frame offsets", "minor frame offsets"):
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
@@ -183,7 +224,9 @@ class Header:
 def _lines(raw: bytes, name: str) -> list[str]:
     """The lines of a UTF-8 or Latin-1 text with any line ends."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
-        raise mismatch(name, "UTF-8 or Latin-1 text", "UTF-16 or binary data", "Save it as plain text.")
+        raise mismatch(
+            name, "UTF-8 or Latin-1 text", "UTF-16 or binary data", "Save it as plain text."
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -211,7 +254,9 @@ def _fields(lines: Iterable[str], name: str) -> dict[str, str]:
             _add(fields, key, "\n".join(parts), name)
             parts = []
     if parts:
-        raise mismatch(name, f"a closing brace after '{shown(key, 40)}'", "none", "Correct the header.")
+        raise mismatch(
+            name, f"a closing brace after '{shown(key, 40)}'", "none", "Correct the header."
+        )
     return fields
 
 
@@ -224,7 +269,9 @@ def _add(fields: dict[str, str], key: str, value: str, name: str) -> None:
     if value.startswith("{"):
         value = value.partition("}")[0] + "}"
     if fields.setdefault(key, value) != value:
-        raise mismatch(name, f"one value for '{shown(key, 40)}'", "two that differ", "Remove one of them.")
+        raise mismatch(
+            name, f"one value for '{shown(key, 40)}'", "two that differ", "Remove one of them."
+        )
 
 
 def _inner(value: str) -> str:
@@ -273,7 +320,9 @@ def provenance(header: Header) -> Provenance:
     try:
         return Provenance.from_json("{" + header.text(f"{OWN}provenance") + "}")
     except (CubeError, TypeError):
-        raise header.error(f"JSON at '{OWN}provenance'", "other text", "Remove that line from the header.") from None
+        raise header.error(
+            f"JSON at '{OWN}provenance'", "other text", "Remove that line from the header."
+        ) from None
 
 
 def _spectral_fields(cube: SpectralCube) -> dict[str, object]:
@@ -282,7 +331,9 @@ def _spectral_fields(cube: SpectralCube) -> dict[str, object]:
     if cube.has_wavelengths:
         fields["wavelength units"] = "Nanometers"
         if cube.wavelengths.min() <= 470 and cube.wavelengths.max() >= 620:
-            visible = cube.metadata.get("default bands") or [cube.nearest_band(nm) + 1 for nm in (640.0, 550.0, 460.0)]
+            visible = cube.metadata.get("default bands") or [
+                cube.nearest_band(nm) + 1 for nm in (640.0, 550.0, 460.0)
+            ]
             fields["default bands"] = _value(visible)
     elif cube.unit != BAND_INDEX:
         fields["wavelength units"] = percent_encode(cube.unit)

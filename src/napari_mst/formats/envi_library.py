@@ -90,7 +90,9 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
         f"{OWN}spectra": "{" + percent_encode(library.notes) + "}",
     }
     text = sealed(fields, layout, f"{crc32(values):08x}").encode("ascii")
-    with crash_safe.saving(data_path, header_path, needed=values.nbytes + len(text), overwrite=overwrite) as (
+    with crash_safe.saving(
+        data_path, header_path, needed=values.nbytes + len(text), overwrite=overwrite
+    ) as (
         data,
         header,
     ):
@@ -103,7 +105,10 @@ def _spectral_fields(library: Library) -> dict[str, object]:
     if library.unit == BAND_INDEX:
         return {}
     unit = "Nanometers" if library.unit == NANOMETRES else percent_encode(library.unit)
-    return {"wavelength units": unit, "wavelength": braced(repr(float(w)) for w in library.wavelengths)}
+    return {
+        "wavelength units": unit,
+        "wavelength": braced(repr(float(w)) for w in library.wavelengths),
+    }
 
 
 def _header_of(path: Path) -> Path:
@@ -114,5 +119,7 @@ def _header_of(path: Path) -> Path:
     names = [f"{path.name}.hdr".casefold(), f"{path.stem}.hdr".casefold()]
     headers = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names]
     if not headers:
-        raise CubeFileError(f"Expected an ENVI header beside {shown(path.name)}, got none. Put it there.")
+        raise CubeFileError(
+            f"Expected an ENVI header beside {shown(path.name)}, got none. Put it there."
+        )
     return min(headers, key=lambda entry: names.index(entry.name.casefold()))

@@ -39,7 +39,9 @@ def metadata(header: Header, bands: int, power: int) -> tuple[dict[str, Any], li
     warnings = []
     for key, value in meanings.items():
         if key in fields and value is None:
-            warnings.append(f"The field '{key}' does not fit the {bands} bands of the file; it is ignored.")
+            warnings.append(
+                f"The field '{key}' does not fit the {bands} bands of the file; it is ignored."
+            )
             del fields[key]
         elif key in fields:
             fields[key] = value
@@ -85,12 +87,20 @@ def physical(
     stored, warnings = magnitude(stored)
     scaling, doubts = _scaling(header, len(stored))
     if scaling.is_identity:
-        return stored, {key: value for key, value in fields.items() if key not in _SCALING}, warnings + doubts
+        return (
+            stored,
+            {key: value for key, value in fields.items() if key not in _SCALING},
+            warnings + doubts,
+        )
     needed = stored.size * np.result_type(stored.dtype, np.float32).itemsize
     if needed > free_host_memory():
-        told = f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
+        told = (
+            f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
+        )
         return stored, fields, [*warnings, *doubts, told]
-    kept = {key: value for key, value in fields.items() if key not in _SCALING} | {APPLIED: str(scaling)}
+    kept = {key: value for key, value in fields.items() if key not in _SCALING} | {
+        APPLIED: str(scaling)
+    }
     if "data ignore value" in kept:
         kept["data ignore value"] = float("nan")
     return scaling.applied(stored, fields.get("data ignore value")), kept, warnings + doubts
@@ -100,9 +110,15 @@ def _scaling(header: Header, bands: int) -> tuple[Scaling, list[str]]:
     warnings = []
     vectors = []
     for key, neutral in (("data gain values", 1.0), ("data offset values", 0.0)):
-        values = _checked([number(text) for text in header.numbers(key)], bands) if key in header.fields else None
+        values = (
+            _checked([number(text) for text in header.numbers(key)], bands)
+            if key in header.fields
+            else None
+        )
         if values is None and key in header.fields:
-            warnings.append(f"The field '{key}' does not give a number for each of the {bands} bands; it is ignored.")
+            warnings.append(
+                f"The field '{key}' does not give a number for each of the {bands} bands; it is ignored."
+            )
         vectors.append(np.array(values or [neutral] * bands))
     factor = number(header.text("reflectance scale factor") or "1")
     if not factor > 0:
@@ -115,7 +131,9 @@ def _scaling(header: Header, bands: int) -> tuple[Scaling, list[str]]:
 def _checked(values: Sequence[Any] | None, bands: int) -> tuple[Any, ...] | None:
     """*values* if there is one a band and none is NaN."""
     values = values[:-1] if values and len(values) == bands + 1 and values[-1] == "" else values
-    is_good = values is not None and len(values) == bands and all(value == value for value in values)
+    is_good = (
+        values is not None and len(values) == bands and all(value == value for value in values)
+    )
     return tuple(values) if is_good and values is not None else None
 
 

@@ -56,7 +56,9 @@ def read_folder(path: Path) -> SpectralCube:
     """
     bands = _bands(path)
     if not bands:
-        raise mismatch(path.name, "band images numbered by name", "none", "Open a folder of PNG or TIFF files.")
+        raise mismatch(
+            path.name, "band images numbered by name", "none", "Open a folder of PNG or TIFF files."
+        )
     first = _decoded(bands[0])
     check_room(path.name, first.nbytes * len(bands))
     cube = np.empty((len(bands), *first.shape), first.dtype)
@@ -64,7 +66,12 @@ def read_folder(path: Path) -> SpectralCube:
         plane = _decoded(band) if index else first
         if (plane.shape, plane.dtype) != (first.shape, first.dtype):
             got = f"{plane.shape} {plane.dtype}"
-            raise mismatch(band.file.name, f"{first.shape} {first.dtype}", got, "All bands need one size and type.")
+            raise mismatch(
+                band.file.name,
+                f"{first.shape} {first.dtype}",
+                got,
+                "All bands need one size and type.",
+            )
         cube[index] = plane
     texts = [band.number for band in bands] if all(band.is_wavelength for band in bands) else []
     return described_cube(cube, Description(texts, "nm", [band.file.stem for band in bands]))
@@ -87,7 +94,9 @@ def _ordered(files: list[Path]) -> list[_Band]:
     varying = [at for at, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
     if len(files) < _FEWEST or len(varying) != 1:
         return []
-    bands = [_Band(file, *_split(parts[varying[0]])) for file, parts in zip(files, numbers, strict=True)]
+    bands = [
+        _Band(file, *_split(parts[varying[0]])) for file, parts in zip(files, numbers, strict=True)
+    ]
     return sorted(bands, key=lambda band: float(band.number))
 
 
@@ -102,7 +111,14 @@ def _decoded(band: _Band) -> NDArray[Any]:
     try:
         plane, _ = decode_file(band.file, [])
     except PhotoError as error:
-        raise CubeFileError(f"Expected a band image, got {shown(band.file.name, 40)}: {shown(error, 180)}") from error
+        raise CubeFileError(
+            f"Expected a band image, got {shown(band.file.name, 40)}: {shown(error, 180)}"
+        ) from error
     if plane.ndim != 2:
-        raise mismatch(band.file.name, "one band", f"{plane.shape[2]} channels", "Open colour images as photos.")
+        raise mismatch(
+            band.file.name,
+            "one band",
+            f"{plane.shape[2]} channels",
+            "Open colour images as photos.",
+        )
     return np.ascontiguousarray(plane, plane.dtype.newbyteorder("="))

@@ -59,7 +59,9 @@ def is_matlab(path: Path) -> bool:
     return is_level_5 or (head.startswith(HDF5_MARK) and path.suffix.lower() == ".mat")
 
 
-def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
+def write_matlab(
+    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
+) -> Path:
     """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
     Raises
@@ -68,7 +70,9 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, wat
         If h5py is not installed, the numbers cannot be stored without loss, or as `crash_safe.saving`.
     """
     if find_spec("h5py") is None:
-        raise SaveError('Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"')
+        raise SaveError(
+            'Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"'
+        )
     import h5py
 
     dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
@@ -92,7 +96,11 @@ def write_matlab(path: Path, cube: SpectralCube, *, overwrite: bool = False, wat
 
 
 def read_matlab(
-    path: Path, *, variable: str | None = None, band_axis: int | None = None, verify: bool | None = None
+    path: Path,
+    *,
+    variable: str | None = None,
+    band_axis: int | None = None,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
@@ -112,7 +120,9 @@ def read_matlab(
         several that may be the cube; or if the libraries that read it are not installed.
     """
     if find_spec("h5py") is None or find_spec("scipy") is None:
-        raise mismatch(path.name, "h5py and scipy", "none of them", 'Run: pip install "napari-mst[matlab]"')
+        raise mismatch(
+            path.name, "h5py and scipy", "none of them", 'Run: pip install "napari-mst[matlab]"'
+        )
     with _reader(path, [variable, band_axis, free_host_memory(), LAZY_BYTES]) as reader:
         told = _told(path, reader)
         data = _mapped(path, told) if "offset" in told else _received(path, told, reader)
@@ -200,22 +210,37 @@ class _Reader:
             advice = "It is damaged, or the computer is busy; try again."
             return mismatch(name, "a MAT-file", "one that its reader does not finish", advice)
         self.complaints.seek(0)
-        is_unstarted = status == 1 and _NO_MEMORY.search(self.complaints.read(_COMPLAINT_BYTES)) is not None
+        is_unstarted = (
+            status == 1 and _NO_MEMORY.search(self.complaints.read(_COMPLAINT_BYTES)) is not None
+        )
         if is_unstarted or (os.name != "nt" and status == -signal.SIGKILL):
             return MemoryError()
-        return mismatch(name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again.")
+        return mismatch(
+            name, "a MAT-file", "one that crashes its reader", "It is damaged; get the file again."
+        )
 
 
 @contextmanager
 def _reader(path: Path, options: list[Any]) -> Iterator[_Reader]:
     """A reading process, which is ended if it finds no cube within a time that grows with the file."""
-    command = [sys.executable, "-P", "-m", matlab_reader.__name__, str(path.absolute()), json.dumps(options)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        matlab_reader.__name__,
+        str(path.absolute()),
+        json.dumps(options),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     is_late = threading.Event()
     with (
         tempfile.TemporaryFile() as complaints,
         subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment,
         ) as child,
     ):
 

@@ -23,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import ChoiceNeeded, CubeFileError, OutOfMemory
-from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
+from napari_mst.formats.arrays import (
+    axis_doubts,
+    band_axis_of,
+    cube_name,
+    wavelengths_name,
+    wavelengths_of,
+)
 from napari_mst.formats.record import CHANGED, OWN
 from napari_mst.messages import mismatch, shown
 
@@ -35,7 +41,16 @@ Its length is fixed: where one is not, the library looks for the text in a heap,
 """
 _PUBLISHED = ("cube", "rad")
 """How the NTIRE, ARAD and ICVL data sets name their cubes, and the published toolbox its results: bands come last."""
-_BYTES = {"double": 8, "single": 4, "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2}
+_BYTES = {
+    "double": 8,
+    "single": 4,
+    "int64": 8,
+    "uint64": 8,
+    "int32": 4,
+    "uint32": 4,
+    "int16": 2,
+    "uint16": 2,
+}
 _CLASSES = {**_BYTES, "int8": 1, "uint8": 1, "logical": 1}
 _RATIO = 1040
 """No deflate stream grows by more than 1032 times (RFC 1951)."""
@@ -43,7 +58,9 @@ _HEADER_BYTES, _COMPRESSED, _CHUNK_BYTES = 128, 15, 2**15
 _SMALL_BYTES = 64 * 2**20
 _ROOM_BYTES = 768 * 2**20
 _TEXT_BYTES = 64 * 2**20
-_NO_MEMORY = re.compile("(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory")
+_NO_MEMORY = re.compile(
+    "(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory"
+)
 """How libraries say that they got no memory, where they raise other types than `MemoryError`."""
 
 
@@ -81,10 +98,15 @@ def main(path: Path, variable: str | None, band_axis: int | None, limit: int, la
     try:
         with path.open("rb") as file:
             head = file.read(520)
-        arrays, texts = _hdf5(path, head) if HDF5_MARK in (head[:8], head[512:]) else (_version_5(path), {})
+        arrays, texts = (
+            _hdf5(path, head) if HDF5_MARK in (head[:8], head[512:]) else (_version_5(path), {})
+        )
         told, send = _answer(path, arrays, texts, _Request(variable, band_axis, limit, lazy))
     except ChoiceNeeded as error:
-        told, send = {"error": str(error), "option": error.option, "choices": list(error.choices.items())}, iter(())
+        told, send = (
+            {"error": str(error), "option": error.option, "choices": list(error.choices.items())},
+            iter(()),
+        )
     except OutOfMemory as error:
         told, send = {"error": str(error), "is_out_of_memory": True}, iter(())
     except CubeFileError as error:
@@ -110,7 +132,10 @@ def limit_memory(room: int) -> None:
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         wanted = psutil.Process().memory_info().vms + room
-        resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_AS,
+            (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard),
+        )
 
 
 def _failure(path: Path, error: Exception, limit: int) -> dict[str, Any]:
@@ -152,7 +177,12 @@ def _answer(
     axis = band_axis_of(array.shape, count, band_axis)
     told["warnings"] += axis_doubts(array.shape, axis, count, band_axis)
     if array.offset is not None and array.nbytes > request.lazy:
-        return told | {"offset": array.offset, "shape": array.shape, "axis": axis, "dtype": array.dtype}, iter(())
+        return told | {
+            "offset": array.offset,
+            "shape": array.shape,
+            "axis": axis,
+            "dtype": array.dtype,
+        }, iter(())
     _check_size(path, array, request.limit)
     told["warnings"] += array.check()
     limit_memory(3 * array.nbytes + _ROOM_BYTES)
@@ -165,7 +195,9 @@ def _answer(
 def _sealed(arrays: Mapping[str, _Array], texts: Mapping[str, str]) -> dict[str, Any]:
     """Our texts, and the wavelengths that other programs find beside them."""
     bands = arrays.get("bands")
-    values = np.ravel(bands.read()).tolist() if bands is not None and bands.nbytes <= _TEXT_BYTES else []
+    values = (
+        np.ravel(bands.read()).tolist() if bands is not None and bands.nbytes <= _TEXT_BYTES else []
+    )
     return {**texts, "bands": values, "wavelengths": [], "warnings": []}
 
 
@@ -195,7 +227,10 @@ def _too_large(path: Path, most: int, declared: str) -> CubeFileError:
 
 def _damaged(path: Path, error: Exception) -> CubeFileError:
     return mismatch(
-        path.name, "a complete MAT-file", shown(str(error) or type(error).__name__, 80), "Get the file again."
+        path.name,
+        "a complete MAT-file",
+        shown(str(error) or type(error).__name__, 80),
+        "Get the file again.",
     )
 
 
@@ -296,7 +331,9 @@ def _check_place(path: Path, name: str, item: Any) -> None:
 
 def _elsewhere(path: Path, name: str) -> CubeFileError:
     advice = "Copy its numbers into one file."
-    return mismatch(path.name, "all numbers", f"'{shown(name, 30)}' that lies in another file", advice)
+    return mismatch(
+        path.name, "all numbers", f"'{shown(name, 30)}' that lies in another file", advice
+    )
 
 
 def _hdf5_array(path: Path, item: Any, is_matlab: bool) -> _Array:
@@ -305,7 +342,9 @@ def _hdf5_array(path: Path, item: Any, is_matlab: bool) -> _Array:
 
     def read() -> NDArray[Any]:
         if item.chunks:
-            limit_memory(3 * item.nbytes + math.prod(item.chunks) * item.dtype.itemsize + _ROOM_BYTES)
+            limit_memory(
+                3 * item.nbytes + math.prod(item.chunks) * item.dtype.itemsize + _ROOM_BYTES
+            )
         return np.asarray(item[()].T if is_matlab else item[()])
 
     stored = item.id.get_storage_size()
@@ -321,16 +360,27 @@ def _check_stored(path: Path, item: Any) -> list[str]:
     Raises `CubeFileError` if nothing was ever written, or the index of its chunks is damaged.
     """
     if not item.id.get_storage_size():
-        raise mismatch(path.name, "numbers", f"'{shown(item.name, 30)}' that was never written", "Get the file again.")
+        raise mismatch(
+            path.name,
+            "numbers",
+            f"'{shown(item.name, 30)}' that was never written",
+            "Get the file again.",
+        )
     if item.chunks is None:
         return []
-    count = math.prod(math.ceil(side / step) for side, step in zip(item.shape, item.chunks, strict=True))
+    count = math.prod(
+        math.ceil(side / step) for side, step in zip(item.shape, item.chunks, strict=True)
+    )
     found = item.id.get_num_chunks()
     if found < count:
-        missing = f"Of the {count} chunks of '{shown(item.name, 30)}' {count - found} are not in the file"
+        missing = (
+            f"Of the {count} chunks of '{shown(item.name, 30)}' {count - found} are not in the file"
+        )
         return [f"{missing}; the numbers there are its fill value, {shown(item.fillvalue, 20)}."]
     if found > count or not _is_index_whole(item):
-        raise mismatch(path.name, f"an index of {count} chunks", "a damaged one", "Get the file again.")
+        raise mismatch(
+            path.name, f"an index of {count} chunks", "a damaged one", "Get the file again."
+        )
     return []
 
 
@@ -344,7 +394,9 @@ def _is_index_whole(item: Any) -> bool:
     no_filter = 2 ** item.id.get_create_plist().get_nfilters() - 1
     places = sorted((chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks)
     is_apart = all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
-    return is_apart and all(chunk.size == nbytes for chunk in chunks if chunk.filter_mask & no_filter == no_filter)
+    return is_apart and all(
+        chunk.size == nbytes for chunk in chunks if chunk.filter_mask & no_filter == no_filter
+    )
 
 
 if __name__ == "__main__":

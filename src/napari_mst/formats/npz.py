@@ -24,7 +24,13 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.formats import record
-from napari_mst.formats.arrays import axis_doubts, band_axis_of, cube_name, wavelengths_name, wavelengths_of
+from napari_mst.formats.arrays import (
+    axis_doubts,
+    band_axis_of,
+    cube_name,
+    wavelengths_name,
+    wavelengths_of,
+)
 from napari_mst.formats.numbers import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.messages import mismatch, shown
@@ -71,7 +77,9 @@ def is_own_npz(path: Path) -> bool:
         return f"{OWN}.npy" in archive.namelist()
 
 
-def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
+def write_npz(
+    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
+) -> Path:
     """Save *cube* uncompressed, so that a large one can be mapped; bool becomes uint8.
 
     Raises
@@ -86,7 +94,11 @@ def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch:
         zipfile.ZipFile(temporary, "w") as archive,
     ):
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
-            shape = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": cube.shape}
+            shape = {
+                "descr": npy.dtype_to_descr(dtype),
+                "fortran_order": False,
+                "shape": cube.shape,
+            }
             npy.write_array_header_1_0(file, shape)
             crc = 0
             for block in blocks(cube.data, dtype, watch):
@@ -100,7 +112,11 @@ def write_npz(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch:
 
 
 def read_npz(
-    path: Path, *, variable: str | None = None, band_axis: int | None = None, verify: bool | None = None
+    path: Path,
+    *,
+    variable: str | None = None,
+    band_axis: int | None = None,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the archive at *path*.
 
@@ -119,12 +135,16 @@ def read_npz(
         If the archive is damaged, too large when decompressed, or has no array or several that may be the cube.
     """
     with _opened(path) as archive:
-        members = {info.filename.removesuffix(".npy"): _member(archive, info) for info in _arrays(archive)}
+        members = {
+            info.filename.removesuffix(".npy"): _member(archive, info) for info in _arrays(archive)
+        }
         shapes = {key: member.shape for key, member in members.items() if member.is_number}
         name = cube_name(path.name, shapes, variable)
         data = _numbers(path, archive, members[name])
         if archive.comment and OWN in members and name == "cube":
-            description = described(path.name, archive.comment, [_text(path, archive, members[OWN])])
+            description = described(
+                path.name, archive.comment, [_text(path, archive, members[OWN])]
+            )
             return _ours(path, data, description, verify)
         key = wavelengths_name({k: v for k, v in shapes.items() if k != name}, data.shape)
         values = _numbers(path, archive, members[key]) if key else np.empty(0)
@@ -136,7 +156,9 @@ def read_npz(
     return described_cube(_in_order(data), Description(texts, unit), told)
 
 
-def _ours(path: Path, data: NDArray[Any], description: Description, verify: bool | None) -> SpectralCube:
+def _ours(
+    path: Path, data: NDArray[Any], description: Description, verify: bool | None
+) -> SpectralCube:
     record.check(path.name, data, description)
     if verify or (verify is None and not isinstance(data, np.memmap)):
         record.verify(path.name, data, description)
@@ -145,7 +167,11 @@ def _ours(path: Path, data: NDArray[Any], description: Description, verify: bool
 
 def _in_order(data: NDArray[Any]) -> NDArray[Any]:
     """In native byte order and contiguous, unless it is a memory map."""
-    return data if isinstance(data, np.memmap) else np.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    return (
+        data
+        if isinstance(data, np.memmap)
+        else np.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    )
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
@@ -161,12 +187,18 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (NapariMstError, MemoryError):
         raise
-    except Exception as error:  # zipfile, zlib and numpy raise six unrelated types about damaged files
-        raise mismatch(path.name, "a complete NPZ file", shown(error, 80), "Get the file again.") from error
+    except (
+        Exception
+    ) as error:  # zipfile, zlib and numpy raise six unrelated types about damaged files
+        raise mismatch(
+            path.name, "a complete NPZ file", shown(error, 80), "Get the file again."
+        ) from error
 
 
 def _arrays(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
-    return islice((info for info in archive.infolist() if info.filename.endswith(".npy")), _MOST_MEMBERS)
+    return islice(
+        (info for info in archive.infolist() if info.filename.endswith(".npy")), _MOST_MEMBERS
+    )
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
@@ -185,10 +217,17 @@ def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> NDArray[A
     most = found if is_stored else found * _DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:
         advice = "The file is incomplete, or not what it says."
-        raise mismatch(path.name, f"at most {most} bytes of numbers", f"{member.nbytes} declared", advice)
+        raise mismatch(
+            path.name, f"at most {most} bytes of numbers", f"{member.nbytes} declared", advice
+        )
     if member.nbytes + member.start != info.file_size:
         advice = "Get the file again."
-        raise mismatch(path.name, f"{member.nbytes} bytes of numbers", str(info.file_size - member.start), advice)
+        raise mismatch(
+            path.name,
+            f"{member.nbytes} bytes of numbers",
+            str(info.file_size - member.start),
+            advice,
+        )
     if is_stored and member.nbytes > LAZY_BYTES:
         return member.shaped(_mapped(path, member))
     check_room(path.name, member.nbytes)

@@ -42,16 +42,26 @@ def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dty
     types = [np.dtype(name).newbyteorder("<") for name in allowed]
     dtype = data.dtype.newbyteorder("<")
     if isinstance(data, np.ma.MaskedArray) or dtype.kind not in "biuf":
-        raise SaveError(f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. Convert them first.")
-    fitting = [t for t in types if (t.kind == "f") == (dtype.kind == "f") and np.can_cast(dtype, t, "safe")]
+        raise SaveError(
+            f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. Convert them first."
+        )
+    fitting = [
+        t for t in types if (t.kind == "f") == (dtype.kind == "f") and np.can_cast(dtype, t, "safe")
+    ]
     if dtype in types or fitting:
         return dtype if dtype in types else fitting[0]
     if dtype.kind in "iu":
         low, high = int(data.min()), int(data.max())
-        fitting = [t for t in types if t.kind in "iu" and np.iinfo(t).min <= low and high <= np.iinfo(t).max]
+        fitting = [
+            t
+            for t in types
+            if t.kind in "iu" and np.iinfo(t).min <= low and high <= np.iinfo(t).max
+        ]
     if not fitting:
         names = ", ".join(allowed)
-        raise SaveError(f"Expected numbers that {kind} can hold ({names}), got {data.dtype}. Convert them first.")
+        raise SaveError(
+            f"Expected numbers that {kind} can hold ({names}), got {data.dtype}. Convert them first."
+        )
     return fitting[0]
 
 
@@ -60,7 +70,9 @@ def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
     return max(1, BLOCK_BYTES // (width * dtype.itemsize))
 
 
-def blocks(data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED) -> Iterator[NDArray[Any]]:
+def blocks(
+    data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED
+) -> Iterator[NDArray[Any]]:
     """The (B, H, W) cube as C-contiguous (rows, W) blocks of *dtype*, band by band; *watch* is told after each."""
     bands, height, width = data.shape
     rows = rows_per_block(width, dtype)

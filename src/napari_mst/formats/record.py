@@ -26,7 +26,9 @@ OWN = "napari_mst"
 
 CHANGED = "The file was changed since it was saved; its numbers cannot be verified."
 """What a reader says of a record without its seal."""
-DESCRIPTION_CHANGED = "The description of this cube was changed since it was saved; it cannot be verified."
+DESCRIPTION_CHANGED = (
+    "The description of this cube was changed since it was saved; it cannot be verified."
+)
 """What a reader says of a description that is not the one that was sealed, where the numbers are."""
 _IGNORED = "data ignore value"
 _NUMBERS_ONLY = {"shape", "dtype", "bytes", "crc32"}
@@ -55,12 +57,16 @@ def record(cube: SpectralCube) -> dict[str, Any]:
     own = {
         "quantity": cube.quantity,
         "provenance": json.loads(cube.provenance.to_json()),
-        "metadata": _plain({key: value for key, value in cube.metadata.items() if key != "warnings"}),
+        "metadata": _plain(
+            {key: value for key, value in cube.metadata.items() if key != "warnings"}
+        ),
     }
     return (axis if cube.unit != BAND_INDEX else {}) | {OWN: own}
 
 
-def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, others: Description | None = None) -> bytes:
+def seal(
+    cube: SpectralCube, dtype: np.dtype[Any], crc: str, others: Description | None = None
+) -> bytes:
     """Shape, type, size and checksum of the numbers as stored, and the checksums of their description, as JSON.
 
     Parameters
@@ -82,7 +88,9 @@ def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, others: Description
     return json.dumps(fields).encode()
 
 
-def described(name: str, sealed: str | bytes, texts: Iterable[str], others: Description | None = None) -> Description:
+def described(
+    name: str, sealed: str | bytes, texts: Iterable[str], others: Description | None = None
+) -> Description:
     """What the record among *texts* says; *others* where that was changed since, or where the record is gone.
 
     Raises `CubeFileError` about the file *name* if the record or its seal is damaged.
@@ -90,27 +98,47 @@ def described(name: str, sealed: str | bytes, texts: Iterable[str], others: Desc
     text = next((text for text in texts if OWN in text), "")
     try:
         fields = json.loads(sealed)
-        told = _compared(fields, json.loads(text), others) if text or others is None else _changed(others)
-        return replace(told, shape=tuple(fields["shape"]), dtype=str(fields["dtype"]), crc32=str(fields["crc32"]))
+        told = (
+            _compared(fields, json.loads(text), others)
+            if text or others is None
+            else _changed(others)
+        )
+        return replace(
+            told,
+            shape=tuple(fields["shape"]),
+            dtype=str(fields["dtype"]),
+            crc32=str(fields["crc32"]),
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise mismatch(name, "the record of its save", "damaged text", "Get the file again.") from None
+        raise mismatch(
+            name, "the record of its save", "damaged text", "Get the file again."
+        ) from None
 
 
 def check(name: str, data: Any, description: Description) -> None:
     """Compare shape and type of the numbers of the file *name* with their seal, if any. Raises `CubeFileError`."""
     expected, found = (description.shape, description.dtype), (data.shape, data.dtype.name)
     if description.shape and expected != found:
-        raise mismatch(name, "numbers of {1} {0}".format(*expected), "{1} {0}".format(*found), "Get the file again.")
+        raise mismatch(
+            name,
+            "numbers of {1} {0}".format(*expected),
+            "{1} {0}".format(*found),
+            "Get the file again.",
+        )
 
 
 def verify(name: str, data: NDArray[Any], description: Description) -> None:
     """Compare the (B, H, W) numbers of the file *name* with their seal, if any. Raises `CubeFileError`."""
-    if description.crc32 and description.crc32 != (found := checksum(data, data.dtype.newbyteorder("<"))):
+    if description.crc32 and description.crc32 != (
+        found := checksum(data, data.dtype.newbyteorder("<"))
+    ):
         advice = "The file was damaged or changed since it was saved."
         raise mismatch(name, f"numbers with checksum {shown(description.crc32, 8)}", found, advice)
 
 
-def described_cube(data: NDArray[Any], description: Description, warnings: Sequence[str] = ()) -> SpectralCube:
+def described_cube(
+    data: NDArray[Any], description: Description, warnings: Sequence[str] = ()
+) -> SpectralCube:
     """The cube of the (B, H, W) numbers of a file and what the file says about them; complex ones by magnitude."""
     data, doubts = magnitude(data)
     names, count = description.names, len(data)
@@ -120,12 +148,17 @@ def described_cube(data: NDArray[Any], description: Description, warnings: Seque
         fields["band names"] = tuple(names)
     if told := (*description.warnings, *warnings, *doubts, *more):
         fields["warnings"] = told
-    return SpectralCube(data, wavelengths, unit, description.quantity, description.provenance, fields)
+    return SpectralCube(
+        data, wavelengths, unit, description.quantity, description.provenance, fields
+    )
 
 
 def _described(stored: Mapping[str, Any]) -> Description:
     own = stored[OWN]
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in own["metadata"].items()}
+    fields = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in own["metadata"].items()
+    }
     if _IGNORED in fields:
         fields[_IGNORED] = number(str(fields[_IGNORED]))
     return Description(
@@ -138,12 +171,18 @@ def _described(stored: Mapping[str, Any]) -> Description:
     )
 
 
-def _compared(sealed: Mapping[str, Any], stored: Mapping[str, Any], others: Description | None) -> Description:
+def _compared(
+    sealed: Mapping[str, Any], stored: Mapping[str, Any], others: Description | None
+) -> Description:
     """The description *stored*; where it or *others* is not the one that was sealed, as it is now, with a warning."""
     told = _described(stored)
     if sealed.keys() == _NUMBERS_ONLY:
         return told
-    read = {key: value for key, value in stored.items() if key in ("wavelength", "wavelength_units", OWN)}
+    read = {
+        key: value
+        for key, value in stored.items()
+        if key in ("wavelength", "wavelength_units", OWN)
+    }
     is_record = sealed.get("record crc32") == _text_checksum(read)
     if others is None or sealed.get("others crc32") == _text_checksum(_plain_description(others)):
         return told if is_record else _changed(told)
@@ -158,9 +197,13 @@ def _with_axis_of(told: Description, others: Description) -> Description:
     """*told* with the wavelengths, names and ignored value of *others*, unless these have no wavelengths."""
     if not others.wavelengths:
         return told
-    fields = {key: value for key, value in told.fields.items() if key not in (_IGNORED, "band names")}
+    fields = {
+        key: value for key, value in told.fields.items() if key not in (_IGNORED, "band names")
+    }
     fields |= others.fields
-    return replace(told, wavelengths=others.wavelengths, unit=others.unit, names=others.names, fields=fields)
+    return replace(
+        told, wavelengths=others.wavelengths, unit=others.unit, names=others.names, fields=fields
+    )
 
 
 def _plain_description(others: Description) -> list[Any]:
@@ -181,5 +224,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
-    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    is_plain = (
+        value is None
+        or isinstance(value, str | int)
+        or (isinstance(value, float) and math.isfinite(value))
+    )
     return value if is_plain else str(value)

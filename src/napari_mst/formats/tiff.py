@@ -85,12 +85,16 @@ def write_tiff(
     import tifffile
 
     if flavour not in _STORED:
-        raise SaveError(f"Expected flavour {', '.join(_STORED)}, got {shown(flavour)!r}. Choose one of them.")
+        raise SaveError(
+            f"Expected flavour {', '.join(_STORED)}, got {shown(flavour)!r}. Choose one of them."
+        )
     dtype = stored_type(cube.data, _STORED[flavour], f"a TIFF ({flavour})")
     needed = cube.data.size * dtype.itemsize
     is_big = needed > _CLASSIC_BYTES
     if flavour == "imagej" and (is_big or cube.shape[2] == 1):
-        raise SaveError(f"Expected 2 columns or more and under 4 GB for ImageJ, got {cube.shape}. Use flavour='ome'.")
+        raise SaveError(
+            f"Expected 2 columns or more and under 4 GB for ImageJ, got {cube.shape}. Use flavour='ome'."
+        )
     with crash_safe.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
         tifffile.imwrite(
             temporary,
@@ -100,7 +104,9 @@ def write_tiff(
             byteorder="<",
             bigtiff=is_big,
             photometric="minisblack",
-            rowsperstrip=min(rows_per_block(cube.shape[2], dtype), cube.shape[1]) if compress else None,
+            rowsperstrip=min(rows_per_block(cube.shape[2], dtype), cube.shape[1])
+            if compress
+            else None,
             compression="zlib" if compress else None,
             **_arguments(cube, flavour, dtype),
         )
@@ -137,14 +143,18 @@ def read_tiff(
         _check_chain(tif)
         description = tiff_metadata.describe(tif)
         series = tif.series[0]
-        header, doubts = (None, []) if description.shape else tiff_header.header_beside(path, series)
+        header, doubts = (
+            (None, []) if description.shape else tiff_header.header_beside(path, series)
+        )
         if header is not None:
             description, doubts = tiff_header.described(header, description)
         _check_size(path, series)
         _check_planes(tif, series, description)
         is_mapped = series.dataoffset is not None and series.nbytes > LAZY_BYTES
         stored = _mapped(path, series, tif.byteorder) if is_mapped else series.asarray()
-        warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (len(tif.series) > 1)
+        warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (
+            len(tif.series) > 1
+        )
         warnings += [record.CHANGED] * tiff_metadata.has_lost_its_seal(tif)
         data = _bands_first(stored, series.axes, description, band_axis, path)
     record.check(path.name, data, description)
@@ -156,7 +166,9 @@ def read_tiff(
     return described_cube(data, description, [*warnings, *doubts])
 
 
-def _encoded(data: NDArray[Any], dtype: np.dtype[Any], watch: Watch, compress: bool) -> Iterator[Any]:
+def _encoded(
+    data: NDArray[Any], dtype: np.dtype[Any], watch: Watch, compress: bool
+) -> Iterator[Any]:
     stored = blocks(data, dtype, watch)
     return (zlib.compress(block.data) for block in stored) if compress else stored
 
@@ -171,16 +183,28 @@ def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> di
         labels = tiff_metadata.xml_names(cube)
         metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(told)}
         seal = record.seal(cube, dtype, crc, Description(fields=place))
-        return {"imagej": True, "metadata": metadata, "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)]}
+        return {
+            "imagej": True,
+            "metadata": metadata,
+            "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)],
+        }
     if flavour == "ome":
         channels = tiff_metadata.ome_channels(cube)
         described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(told)}
         seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_ome(channels, place))
-        return {"ome": True, "metadata": described, "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)]}
+        return {
+            "ome": True,
+            "metadata": described,
+            "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)],
+        }
     xml = tiff_metadata.gdal_xml(cube)
     nodata = str(cube.metadata.get("data ignore value", ""))
     seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_gdal(xml, nodata, place))
-    tags = [*places, _text_tag(tiff_metadata.SEAL, seal), _text_tag(tiff_metadata.GDAL_METADATA, xml)]
+    tags = [
+        *places,
+        _text_tag(tiff_metadata.SEAL, seal),
+        _text_tag(tiff_metadata.GDAL_METADATA, xml),
+    ]
     if nodata:
         tags.append(_text_tag(tiff_metadata.GDAL_NODATA, nodata.encode()))
     planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}
@@ -208,8 +232,12 @@ def _opened(path: Path) -> Iterator["TiffFile"]:
         raise
     except Exception as error:  # tifffile lets any type escape from a damaged file
         if "imagecodecs" in str(error):
-            raise mismatch(path.name, "a known codec", "another", "Run: pip install imagecodecs") from error
-        raise mismatch(path.name, "a complete TIFF", shown(error, 80), "Get the file again.") from error
+            raise mismatch(
+                path.name, "a known codec", "another", "Run: pip install imagecodecs"
+            ) from error
+        raise mismatch(
+            path.name, "a complete TIFF", shown(error, 80), "Get the file again."
+        ) from error
     finally:
         logger.removeFilter(heard)
 
@@ -265,7 +293,9 @@ def _check_size(path: Path, series: "TiffPageSeries") -> None:
     most = max(_SMALL_BYTES, found * _COMPRESSION_RATIO) if is_compressed else found
     if series.nbytes > most:
         advice = "The file is incomplete, or not what it says."
-        raise mismatch(path.name, f"at most {most} bytes of numbers", f"{series.nbytes} declared", advice)
+        raise mismatch(
+            path.name, f"at most {most} bytes of numbers", f"{series.nbytes} declared", advice
+        )
     if is_compressed:
         check_room(path.name, series.nbytes)
 
@@ -277,16 +307,24 @@ def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Descri
     page = tif.pages.first
     if (declared and declared != series.size) or images * page.size > series.size:
         bands = description.shape[0] if description.shape else images
-        raise mismatch(tif.filename, f"{bands} planes", str(series.size // page.size), "Get the file again.")
-    is_colour = page.photometric in (3, 5, 6) or (page.photometric == 2 and page.samplesperpixel in (3, 4))
+        raise mismatch(
+            tif.filename, f"{bands} planes", str(series.size // page.size), "Get the file again."
+        )
+    is_colour = page.photometric in (3, 5, 6) or (
+        page.photometric == 2 and page.samplesperpixel in (3, 4)
+    )
     if is_colour and not description.shape and not description.wavelengths:
-        sentence = mismatch(tif.filename, "a spectral cube", "a colour photo", "Open it as a photo instead.")
+        sentence = mismatch(
+            tif.filename, "a spectral cube", "a colour photo", "Open it as a photo instead."
+        )
         raise ColourPhoto(str(sentence))
 
 
 def _mapped(path: Path, series: "TiffPageSeries", byteorder: str) -> NDArray[Any]:
     order: Literal["<", ">"] = ">" if byteorder == ">" else "<"
-    return np.memmap(path, series.dtype.newbyteorder(order), "r", series.dataoffset or 0, shape=series.shape)
+    return np.memmap(
+        path, series.dtype.newbyteorder(order), "r", series.dataoffset or 0, shape=series.shape
+    )
 
 
 def _bands_first(
@@ -297,15 +335,31 @@ def _bands_first(
         cube = stored.reshape(description.shape)
     else:
         letters = [
-            (letter, size) for letter, size in zip(axes, stored.shape, strict=True) if letter in "YX" or size > 1
+            (letter, size)
+            for letter, size in zip(axes, stored.shape, strict=True)
+            if letter in "YX" or size > 1
         ]
         cube = stored.reshape([size for _, size in letters] if len(letters) > 1 else stored.shape)
         cube = cube[np.newaxis] if cube.ndim == 2 else cube
         if cube.ndim != 3:
-            raise mismatch(path.name, "one stack of bands", f"axes {axes}", "Save one stack in a file of its own.")
-        axis = _band_axis("".join(letter for letter, _ in letters), cube.shape, len(description.wavelengths), band_axis)
+            raise mismatch(
+                path.name,
+                "one stack of bands",
+                f"axes {axes}",
+                "Save one stack in a file of its own.",
+            )
+        axis = _band_axis(
+            "".join(letter for letter, _ in letters),
+            cube.shape,
+            len(description.wavelengths),
+            band_axis,
+        )
         cube = np.moveaxis(cube, axis, 0)
-    return cube if isinstance(stored, np.memmap) else np.ascontiguousarray(cube, cube.dtype.newbyteorder("="))
+    return (
+        cube
+        if isinstance(stored, np.memmap)
+        else np.ascontiguousarray(cube, cube.dtype.newbyteorder("="))
+    )
 
 
 def _band_axis(axes: str, shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:

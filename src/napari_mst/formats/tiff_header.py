@@ -42,7 +42,9 @@ def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, 
     except (CubeFileError, OSError):
         return None, [f"The header {name} beside the file is damaged; it is not used."]
     if not fits:
-        return None, [f"The header {name} beside the file is of an image of another size; it is not used."]
+        return None, [
+            f"The header {name} beside the file is of an image of another size; it is not used."
+        ]
     return header, []
 
 
@@ -76,12 +78,18 @@ def applied(
 def _header_path(path: Path) -> Path | None:
     """`name.tif.hdr` or `name.hdr`, in any case, if it begins as an ENVI header."""
     names = [f"{path.name}.hdr".casefold(), f"{path.stem}.hdr".casefold()]
-    found = [entry for entry in path.parent.iterdir() if entry.name.casefold() in names and entry.is_file()]
+    found = [
+        entry
+        for entry in path.parent.iterdir()
+        if entry.name.casefold() in names and entry.is_file()
+    ]
     if not found:
         return None
     nearest = min(found, key=lambda entry: names.index(entry.name.casefold()))
     with nearest.open("rb") as file:
-        return nearest if file.read(16).lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI") else None
+        return (
+            nearest if file.read(16).lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI") else None
+        )
 
 
 def _has_other_data(path: Path) -> bool:

@@ -36,7 +36,9 @@ def gdal_xml(cube: SpectralCube) -> bytes:
     """The text of tag 42112: a description and, in nm, a wavelength and a width a band."""
     items, widths = [], cube.metadata.get("fwhm", ()) if cube.has_wavelengths else ()
     for band, (name, wavelength) in enumerate(zip(xml_names(cube), cube.wavelengths, strict=True)):
-        items.append(f'<Item name="DESCRIPTION" sample="{band}" role="description">{escape(name)}</Item>')
+        items.append(
+            f'<Item name="DESCRIPTION" sample="{band}" role="description">{escape(name)}</Item>'
+        )
         if cube.has_wavelengths:
             items.append(
                 f'<Item name="wavelength" sample="{band}">{float(wavelength)!r}</Item>'
@@ -45,7 +47,9 @@ def gdal_xml(cube: SpectralCube) -> bytes:
             )
         if len(widths) == len(cube.data):
             width = float(widths[band]) / 1000
-            items.append(f'<Item name="FWHM_UM" sample="{band}" domain="IMAGERY">{width:.9g}</Item>')
+            items.append(
+                f'<Item name="FWHM_UM" sample="{band}" domain="IMAGERY">{width:.9g}</Item>'
+            )
     return f"<GDALMetadata>{''.join(items)}</GDALMetadata>".encode()
 
 
@@ -101,7 +105,11 @@ def has_lost_its_seal(tif: "TiffFile") -> bool:
 def _texts(tif: "TiffFile") -> tuple[str, ...]:
     """Where our record may be."""
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
-    return str(imagej.get("Info", "")), _ome_text(_xml(tif.ome_metadata or "")), tif.pages.first.description
+    return (
+        str(imagej.get("Info", "")),
+        _ome_text(_xml(tif.ome_metadata or "")),
+        tif.pages.first.description,
+    )
 
 
 def _seen(gdal: Description, ome: Description, fields: Mapping[str, Any]) -> Description:
@@ -126,7 +134,9 @@ def _from_json(text: str) -> Description:
     stored = stored if isinstance(stored, dict) else {}
     wavelengths = stored.get("wavelength", stored.get("wavelengths"))
     unit = str(stored.get("wavelength_units", ""))
-    return Description([str(value) for value in wavelengths] if isinstance(wavelengths, list) else (), unit)
+    return Description(
+        [str(value) for value in wavelengths] if isinstance(wavelengths, list) else (), unit
+    )
 
 
 def _from_gdal(root: ElementTree.Element) -> Description:
@@ -152,12 +162,16 @@ def _from_ome(root: ElementTree.Element) -> Description:
 
 
 def _ome_text(root: ElementTree.Element) -> str:
-    return next((element.text or "" for element in root.iter() if element.tag.endswith("}Description")), "")
+    return next(
+        (element.text or "" for element in root.iter() if element.tag.endswith("}Description")), ""
+    )
 
 
 def _xml(text: object) -> ElementTree.Element:
     """*text* parsed; an empty element if it is not XML, or declares entities (which can expand without end)."""
     try:
-        return ElementTree.fromstring("<none/>" if "<!ENTITY" in str(text) else str(text).strip("\0") or "<none/>")
+        return ElementTree.fromstring(
+            "<none/>" if "<!ENTITY" in str(text) else str(text).strip("\0") or "<none/>"
+        )
     except ElementTree.ParseError:
         return ElementTree.Element("none")

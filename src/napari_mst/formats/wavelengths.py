@@ -22,7 +22,9 @@ _WORDS = {
 }
 _POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
 _MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
-_IN_NAME = re.compile(r"(?:^|[\s(])(\d+(?:\.\d+)?)\s*(nm|nanometers|um|micrometers)\)?$", re.IGNORECASE)
+_IN_NAME = re.compile(
+    r"(?:^|[\s(])(\d+(?:\.\d+)?)\s*(nm|nanometers|um|micrometers)\)?$", re.IGNORECASE
+)
 
 
 def power_of(unit: str) -> int | None:
@@ -42,7 +44,11 @@ def number(text: str) -> float:
 def scaled(text: str, power: int) -> float:
     """*text* times ten to the *power*, rounded once (0.5355 um is 535.5 nm), or NaN."""
     value = number(text)
-    return float(Decimal(text.strip()).scaleb(power)) if value and math.isfinite(value) and power else value
+    return (
+        float(Decimal(text.strip()).scaleb(power))
+        if value and math.isfinite(value) and power
+        else value
+    )
 
 
 def may_be_nanometres(values: NDArray[Any]) -> bool:
@@ -70,7 +76,9 @@ def spectral_axis(
     if not texts:
         return _from_names(names, bands)
     if len(texts) != bands:
-        return _indices(bands, f"The file gives {len(texts)} wavelengths for {bands} bands; they are ignored.")
+        return _indices(
+            bands, f"The file gives {len(texts)} wavelengths for {bands} bands; they are ignored."
+        )
     power = power_of(unit)
     values = np.array([scaled(text, power or 0) for text in texts])
     if not np.isfinite(values).all():
@@ -83,7 +91,9 @@ def spectral_axis(
     if is_assumed:
         warnings.append("The unit of the wavelengths is not given; nm was assumed.")
     elif power is None:
-        warnings.append(f"The unit of the wavelengths is {unit or 'not given'}; they are kept as they are.")
+        warnings.append(
+            f"The unit of the wavelengths is {unit or 'not given'}; they are kept as they are."
+        )
     is_in_nm = is_assumed or power is not None
     return values, NANOMETRES if is_in_nm else unit.strip() or "Unknown", warnings
 
@@ -103,7 +113,9 @@ def column(text: str, count: int) -> list[str]:
     tables = (re.split(r"[,;\s]+", line) for line in text.splitlines())
     lines = ([word for word in words if number(word) == number(word)] for words in tables)
     rows = [row for row in lines if row]
-    return [row[0] for row in rows] if len(rows) == count else [word for row in rows for word in row]
+    return (
+        [row[0] for row in rows] if len(rows) == count else [word for row in rows for word in row]
+    )
 
 
 def band_names(cube: SpectralCube) -> list[str]:

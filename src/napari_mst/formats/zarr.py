@@ -25,7 +25,13 @@ from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import LAZY_BYTES, check_room, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.formats.zarr_chunks import ATTEMPTS, Steadfast, absent_chunks, damaged, stored_chunks
+from napari_mst.formats.zarr_chunks import (
+    ATTEMPTS,
+    Steadfast,
+    absent_chunks,
+    damaged,
+    stored_chunks,
+)
 from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -48,7 +54,9 @@ def is_own_zarr(path: Path) -> bool:
     return OWN in described_here.get("attributes", {})
 
 
-def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED) -> Path:
+def write_zarr(
+    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
+) -> Path:
     """Save *cube* in chunks of one band, compressed without loss; bool becomes uint8.
 
     Raises
@@ -67,7 +75,9 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
     _, height, width = cube.shape
     files: dict[str, Any] = {}
     with crash_safe.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
-        group = zarr.create_group(MemoryStore(files), attributes=_attributes(cube, path.stem), zarr_format=3)
+        group = zarr.create_group(
+            MemoryStore(files), attributes=_attributes(cube, path.stem), zarr_format=3
+        )
         array = group.create_array(
             "0",
             shape=cube.shape,
@@ -83,13 +93,19 @@ def write_zarr(path: Path, cube: SpectralCube, *, overwrite: bool = False, watch
             watch.report(fraction)
 
         crc = _write_numbers(array, cube, dtype, Watch(written))
-        array.attrs[_SEAL] = record.seal(cube, dtype, crc, Description(names=band_names(cube))).decode()
+        array.attrs[_SEAL] = record.seal(
+            cube, dtype, crc, Description(names=band_names(cube))
+        ).decode()
         _write_out(files, temporary)
     return path
 
 
 def read_zarr(
-    path: Path, *, variable: str | None = None, band_axis: int | None = None, verify: bool | None = None
+    path: Path,
+    *,
+    variable: str | None = None,
+    band_axis: int | None = None,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `samples.LAZY_BYTES` its `data` is a dask array.
 
@@ -154,7 +170,9 @@ def _undisturbed(path: Path) -> Iterator[None]:
             yield
     except SaveError as error:
         name = shown(path.name)
-        raise CubeFileError(f"Expected {name} to stay as it is, got changes while reading. Try again.") from error
+        raise CubeFileError(
+            f"Expected {name} to stay as it is, got changes while reading. Try again."
+        ) from error
 
 
 def _finish(path: Path) -> None:
@@ -223,7 +241,9 @@ def _write_out(files: dict[str, Any], folder: Path) -> None:
         (folder / name).write_bytes(content.as_numpy_array())
 
 
-def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
+def _read(
+    path: Path, variable: str | None, band_axis: int | None, verify: bool | None
+) -> SpectralCube:
     """The cube in the folder as it is now. Whatever zarr raises about damage becomes a `CubeFileError`."""
     try:
         return _cube(path, variable, band_axis, verify)
@@ -233,7 +253,9 @@ def _read(path: Path, variable: str | None, band_axis: int | None, verify: bool 
         raise damaged(path.name, error) from error
 
 
-def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool | None) -> SpectralCube:
+def _cube(
+    path: Path, variable: str | None, band_axis: int | None, verify: bool | None
+) -> SpectralCube:
     import zarr
 
     from napari_mst.formats.zarr_codecs import bounded
@@ -241,7 +263,9 @@ def _cube(path: Path, variable: str | None, band_axis: int | None, verify: bool 
     root: Any = zarr.open(str(path), mode="r")
     attributes: dict[str, Any] = dict(root.attrs)
     ome = attributes.get("ome", attributes)
-    array: Any = root if isinstance(root, zarr.Array) else root[_array_name(path, root, ome, variable)]
+    array: Any = (
+        root if isinstance(root, zarr.Array) else root[_array_name(path, root, ome, variable)]
+    )
     _check_chunks(path, array)
     array = bounded(path.name, array)
     if _SEAL in array.attrs:
@@ -264,7 +288,9 @@ def _check_chunks(path: Path, array: Any) -> None:
     """Refuse chunks that do not fit into memory even one at a time, and a sealed array that lost some."""
     if array.dtype.kind not in "biufc":
         raise mismatch(path.name, "numbers", f"{array.dtype}", "Open another file.")
-    check_room(f"a chunk of {path.name}", math.prod(array.shards or array.chunks) * array.dtype.itemsize)
+    check_room(
+        f"a chunk of {path.name}", math.prod(array.shards or array.chunks) * array.dtype.itemsize
+    )
     if _SEAL in array.attrs and absent_chunks(path, array):
         found, count = stored_chunks(path, array)
         raise mismatch(path.name, f"{count} chunks", str(found), "Get the file again.")
@@ -285,9 +311,18 @@ def _foreign(
     multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
     images = range(array.ndim - 2, array.ndim)
-    kept = [at for at, n in enumerate(array.shape) if n > 1 or axes[at] == "channel" or at in images or array.ndim == 3]
+    kept = [
+        at
+        for at, n in enumerate(array.shape)
+        if n > 1 or axes[at] == "channel" or at in images or array.ndim == 3
+    ]
     if len(kept) != 3:
-        raise mismatch(path.name, "bands, rows and columns", f"shape {array.shape}", "Save one stack as a file.")
+        raise mismatch(
+            path.name,
+            "bands, rows and columns",
+            f"shape {array.shape}",
+            "Save one stack as a file.",
+        )
     shape = tuple(array.shape[at] for at in kept)
     has_channels = axes[kept[0]] == "channel" and band_axis is None
     axis = 0 if has_channels else band_axis_of(shape, 0, band_axis)

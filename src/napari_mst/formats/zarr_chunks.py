@@ -79,7 +79,9 @@ class Steadfast:
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
         self._name, self._array = path.name, array
         self._is_sealed = is_sealed
-        self._file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
+        self._file = (
+            path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
+        )
         self._opened = self._metadata()
 
     def __getitem__(self, key: Any) -> Any:
@@ -94,7 +96,9 @@ class Steadfast:
             if error is not None:
                 raise damaged(self._name, error) from error
             return numbers
-        raise mismatch(self._name, "the cube that was opened", "another one saved over it", "Open it again.")
+        raise mismatch(
+            self._name, "the cube that was opened", "another one saved over it", "Open it again."
+        )
 
     def _read(self, key: Any) -> tuple[Any, Exception | None]:
         """Numbers, or what zarr raised: whether that tells of damage or of a save is not known yet."""

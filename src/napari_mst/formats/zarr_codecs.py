@@ -27,7 +27,9 @@ _LZMA_BYTES = 2**27
 """Memory for the dictionary of an lzma stream, whose header asks for it: the highest preset takes 65 MiB."""
 _STREAMS: dict[str, Callable[[], Any]] = {
     "bz2": bz2.BZ2Decompressor,
-    "gzip": partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS),  # 32: the stream says whether it is gzip or zlib
+    "gzip": partial(
+        zlib.decompressobj, wbits=32 + zlib.MAX_WBITS
+    ),  # 32: the stream says whether it is gzip or zlib
     "lzma": partial(lzma.LZMADecompressor, memlimit=_LZMA_BYTES),
     "zlib": partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS),
 }
@@ -70,7 +72,9 @@ class _Bound:
     def _check(self, nbytes: int) -> None:
         if nbytes > self.nbytes:
             advice = "It is damaged, or not what it says."
-            raise mismatch(self.name, f"chunks of at most {self.nbytes} bytes", f"{nbytes} or more", advice)
+            raise mismatch(
+                self.name, f"chunks of at most {self.nbytes} bytes", f"{nbytes} or more", advice
+            )
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,9 @@ def bounded(name: str, array: Any) -> Any:
     metadata = array.metadata
     chunk = _bound(name, array, array.shards or array.chunks)
     if metadata.zarr_format == 3:
-        metadata = dataclasses.replace(metadata, codecs=_codecs(name, array, metadata.codecs, chunk))
+        metadata = dataclasses.replace(
+            metadata, codecs=_codecs(name, array, metadata.codecs, chunk)
+        )
     else:
         compressor = metadata.compressor and _BoundedFilter(metadata.compressor, chunk)
         filters = metadata.filters and tuple(_BoundedFilter(one, chunk) for one in metadata.filters)

@@ -116,9 +116,16 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         stored["error_factor"] = float(stored.get("error_factor", 0))
         stored.setdefault("rendering", SRGB_D65 if str(stored["name"]).endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
-        card = ModelCard(**{**{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored}, "file": file})
+        card = ModelCard(
+            **{
+                **{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored},
+                "file": file,
+            }
+        )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise CheckpointError(f"Expected a model card as JSON, got one that is damaged ({error!r:.80}).") from error
+        raise CheckpointError(
+            f"Expected a model card as JSON, got one that is damaged ({error!r:.80})."
+        ) from error
     if faults := _faults(stored):
         raise CheckpointError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
     return card
@@ -134,10 +141,14 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
     """
     size = int.from_bytes(file.read(8), "little")
     try:
-        metadata = json.loads(file.read(size) if size <= _HEADER_LIMIT else "").get("__metadata__", {})
+        metadata = json.loads(file.read(size) if size <= _HEADER_LIMIT else "").get(
+            "__metadata__", {}
+        )
         return {str(key): str(value) for key, value in metadata.items()}
     except (ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError("Expected a safetensors file, got a damaged header. Download it again.") from error
+        raise CheckpointError(
+            "Expected a safetensors file, got a damaged header. Download it again."
+        ) from error
 
 
 def card_of_file(path: Path) -> ModelCard | None:
@@ -153,7 +164,11 @@ def card_of_file(path: Path) -> ModelCard | None:
 
 def _faults(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
-    faults = [f.name for f in fields(ModelCard) if f.type is str and not isinstance(stored.get(f.name, ""), str)]
+    faults = [
+        f.name
+        for f in fields(ModelCard)
+        if f.type is str and not isinstance(stored.get(f.name, ""), str)
+    ]
     faults += [name for name in ("url", "git_blob") if not isinstance(stored.get(name), str | None)]
     if not _is_accuracy(stored.get("accuracy", {})):
         faults.append("accuracy")
@@ -170,9 +185,15 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
 
 def _is_accuracy(stored: object) -> bool:
     """Whether *stored* gives a number for every metric of every data set."""
-    if not isinstance(stored, dict) or not all(isinstance(measures, dict) for measures in stored.values()):
+    if not isinstance(stored, dict) or not all(
+        isinstance(measures, dict) for measures in stored.values()
+    ):
         return False
-    return all(isinstance(value, int | float) for measures in stored.values() for value in measures.values())
+    return all(
+        isinstance(value, int | float)
+        for measures in stored.values()
+        for value in measures.values()
+    )
 
 
 def _bundled() -> Iterator[ModelCard]:
@@ -184,6 +205,9 @@ def _bundled() -> Iterator[ModelCard]:
 
 
 MODELS: Mapping[str, ModelCard] = MappingProxyType(
-    {card.name: card for card in (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)}
+    {
+        card.name: card
+        for card in (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)
+    }
 )
 """All models by name: the bundled ones, the default first, and the published one, whose weights the user brings."""

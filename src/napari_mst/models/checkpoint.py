@@ -22,7 +22,14 @@ from torch import Tensor
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.memory import free_host_memory, is_out_of_memory
 from napari_mst.messages import shown
-from napari_mst.models.cards import MODELS, PUBLISHED, WEIGHTS, ModelCard, card_from_metadata, read_metadata
+from napari_mst.models.cards import (
+    MODELS,
+    PUBLISHED,
+    WEIGHTS,
+    ModelCard,
+    card_from_metadata,
+    read_metadata,
+)
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
 
@@ -129,7 +136,9 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise OutOfMemory(f"Expected memory for {name}, got too little. Close other programs.") from error
+        raise OutOfMemory(
+            f"Expected memory for {name}, got too little. Close other programs."
+        ) from error
 
 
 def _weights_path(name_or_path: str | PathLike[str]) -> Path:
@@ -140,10 +149,16 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
     if path.is_file():
         return path
     if card is not None:
-        raise ModelError(f"Expected a weights file, got the name {card.name}. Download it from {card.url}.")
+        raise ModelError(
+            f"Expected a weights file, got the name {card.name}. Download it from {card.url}."
+        )
     if path.suffix or path.name != str(path):
-        raise ModelError(f"Expected a weights file, got {shown(path.name, 80)}, which does not exist. Check its path.")
-    raise ModelError(f"Expected a weights file or one of {', '.join(MODELS)}, got {str(name_or_path)[-80:]!r}.")
+        raise ModelError(
+            f"Expected a weights file, got {shown(path.name, 80)}, which does not exist. Check its path."
+        )
+    raise ModelError(
+        f"Expected a weights file or one of {', '.join(MODELS)}, got {str(name_or_path)[-80:]!r}."
+    )
 
 
 def _load(path: Path) -> Model:
@@ -160,7 +175,9 @@ def _load(path: Path) -> Model:
     card, assumptions = (card, ()) if card else _assumed_card(path.name, data, kind, network)
     bands = network.out_bands
     if card.wavelengths and len(card.wavelengths) != bands:
-        raise CheckpointError(f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}.")
+        raise CheckpointError(
+            f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}."
+        )
     return Model(card, network, sha256, assumptions)
 
 
@@ -169,12 +186,19 @@ def _kind(state: Mapping[str, Tensor]) -> Kind:
     for kind in NETWORKS.values():
         if kind.recognises(state):
             return kind
-    raise CheckpointError(f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors).")
+    raise CheckpointError(
+        f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors)."
+    )
 
 
-def _assumed_card(name: str, data: bytes, kind: Kind, network: Network) -> tuple[ModelCard, tuple[str, ...]]:
+def _assumed_card(
+    name: str, data: bytes, kind: Kind, network: Network
+) -> tuple[ModelCard, tuple[str, ...]]:
     """The published card for the published file; for any other without a card, the conventions of its kind."""
-    if hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
+    if (
+        hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        == PUBLISHED.git_blob
+    ):
         return PUBLISHED, ()
     bands = network.out_bands
     is_alike = (network.in_bands, bands) == (3, len(PUBLISHED.wavelengths))
@@ -201,12 +225,16 @@ def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            raise CheckpointError(f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}.")
+            raise CheckpointError(
+                f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}."
+            )
         if _COPIES * size > free_host_memory():
             raise MemoryError(path)
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"Expected a readable file, got {error.strerror}. Check its permissions.") from error
+        raise CheckpointError(
+            f"Expected a readable file, got {error.strerror}. Check its permissions."
+        ) from error
 
 
 def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:
@@ -218,7 +246,9 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
         card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
         try:
             return _unprefixed(safetensors.torch.load(data)), card
-        except Exception as error:  # a header can be wrong in many ways, each with its own exception
+        except (
+            Exception
+        ) as error:  # a header can be wrong in many ways, each with its own exception
             raise _refusal(error) from error
     raise CheckpointError(f"Expected a .pth or .safetensors file, got {_diagnosis(data)}")
 
@@ -242,7 +272,9 @@ def _refusal(error: Exception) -> Exception:
 
 
 def _damaged() -> CheckpointError:
-    return CheckpointError("Expected an intact weights file, got a truncated or damaged one. Download it again.")
+    return CheckpointError(
+        "Expected an intact weights file, got a truncated or damaged one. Download it again."
+    )
 
 
 def _read_zip(data: bytes) -> dict[str, Tensor]:
@@ -258,7 +290,9 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
         raise CheckpointError(
             f"Expected nothing but weights, got Python objects that could run code. {_NOTHING_RUN}"
         ) from None
-    except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, KeyError, ...
+    except (
+        Exception
+    ) as error:  # torch meets damage with RuntimeError, OSError, EOFError, KeyError, ...
         raise _refusal(error) from error
     return _unprefixed(_unwrapped(loaded))
 
@@ -272,14 +306,20 @@ def _check_zip(data: bytes) -> None:
             size = sum(entry.file_size for entry in entries)
             is_intact = is_stored and size <= len(data) and archive.testzip() is None
             strange = _strange_object(archive) if is_intact else ""
-    except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, NotImplementedError, ...
+    except (
+        Exception
+    ) as error:  # zipfile meets damage with BadZipFile, struct.error, NotImplementedError, ...
         raise _refusal(error) from error
     if not is_stored or size > len(data):
-        raise CheckpointError("Expected the uncompressed entries of torch.save, got compressed ones. Save it again.")
+        raise CheckpointError(
+            "Expected the uncompressed entries of torch.save, got compressed ones. Save it again."
+        )
     if not is_intact:
         raise _damaged()
     if strange:
-        raise CheckpointError(f"Expected nothing but plain, dense tensors, got {strange}. {_NOTHING_RUN}")
+        raise CheckpointError(
+            f"Expected nothing but plain, dense tensors, got {strange}. {_NOTHING_RUN}"
+        )
 
 
 def _strange_object(archive: zipfile.ZipFile) -> str:
@@ -306,7 +346,9 @@ def _unwrapped(loaded: object) -> dict[str, Tensor]:
             return tensors
         nested = [value for value in loaded.values() if isinstance(value, Mapping)]
         loaded = next(iter(wrapped + nested), None)
-    raise CheckpointError("Expected a state_dict of tensors, got none in this file. Save `network.state_dict()`.")
+    raise CheckpointError(
+        "Expected a state_dict of tensors, got none in this file. Save `network.state_dict()`."
+    )
 
 
 def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -323,16 +365,29 @@ def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """*state*, if it is of plain floating-point tensors and not of a network that we know to be another."""
     for beginning, name in _OTHER_NETWORKS.items():
         if any(key.startswith(beginning) for key in state):
-            raise CheckpointError(f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run.")
+            raise CheckpointError(
+                f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run."
+            )
     for key, value in state.items():
         if value.dtype not in _DTYPES:
-            raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {key[-60:]}.")
+            raise CheckpointError(
+                f"Expected floating-point weights, got {value.dtype} in {key[-60:]}."
+            )
         if value.layout is not torch.strided or value.device.type != "cpu":
-            raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {key[-60:]}.")
+            raise CheckpointError(
+                f"Expected dense weights, got a {value.layout} tensor in {key[-60:]}."
+            )
         if value.untyped_storage().nbytes() < value.numel() * value.element_size():
-            raise CheckpointError(f"Expected stored weights, got {value.numel():,} repeated numbers in {key[-60:]}.")
-    stored = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in state.values()}
+            raise CheckpointError(
+                f"Expected stored weights, got {value.numel():,} repeated numbers in {key[-60:]}."
+            )
+    stored = {
+        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()
+        for value in state.values()
+    }
     total, found = sum(value.nbytes for value in state.values()), sum(stored.values())
     if total > found:  # in single precision each of them would be copied
-        raise CheckpointError(f"Expected stored weights, got {total:,} bytes of numbers in {found:,} stored ones.")
+        raise CheckpointError(
+            f"Expected stored weights, got {total:,} bytes of numbers in {found:,} stored ones."
+        )
     return state

@@ -53,7 +53,9 @@ def check_seal(data: bytes) -> None:
     """
     place = _place_of_seal(data)
     if place >= 0 and data[place : place + len(_EMPTY)] != _seal_of(data, place):
-        raise CheckpointError("Expected the weights that were sealed, got changed ones. Get another copy of the file.")
+        raise CheckpointError(
+            "Expected the weights that were sealed, got changed ones. Get another copy of the file."
+        )
 
 
 def check_bundled(name: str, sha256: str) -> None:
@@ -65,7 +67,9 @@ def check_bundled(name: str, sha256: str) -> None:
         If *sha256* is that of another file.
     """
     if BUNDLED.get(name) != sha256:
-        raise CheckpointError("Expected the weights that came with napari-mst, got changed ones. Install it again.")
+        raise CheckpointError(
+            "Expected the weights that came with napari-mst, got changed ones. Install it again."
+        )
 
 
 def _place_of_seal(data: bytes) -> int:

@@ -14,10 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, OnePixel, PixelwiseHyperparameters, colour_features
+from napari_mst.networks.pixelwise import (
+    DARKEST,
+    LIMIT,
+    OFFSET,
+    OnePixel,
+    PixelwiseHyperparameters,
+    colour_features,
+)
 
 _COLOURS = 9
-_NOISE = 1e-4  # variance of a channel, white being 1: what the linear estimate does not try to explain
+_NOISE = (
+    1e-4  # variance of a channel, white being 1: what the linear estimate does not try to explain
+)
 _FLOOR = 0.03  # of the brightness: the least that the linear estimate may say
 _CEILING = 0.97  # of the limit: the most
 
@@ -44,11 +53,18 @@ class CameraNetwork(OnePixel):
         bands, components = factors.shape
         self.hyperparameters = PixelwiseHyperparameters(3, bands, width)
         self.register_buffer("factors", factors.half().float().contiguous())
-        self.register_buffer("usual", torch.stack([torch.zeros(components, 3), torch.ones(components, 3)]))
+        self.register_buffer(
+            "usual", torch.stack([torch.zeros(components, 3), torch.ones(components, 3)])
+        )
         self.of_colour = nn.Linear(_COLOURS + components, width)
         self.of_camera = nn.Linear(3 * components, 2 * width)
         self.hidden = nn.Sequential(
-            nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, bands)
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, bands),
         )
         for name in ("seen", "linear"):
             self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
@@ -57,12 +73,16 @@ class CameraNetwork(OnePixel):
         """Take the photos that follow as seen with *response*, (B, 3) or, one a photo, (N, B, 3)."""
         seen = self._seen(response.reshape(-1, *response.shape[-2:]))
         colours = seen.mT @ seen + _NOISE * torch.eye(3).to(seen)
-        self.seen, self.linear = (each.to(self.factors) for each in (seen, torch.linalg.solve(colours, seen.mT).mT))
+        self.seen, self.linear = (
+            each.to(self.factors) for each in (seen, torch.linalg.solve(colours, seen.mT).mT)
+        )
 
     def set_usual(self, responses: Tensor) -> None:
         """Let what the network is told of a camera be relative to the mean and the spread of *responses* (n, B, 3)."""
         seen = self._seen(responses)
-        self.usual = torch.stack([seen.mean(0), seen.std(0).clamp_min(1e-3)]).half().to(self.factors)
+        self.usual = (
+            torch.stack([seen.mean(0), seen.std(0).clamp_min(1e-3)]).half().to(self.factors)
+        )
 
     def forward(self, photo: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, B, H, W)."""
@@ -70,7 +90,9 @@ class CameraNetwork(OnePixel):
         components = torch.einsum("nhwc,nkc->nhwk", pixels, self.linear)
         total = pixels.sum(-1, keepdim=True) + OFFSET
         colour = self.of_colour(torch.cat([colour_features(pixels), components / total], dim=-1))
-        told = self.of_camera(((self.seen - self.usual[0]) / self.usual[1]).flatten(1))[:, None, None]
+        told = self.of_camera(((self.seen - self.usual[0]) / self.usual[1]).flatten(1))[
+            :, None, None
+        ]
         scale, shift = told.chunk(2, dim=-1)
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
         refined = self._start(components, total, limit) + self.hidden(colour * (1 + scale) + shift)
@@ -106,10 +128,16 @@ def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
     """
     try:
         factors, width = state["factors"].float(), state["of_colour.weight"].shape[0]
-        with torch.device("meta"):  # no memory is taken before the shapes of all tensors are known to be right
-            CameraNetwork(factors.to("meta"), width).load_state_dict({k: v.to("meta") for k, v in state.items()})
+        with torch.device(
+            "meta"
+        ):  # no memory is taken before the shapes of all tensors are known to be right
+            CameraNetwork(factors.to("meta"), width).load_state_dict(
+                {k: v.to("meta") for k, v in state.items()}
+            )
         network = CameraNetwork(factors, width)
         network.load_state_dict({key: value.float() for key, value in state.items()})
     except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"Expected a whole camera network, got {len(state)} tensors that are none.") from error
+        raise CheckpointError(
+            f"Expected a whole camera network, got {len(state)} tensors that are none."
+        ) from error
     return network.eval().requires_grad_(False)

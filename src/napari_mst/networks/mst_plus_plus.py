@@ -71,7 +71,9 @@ class SpectralTransformer(nn.Module):
 
         self.embedding = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.encoder = _modules([block(1), block(2)])
-        self.down = _modules([nn.Conv2d(width * s, width * s * 2, 4, 2, 1, bias=False) for s in (1, 2)])
+        self.down = _modules(
+            [nn.Conv2d(width * s, width * s * 2, 4, 2, 1, bias=False) for s in (1, 2)]
+        )
         self.bottleneck = block(4)
         self.up = _modules([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
         self.fuse = _modules([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
@@ -86,7 +88,11 @@ class SpectralTransformer(nn.Module):
         width = self.embedding.out_channels
         encoder, decoder = (*self.encoder, self.bottleneck), self.decoder
         embedded, lowest = f"{name}.embedding", f"{name}.bottleneck"
-        passes = [encoder[0].prepared(Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False))]
+        passes = [
+            encoder[0].prepared(
+                Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False)
+            )
+        ]
         features = embedded
         for level, down in enumerate(self.down):
             skip, lower = f"{name}.encoder.{level}", f"{name}.down.{level}"
@@ -97,8 +103,14 @@ class SpectralTransformer(nn.Module):
         passes += self.bottleneck.passes(lowest, features)
         features = lowest
         for level, (up, fuse, block) in enumerate(zip(self.up, self.fuse, decoder, strict=True)):
-            doubled, fused, skip = f"{name}.up.{level}", f"{name}.fuse.{level}", f"{name}.encoder.{1 - level}"
-            passes.append(Pass(doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False))
+            doubled, fused, skip = (
+                f"{name}.up.{level}",
+                f"{name}.fuse.{level}",
+                f"{name}.encoder.{1 - level}",
+            )
+            passes.append(
+                Pass(doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False)
+            )
             both = Pass(fused, (doubled, skip), Concatenated(fuse), fuse.out_channels)
             features = f"{name}.decoder.{level}"
             passes += [block.prepared(both), *block.passes(features, fused)]
@@ -158,7 +170,9 @@ class MSTPlusPlus(Network):
     ) -> None:
         super().__init__()
         width = out_bands if width is None else width
-        self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, norm_before_attention)
+        self.hyperparameters = Hyperparameters(
+            in_bands, out_bands, stages, width, norm_before_attention
+        )
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
         self.stages = _modules([SpectralTransformer(width, self.make_block) for _ in range(stages)])
         self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
@@ -213,10 +227,14 @@ class MSTPlusPlus(Network):
 
     def _bands(self, features: str, shallow: str) -> list[Pass]:
         """The last convolution, and the residual around it or, where the widths differ, before it."""
-        last = Pass("bands", (features, shallow), Plus(self.conv_out), self.out_bands, halo=1, is_kept=False)
+        last = Pass(
+            "bands", (features, shallow), Plus(self.conv_out), self.out_bands, halo=1, is_kept=False
+        )
         if self.is_residual_around_output:
             return [last]
-        added = Pass("sum", (features, shallow), torch.add, self.hyperparameters.width, is_kept=False, work=1)
+        added = Pass(
+            "sum", (features, shallow), torch.add, self.hyperparameters.width, is_kept=False, work=1
+        )
         return [added, replace(last, reads=("sum",))]
 
 
@@ -236,9 +254,14 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     own = rename_published_keys(state)
     parameters = _hyperparameters(own)
     with torch.device("meta"):
-        network = MSTPlusPlus(**{field.name: getattr(parameters, field.name) for field in fields(parameters)})
+        network = MSTPlusPlus(
+            **{field.name: getattr(parameters, field.name) for field in fields(parameters)}
+        )
     _check_layout({key: tuple(value.shape) for key, value in network.state_dict().items()}, own)
-    weights = {key: value.to(torch.float32, memory_format=torch.contiguous_format) for key, value in own.items()}
+    weights = {
+        key: value.to(torch.float32, memory_format=torch.contiguous_format)
+        for key, value in own.items()
+    }
     network.load_state_dict(weights, assign=True)
     return network.eval().requires_grad_(False)
 
@@ -277,7 +300,9 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     own = {renamed(key): value for key, value in state.items()}
     if len(own) != len(state):
-        raise CheckpointError("Expected one tensor of each name, got both the published and our own name of some.")
+        raise CheckpointError(
+            "Expected one tensor of each name, got both the published and our own name of some."
+        )
     return own
 
 
@@ -285,9 +310,13 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
     stages = {match[1] for key in state if (match := re.match(r"stages\.(\d+)\.", key))}
     conv_in, conv_out = state.get("conv_in.weight"), state.get("conv_out.weight")
     if not stages or conv_in is None or conv_out is None or not conv_in.ndim == conv_out.ndim == 4:
-        raise CheckpointError(f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors).")
+        raise CheckpointError(
+            f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors)."
+        )
     if len(stages) > MAX_STAGES:
-        raise CheckpointError(f"Expected at most {MAX_STAGES} stages, got {len(stages):,}. Ask for another copy.")
+        raise CheckpointError(
+            f"Expected at most {MAX_STAGES} stages, got {len(stages):,}. Ask for another copy."
+        )
     return Hyperparameters(
         in_bands=conv_in.shape[1],
         out_bands=conv_out.shape[0],
@@ -300,12 +329,20 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
 def _check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]) -> None:
     missing = [key for key in expected if key not in state]
     unexpected = [key for key in state if key not in expected]
-    misshapen = [key for key, shape in expected.items() if key in state and tuple(state[key].shape) != shape]
-    counts = ((len(missing), "missing"), (len(unexpected), "unexpected"), (len(misshapen), "of another shape"))
+    misshapen = [
+        key for key, shape in expected.items() if key in state and tuple(state[key].shape) != shape
+    ]
+    counts = (
+        (len(missing), "missing"),
+        (len(unexpected), "unexpected"),
+        (len(misshapen), "of another shape"),
+    )
     faults = [f"{count} {name}" for count, name in counts if count]
     if faults:
         first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
-        raise CheckpointError(f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}.")
+        raise CheckpointError(
+            f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}."
+        )
 
 
 def _shortened(key: str) -> str:

@@ -166,7 +166,9 @@ class Program:
         passes = tuple(changed if each.writes == changed.writes else each for each in self.passes)
         return replace(self, passes=passes)
 
-    def whole(self, photo: Tensor, folded: Folded | None = None, apply: Apply = Pass.apply) -> Tensor:
+    def whole(
+        self, photo: Tensor, folded: Folded | None = None, apply: Apply = Pass.apply
+    ) -> Tensor:
         """The result for a batch of photos (N, in_bands, H, W), every map in one piece.
 
         Statistics that are *folded* already are taken as they are. *apply* computes each pass.
@@ -176,7 +178,9 @@ class Program:
         for each in self.passes:
             result = maps[each.writes] = apply(each, [maps[name] for name in each.reads], folded)
             if each.statistic is not None and each.writes not in folded:
-                folded[each.writes] = each.fold(each.statistic(result), result.shape[-2] * result.shape[-1])
+                folded[each.writes] = each.fold(
+                    each.statistic(result), result.shape[-2] * result.shape[-1]
+                )
             for name in each.reads:
                 if last_read[name] is each:
                     maps.pop(name, None)

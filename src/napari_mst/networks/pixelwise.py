@@ -21,7 +21,9 @@ LIMIT = 1.25
 """Reflectance that no estimate exceeds, whatever the colour, up to white."""
 
 _FEATURES = 9
-_VALUES = 2.25  # numbers for each pixel and channel of the hidden layers that are worked with at a time
+_VALUES = (
+    2.25  # numbers for each pixel and channel of the hidden layers that are worked with at a time
+)
 DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
 OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
 
@@ -132,10 +134,17 @@ def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
     """
     try:
         out_bands, width = state["estimate.weight"].shape
-        with torch.device("meta"):  # no memory is taken before the shapes of all tensors are known to be right
+        with torch.device(
+            "meta"
+        ):  # no memory is taken before the shapes of all tensors are known to be right
             network = PixelwiseNetwork(out_bands, width)
-        weights = {key: value.to(torch.float32, memory_format=torch.contiguous_format) for key, value in state.items()}
+        weights = {
+            key: value.to(torch.float32, memory_format=torch.contiguous_format)
+            for key, value in state.items()
+        }
         network.load_state_dict(weights, assign=True)
     except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"Expected a whole pixelwise network, got {len(state)} tensors that are none.") from error
+        raise CheckpointError(
+            f"Expected a whole pixelwise network, got {len(state)} tensors that are none."
+        ) from error
     return network.eval().requires_grad_(False)

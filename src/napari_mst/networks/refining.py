@@ -11,7 +11,12 @@ from torch import Tensor
 
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera, is_camera
-from napari_mst.networks.mst_plus_plus import Hyperparameters, MSTPlusPlus, Plus, build_mst_plus_plus
+from napari_mst.networks.mst_plus_plus import (
+    Hyperparameters,
+    MSTPlusPlus,
+    Plus,
+    build_mst_plus_plus,
+)
 from napari_mst.networks.network import PHOTO, Pass
 from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 
@@ -44,16 +49,33 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         """The estimate of the pixelwise network, encoded, and a convolution of the encoded photo."""
         light, spectra = f"{name} light", f"{name} spectra"
         width = self.hyperparameters.width
-        estimate = replace(self.pixelwise.first_pass(spectra), local=self.first_spectra, is_kept=False)
+        estimate = replace(
+            self.pixelwise.first_pass(spectra), local=self.first_spectra, is_kept=False
+        )
         return [
-            Pass(light, (PHOTO,), encoded, self.in_bands, is_kept=False, work=_POWER_WORK * self.in_bands),
+            Pass(
+                light,
+                (PHOTO,),
+                encoded,
+                self.in_bands,
+                is_kept=False,
+                work=_POWER_WORK * self.in_bands,
+            ),
             estimate,
             Pass(name, (light, spectra), Plus(self.conv_in), width, halo=1),
         ]
 
     def last_passes(self, bands: str) -> list[Pass]:
         """Encoded spectra -> reflectance."""
-        return [Pass("reflectance", (bands,), self.finish, self.out_bands, work=_POWER_WORK * self.out_bands)]
+        return [
+            Pass(
+                "reflectance",
+                (bands,),
+                self.finish,
+                self.out_bands,
+                work=_POWER_WORK * self.out_bands,
+            )
+        ]
 
     def first_spectra(self, photo: Tensor) -> Tensor:
         """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W). In full precision: it is what is kept."""
@@ -83,13 +105,19 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     CheckpointError
         If tensors are missing, left over or of the wrong shape.
     """
-    inner = {key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)}
-    outer = build_mst_plus_plus({key: value for key, value in state.items() if not key.startswith(_PREFIX)})
+    inner = {
+        key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)
+    }
+    outer = build_mst_plus_plus(
+        {key: value for key, value in state.items() if not key.startswith(_PREFIX)}
+    )
     pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
     bands, found = pixelwise.hyperparameters.out_bands, outer.hyperparameters
     expected = Hyperparameters(out_bands=bands, width=bands, stages=found.stages)
     if found != expected:  # before memory is taken for as many bands as the smaller part says
         raise CheckpointError(f"Expected {expected}, got {found}.")
     network = RefiningMSTPlusPlus(pixelwise, found.stages)
-    network.load_state_dict({**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}})
+    network.load_state_dict(
+        {**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}}
+    )
     return network.eval().requires_grad_(False)

@@ -58,9 +58,13 @@ class Capture:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.white) and self.white >= 0):
-            raise CameraError(f"Expected the stored value of a white surface, above 0, got {self.white!r}.")
+            raise CameraError(
+                f"Expected the stored value of a white surface, above 0, got {self.white!r}."
+            )
         if self.balance not in (BALANCED, OF_SENSOR):
-            raise CameraError(f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, got {self.balance!r}.")
+            raise CameraError(
+                f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, got {self.balance!r}."
+            )
         object.__setattr__(self, "camera", spelled(self.camera))
         object.__setattr__(self, "illuminant", spelled(self.illuminant))
         self.response  # noqa: B018 (a wrong name is refused where it was written)
@@ -96,7 +100,9 @@ def load_illuminants() -> Mapping[str, NDArray[np.float64]]:
         | dict(_load("lights31.npz"))
     )
     first = (DAYLIGHT, "D50", "A")
-    return MappingProxyType({name: known[name] for name in (*first, *sorted(set(known) - set(first), key=str.lower))})
+    return MappingProxyType(
+        {name: known[name] for name in (*first, *sorted(set(known) - set(first), key=str.lower))}
+    )
 
 
 def camera_response(camera: str, light: str) -> NDArray[np.float64]:
@@ -176,10 +182,14 @@ def _table(name: str, columns: int, what: str, known: Mapping[str, object]) -> N
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = [row for row in map(_numbers, csv.reader(file)) if row]
     if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
-        raise CameraError(f"Expected rows of {columns + 1} numbers, nm first, in {path.name[-_SHOWN:]!r}, got others.")
+        raise CameraError(
+            f"Expected rows of {columns + 1} numbers, nm first, in {path.name[-_SHOWN:]!r}, got others."
+        )
     table = np.array(sorted(rows))
     if table[0, 0] > GRID[0] or table[-1, 0] < GRID[-1] or not (table[:, 1:].sum(axis=0) > 0).all():
-        raise CameraError(f"Expected positive values from 400 to 700 nm in {path.name[-_SHOWN:]!r}, got others.")
+        raise CameraError(
+            f"Expected positive values from 400 to 700 nm in {path.name[-_SHOWN:]!r}, got others."
+        )
     return np.stack([np.interp(GRID, table[:, 0], column) for column in table[:, 1:].T], axis=1)
 
 

@@ -57,17 +57,27 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
     except PhotoError:
         raise
     except MemoryError as error:
-        raise OutOfMemory("Expected memory for the image, got too little. Close other programs.") from error
+        raise OutOfMemory(
+            "Expected memory for the image, got too little. Close other programs."
+        ) from error
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise PhotoError(f"Expected an image file, got none ({error.strerror}). Check the path.") from error
+        raise PhotoError(
+            f"Expected an image file, got none ({error.strerror}). Check the path."
+        ) from error
     except UnidentifiedImageError as error:
         got = "something else" if path.stat().st_size else "an empty one"
-        raise PhotoError(f"Expected an image file, got {got}. Save it again, as PNG, TIFF or JPEG.") from error
+        raise PhotoError(
+            f"Expected an image file, got {got}. Save it again, as PNG, TIFF or JPEG."
+        ) from error
     except Image.DecompressionBombError as error:
         raise _too_large() from error
-    except Exception as error:  # decoders meet damage with every kind of exception, SyntaxError included
+    except (
+        Exception
+    ) as error:  # decoders meet damage with every kind of exception, SyntaxError included
         reason = f"{type(error).__name__}: {str(error)[:80]}"
-        raise PhotoError(f"Expected an intact image file, got a damaged one ({reason}). Copy it again.") from error
+        raise PhotoError(
+            f"Expected an intact image file, got a damaged one ({reason}). Copy it again."
+        ) from error
 
 
 def orientation(path: str | PathLike[str]) -> int:
@@ -107,7 +117,9 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
-            found = Georeference.from_tags({tag.code: tag.value for tag in page.tags if tag.code in TAGS})
+            found = Georeference.from_tags(
+                {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
+            )
             if found is None:
                 return None
             asked = _orientation_of_page(page)
@@ -136,7 +148,11 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
                 with tifffile.TiffFile(file) as tiff:
                     return tiff.pages.first.photometric not in _AS_STORED
             with Image.open(file) as image:
-                is_deep = image.format == "PNG" and image.mode.startswith("RGB") and _png_depth(file) == 16
+                is_deep = (
+                    image.format == "PNG"
+                    and image.mode.startswith("RGB")
+                    and _png_depth(file) == 16
+                )
                 return is_deep or image.mode == "CMYK"
     except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
         return False
@@ -159,7 +175,10 @@ def _colour_pages(path: Path) -> Pixels | None:
     try:
         with tifffile.TiffFile(path) as tiff:
             series, page = tiff.series[0], tiff.series[0].keyframe
-            is_colour = page.photometric == tifffile.PHOTOMETRIC.RGB and page.samplesperpixel in (3, 4)
+            is_colour = page.photometric == tifffile.PHOTOMETRIC.RGB and page.samplesperpixel in (
+                3,
+                4,
+            )
             if not is_colour or len(series.shape) != 4:
                 return None
             _refuse_large(page.imagewidth, page.imagelength * series.size // page.size)
@@ -169,7 +188,9 @@ def _colour_pages(path: Path) -> Pixels | None:
         raise
     except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
         return None
-    channels_last = stored if series.axes.endswith("S") else np.moveaxis(stored, series.axes.index("S"), -1)
+    channels_last = (
+        stored if series.axes.endswith("S") else np.moveaxis(stored, series.axes.index("S"), -1)
+    )
     return np.moveaxis(upright(np.moveaxis(channels_last, 0, -1), asked), -1, 0)
 
 
@@ -179,7 +200,10 @@ def camera_named_in(path: Path) -> tuple[str, str]:
         with warnings.catch_warnings(), _opened(path) as file, Image.open(file) as image:
             warnings.simplefilter("ignore")
             tags = image.getexif()
-            make, model = (str(tags.get(tag, "")).strip("\0 ") for tag in (ExifTags.Base.Make, ExifTags.Base.Model))
+            make, model = (
+                str(tags.get(tag, "")).strip("\0 ")
+                for tag in (ExifTags.Base.Make, ExifTags.Base.Model)
+            )
             return make, model
     except Exception:  # noqa: BLE001 (a hint: a file that cannot be read is refused where it is read)
         return "", ""
@@ -189,7 +213,9 @@ def _opened(path: Path) -> io.BufferedReader:
     """The file, open for reading. A pipe would wait for a writer and a device may never end: they are refused first."""
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise PhotoError("Expected an image file, got a pipe or a device. Copy its contents into a file first.")
+        raise PhotoError(
+            "Expected an image file, got a pipe or a device. Copy its contents into a file first."
+        )
     return path.open("rb")
 
 
@@ -202,7 +228,9 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
         raise _several(f"{pages} pages")
     notes += _profile_notes(image.info.get("icc_profile"))
     asked = _orientation(image, notes)
-    if image.format == "PNG" and _png_depth(file) == 16:  # Pillow keeps only the upper 8 bits of 16-bit colour
+    if (
+        image.format == "PNG" and _png_depth(file) == 16
+    ):  # Pillow keeps only the upper 8 bits of 16-bit colour
         file.seek(0)
         return upright(imagecodecs.png_decode(file.read()), asked)
     return upright(_pixels_of(_in_plain_mode(image, notes)), asked)
@@ -216,7 +244,10 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
             raise _several(f"{len(images)} images")
         series, page = images[0], images[0].keyframe
         declared = (tiff.imagej_metadata or {}).get("images", 1)
-        if declared > 1 and series.axes in ("YX", "YXS"):  # tifffile tells its log only that pages are missing
+        if declared > 1 and series.axes in (
+            "YX",
+            "YXS",
+        ):  # tifffile tells its log only that pages are missing
             raise EOFError(f"{declared} pages declared, 1 found")
         grey = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.MINISWHITE)
         if page.photometric not in (*grey, tifffile.PHOTOMETRIC.RGB):
@@ -240,11 +271,15 @@ def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
 
 
 def _several(got: str) -> PhotoError:
-    return PhotoError(f"Expected one image, got {got}. Save the page that you want as a file of its own.")
+    return PhotoError(
+        f"Expected one image, got {got}. Save the page that you want as a file of its own."
+    )
 
 
 def _too_large() -> PhotoError:
-    return PhotoError(f"Expected at most {_MAX_PIXELS:,} pixels, got more. Crop the photo, or pass it as an array.")
+    return PhotoError(
+        f"Expected at most {_MAX_PIXELS:,} pixels, got more. Crop the photo, or pass it as an array."
+    )
 
 
 def _refuse_large(columns: int, rows: int) -> None:
@@ -282,7 +317,9 @@ def _profile_notes(profile: bytes | None) -> list[str]:
         name = "unreadable"
     if "srgb" in name.lower() and "linear" not in name.lower():
         return []
-    return [f"The file's colour profile ({name[:60]}) is ignored: its values are taken as they are stored."]
+    return [
+        f"The file's colour profile ({name[:60]}) is ignored: its values are taken as they are stored."
+    ]
 
 
 def _in_plain_mode(image: Image.Image, notes: list[str]) -> Image.Image:

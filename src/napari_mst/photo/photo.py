@@ -90,13 +90,20 @@ class Photo:
         try:
             pixels, sha256 = decode_file(file, notes)
             interpreted = _interpret(pixels, encoding, None, notes)
-            return cls(name=file.name, sha256=sha256, georeference=georeference_in(file), **interpreted)
+            return cls(
+                name=file.name, sha256=sha256, georeference=georeference_in(file), **interpreted
+            )
         except PhotoError as error:
             raise PhotoError(f"{file.name[-60:]}: {error}") from error.__cause__
 
     @classmethod
     def from_array(
-        cls, array: ArrayLike, *, encoding: Encoding | None = None, full_scale: float | None = None, name: str = ""
+        cls,
+        array: ArrayLike,
+        *,
+        encoding: Encoding | None = None,
+        full_scale: float | None = None,
+        name: str = "",
     ) -> Self:
         """Take (H, W), (H, W, C) or (C, H, W) with C = 1, 3 or 4 (or grey and alpha last); the array is not changed.
 
@@ -166,7 +173,12 @@ class Photo:
             )
         valid = None if self.valid is None else self.valid[top:bottom, left:right]
         georeference = self.georeference.cropped(top, left) if self.georeference else None
-        return replace(self, pixels=self.pixels[:, top:bottom, left:right], valid=valid, georeference=georeference)
+        return replace(
+            self,
+            pixels=self.pixels[:, top:bottom, left:right],
+            valid=valid,
+            georeference=georeference,
+        )
 
     def reduced(self, pixels: int, watch: Watch = UNWATCHED) -> Self:
         """The photo as about *pixels* pixels: each the mean, in linear light, of the valid part of what it covers.
@@ -189,7 +201,13 @@ class Photo:
         valid = None if self.valid is None else weights > 0
         steps = rows / (len(row_edges) - 1), columns / (len(column_edges) - 1)
         georeference = self.georeference.scaled(*steps) if self.georeference else None
-        return replace(self, pixels=encoded.astype(np.float32), full_scale=1.0, valid=valid, georeference=georeference)
+        return replace(
+            self,
+            pixels=encoded.astype(np.float32),
+            full_scale=1.0,
+            valid=valid,
+            georeference=georeference,
+        )
 
     def sampled(self, number: int, side: int) -> Self:
         """A mosaic of *number* x *number* squares of *side* pixels from all over the photo; all of it, if no larger."""
@@ -201,16 +219,22 @@ class Photo:
                 mosaic = mosaic.take((first[:, None] + np.arange(side)).ravel(), axis)
         return replace(self, pixels=mosaic, valid=None, georeference=None)
 
-    def _weighted_sums(self, top: float, bottom: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weighted_sums(
+        self, top: float, bottom: float, edges: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Sums of the channels, and of the valid area, over rows *top* to *bottom* between *edges*: (C + 1, n)."""
         first, last = math.floor(top), math.ceil(bottom)
         at = np.arange(first, last)
         share = np.minimum(at + 1, bottom) - np.maximum(at, top)
-        area = share[:, None] * (np.ones(self.shape[1]) if self.valid is None else self.valid[first:last])
+        area = share[:, None] * (
+            np.ones(self.shape[1]) if self.valid is None else self.valid[first:last]
+        )
         linear = self.rows(first, last, linear=True)
         sums = np.concatenate([np.einsum("crw,rw->cw", linear, area), area.sum(axis=0)[None]])
         totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
-        return np.diff([np.interp(edges, np.arange(totals.shape[1]), total) for total in totals], axis=1)
+        return np.diff(
+            [np.interp(edges, np.arange(totals.shape[1]), total) for total in totals], axis=1
+        )
 
     def _block(self, top: int, bottom: int, is_encoded: bool) -> NDArray[np.floating[Any]]:
         block = self.pixels[:, top:bottom]
@@ -244,15 +268,21 @@ def _as_array(source: ArrayLike) -> Pixels:
     try:
         array = np.asarray(source)
     except (TypeError, ValueError) as error:
-        raise PhotoError(f"Expected an array of numbers, got {type(source).__name__}. Pass (H, W, 3).") from error
+        raise PhotoError(
+            f"Expected an array of numbers, got {type(source).__name__}. Pass (H, W, 3)."
+        ) from error
     if array.dtype.kind not in "buif":
-        raise PhotoError(f"Expected real numbers, got {array.dtype} values. Convert the array first.")
+        raise PhotoError(
+            f"Expected real numbers, got {array.dtype} values. Convert the array first."
+        )
     return array
 
 
 def _is_multiscale(source: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:
     """Whether this is a sequence of arrays of several sizes; napari's own, seen as an array, is its smallest level."""
-    shapes = [getattr(level, "shape", None) for level in source] if isinstance(source, Sequence) else []
+    shapes = (
+        [getattr(level, "shape", None) for level in source] if isinstance(source, Sequence) else []
+    )
     return None not in shapes and len(set(shapes)) > 1
 
 
@@ -283,7 +313,9 @@ def _digest(array: Pixels) -> str:
 # What the stored values mean
 
 
-def _interpret(image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]) -> dict[str, Any]:
+def _interpret(
+    image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]
+) -> dict[str, Any]:
     """Fields of the `Photo` that (H, W) or (H, W, C) values are."""
     if encoding not in (None, "srgb", "linear"):
         raise PhotoError(f"Expected encoding 'srgb' or 'linear', got {encoding!r}.")
@@ -314,7 +346,9 @@ def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
     image = image[..., None] if image.ndim == 2 else image
     channels = image.shape[2]
     if channels not in (1, 2, 3, 4):
-        raise PhotoError(f"Expected 1, 3 or 4 channels, got {channels}. Open a spectral cube as a cube.")
+        raise PhotoError(
+            f"Expected 1, 3 or 4 channels, got {channels}. Open a spectral cube as a cube."
+        )
     if channels in (1, 2):
         notes.append("The photo is grey: its values were used for red, green and blue.")
     if channels in (2, 4):
@@ -334,7 +368,9 @@ def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
         return image
     low, high = int(image.min()), int(image.max())
     if low < 0 or high > np.iinfo(np.uint16).max:
-        raise PhotoError(f"Expected whole numbers 0 to 65535, got {low} to {high}. Scale them, or pass floats 0 to 1.")
+        raise PhotoError(
+            f"Expected whole numbers 0 to 65535, got {low} to {high}. Scale them, or pass floats 0 to 1."
+        )
     target = np.dtype(np.uint8 if high <= np.iinfo(np.uint8).max else np.uint16)
     notes.append(f"{image.dtype.name} values were read as {target.name}.")
     return image.astype(target)
@@ -352,7 +388,9 @@ def _masked(image: Pixels, notes: list[str]) -> tuple[Pixels, NDArray[np.bool_] 
         return image, None
     if missing == valid.size:
         raise PhotoError("Expected a photo, got only NaN or infinite pixels.")
-    notes.append(f"{missing} of {valid.size} pixels are NaN or infinite: they are left out, also of the cube.")
+    notes.append(
+        f"{missing} of {valid.size} pixels are NaN or infinite: they are left out, also of the cube."
+    )
     return np.where(valid[..., None], image, np.float32(0)), valid
 
 
@@ -372,14 +410,18 @@ def _guess_full_scale(dtype: np.dtype[Any], high: float, notes: list[str]) -> fl
     if dtype.kind == "u":
         scale = float(np.iinfo(dtype).max)
         if dtype.itemsize == 2 and 0 < high <= _TWELVE_BITS:
-            notes.append(f"No value exceeds {_TWELVE_BITS}: if these are 12 bits, the photo is 16 times too dark.")
+            notes.append(
+                f"No value exceeds {_TWELVE_BITS}: if these are 12 bits, the photo is 16 times too dark."
+            )
         return scale
     for limit, scale in ((_OVERSHOOT, 1.0), (255.0, 255.0), (65535.0, 65535.0)):
         if high <= limit:
             if scale > 1:
                 notes.append(f"Float values reach {high:g}: {scale:g} was taken as full scale.")
             return scale
-    raise PhotoError(f"Expected float values up to 65535, got {high:g}. Scale them to 0-1, or pass full_scale.")
+    raise PhotoError(
+        f"Expected float values up to 65535, got {high:g}. Scale them to 0-1, or pass full_scale."
+    )
 
 
 def _float_notes(low: float, high: float, encoding: Encoding | None) -> list[str]:

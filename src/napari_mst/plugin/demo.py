@@ -33,9 +33,15 @@ SHOWN = 600.0
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration."""
     parser = argparse.ArgumentParser(prog="napari_mst.plugin.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder for the cube files and the picture")
-    parser.add_argument("--theme", choices=("dark", "light"), default="dark", help="theme of napari")
-    parser.add_argument("--attention", action="store_true", help="show the attention dock instead: two pictures")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for the cube files and the picture"
+    )
+    parser.add_argument(
+        "--theme", choices=("dark", "light"), default="dark", help="theme of napari"
+    )
+    parser.add_argument(
+        "--attention", action="store_true", help="show the attention dock instead: two pictures"
+    )
     parser.add_argument("--keep-open", action="store_true", help="leave napari open")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -109,7 +115,11 @@ def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> 
     for row, column in PICKS:
         spectra.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
-    viewer.canvas.grid.enabled, viewer.canvas.grid.shape, viewer.canvas.grid.stride = True, (2, 1), -2
+    viewer.canvas.grid.enabled, viewer.canvas.grid.shape, viewer.canvas.grid.stride = (
+        True,
+        (2, 1),
+        -2,
+    )
     viewer.reset_view()
 
 

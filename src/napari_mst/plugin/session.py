@@ -29,7 +29,9 @@ from napari_mst.plugin.viewer.slider import FIRST_BAND
 PREVIEW = " (preview)"
 """What ends the name of a layer until its exact cube is there."""
 
-_sessions: "weakref.WeakKeyDictionary[ViewerModel, tuple[Workspace, Results]]" = weakref.WeakKeyDictionary()
+_sessions: "weakref.WeakKeyDictionary[ViewerModel, tuple[Workspace, Results]]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def unwrapped(viewer: ViewerModel) -> ViewerModel:
@@ -69,7 +71,9 @@ class Results:
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer_ref = weakref.ref(viewer)
-        self._previews: weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]] = weakref.WeakKeyDictionary()
+        self._previews: weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Show *cube* where its *photo* was when the job began: in the layer of its preview, if that is still there."""
@@ -98,7 +102,9 @@ def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
         go_to(viewer, added, FIRST_BAND)
     if present is None or name != photo.name:
         change = "removed" if present is None else f"renamed to '{name}'"
-        show_warning(f"The layer '{photo.name}' was {change} during the run. Its cube is a new layer where it was.")
+        show_warning(
+            f"The layer '{photo.name}' was {change} during the run. Its cube is a new layer where it was."
+        )
     return added
 
 

@@ -40,12 +40,24 @@ _DARKEST = 1e-4  # reflectance that a band is taken to have at least, so that it
 _HIGHEST = 1.25  # times a reflectance of 1, or the estimate where it is brighter: beyond it no surface has the colour
 
 _BLOCK = 8  # of JPEG
-_STRIPS, _SAMPLE = (4, 32), 1 << 15  # how many of _BLOCK rows are looked at for the noise: so many pixels, if possible
+_STRIPS, _SAMPLE = (
+    (4, 32),
+    1 << 15,
+)  # how many of _BLOCK rows are looked at for the noise: so many pixels, if possible
 _FLAT = 20  # per cent of the neighbours, by how little they differ in the estimate, that are taken to show noise
-_FEWEST = 200  # of them that tell the noise of a photo; in fewer, the errors of a network look like it
-_NOISY = 0.7  # codes removed from the colours, times their share of what was removed from the brightness
-_GREY, _MOST = 5.0, 0.8  # codes removed from the brightness alone, and the share that they are of all there was
-_OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]])  # brightness, and two of colour
+_FEWEST = (
+    200  # of them that tell the noise of a photo; in fewer, the errors of a network look like it
+)
+_NOISY = (
+    0.7  # codes removed from the colours, times their share of what was removed from the brightness
+)
+_GREY, _MOST = (
+    5.0,
+    0.8,
+)  # codes removed from the brightness alone, and the share that they are of all there was
+_OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt(
+    [[3], [2], [6]]
+)  # brightness, and two of colour
 _TILES = 12  # along each side, of 2 x _BLOCK pixels, that are looked at for the grid of JPEG
 _FEWEST_COEFFICIENTS = 200  # in all tiles that tell whether there is a grid
 _ON_GRID = 0.8  # share of the coefficients that are left on the grid of JPEG, of those on the next best one
@@ -107,14 +119,17 @@ def correct_colours(
     if photo.valid is not None:
         quality[~photo.valid] = np.nan
     return Correction(
-        quality, f"spectra moved to the colours of the photo within {within}: {moved / quality.size:.1%} of its pixels"
+        quality,
+        f"spectra moved to the colours of the photo within {within}: {moved / quality.size:.1%} of its pixels",
     )
 
 
 class _Colours:
     """The spectra *data* (B, H, W), the colours that they show, and those that the photo allows."""
 
-    def __init__(self, data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], least: float) -> None:
+    def __init__(
+        self, data: NDArray[np.floating], photo: Photo, response: NDArray[np.float32], least: float
+    ) -> None:
         self.data, self.shape, self.response = data, photo.shape, response
         self.photo = photo
         self.cells = _Cells(photo, np.full(3, least))
@@ -156,8 +171,12 @@ def _move(
     outside = ((rendered < low - _CLOSE) | (rendered > high + _CLOSE)).any(axis=0)
     if outside.any():
         block = colours.data[:, rows]
-        spectra, low, high = (np.stack([plane[outside] for plane in planes]) for planes in (block, low, high))
-        for band, values in zip(block, moved_into(spectra, low, high, colours.response), strict=True):
+        spectra, low, high = (
+            np.stack([plane[outside] for plane in planes]) for planes in (block, low, high)
+        )
+        for band, values in zip(
+            block, moved_into(spectra, low, high, colours.response), strict=True
+        ):
             band[outside] = values  # band by band: a mask over two of three axes is slow
     return int(np.count_nonzero(outside))
 
@@ -199,9 +218,13 @@ def _moved_into(
         if not chosen.size:
             break
         if chosen.size < left.size:
-            far, low, high, missing, is_far = (values[:, chosen] for values in (far, low, high, missing, is_far))
+            far, low, high, missing, is_far = (
+                values[:, chosen] for values in (far, low, high, missing, is_far)
+            )
             left = left[chosen]
-        is_free = ~is_far & np.isinf(high - low)  # it may change on the side that a clipped channel leaves open
+        is_free = ~is_far & np.isinf(
+            high - low
+        )  # it may change on the side that a clipped channel leaves open
         far = _stepped(far, missing, is_free, response)
         if left.size == moved.shape[1]:
             moved = far
@@ -256,7 +279,9 @@ class _Cells:
     def __init__(self, photo: Photo, half: NDArray[np.floating]) -> None:
         self._photo, self._half = photo, half
         self._is_integer = photo.pixels.dtype.kind == "u"
-        self._native = (HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / 65535) / photo.full_scale
+        self._native = (
+            HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / 65535
+        ) / photo.full_scale
         if self._is_integer:
             values = np.arange(np.iinfo(photo.pixels.dtype).max + 1)
             self._tables = [self._bounds(values, channel) for channel in range(3)]
@@ -266,7 +291,10 @@ class _Cells:
         """Lower and upper bound (C, rows, W) in linear light; infinite beyond a clipped channel."""
         channels = enumerate(self._photo.pixels[:, rows])
         if self._is_integer:
-            bounds = [tuple(table[stored] for table in self._tables[channel]) for channel, stored in channels]
+            bounds = [
+                tuple(table[stored] for table in self._tables[channel])
+                for channel, stored in channels
+            ]
         else:
             bounds = [self._bounds(stored, channel) for channel, stored in channels]
         return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
@@ -284,9 +312,13 @@ class _Cells:
 
     def distance(self, rendered: NDArray[np.floating], rows: slice) -> NDArray[np.float32]:
         """How many 8-bit codes *rendered* (C, rows, W), in linear light, is from the photo: the furthest channel."""
-        return np.asarray(np.abs(difference(rendered, self.codes(rows))).max(axis=0), dtype=np.float32)
+        return np.asarray(
+            np.abs(difference(rendered, self.codes(rows))).max(axis=0), dtype=np.float32
+        )
 
-    def _bounds(self, stored: NDArray[np.generic], channel: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _bounds(
+        self, stored: NDArray[np.generic], channel: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
         code, half = self._code(stored) / 255, self._half[channel] / 255
         low = np.minimum(self._decoded(value - self._native), srgb_to_linear(code - half))
@@ -373,7 +405,9 @@ def _move_regions(
         by, moved = _between(gains, rows, width), 0
         if by.any():
             rendered = colours.rendered(rows)
-            target = rendered + srgb_to_linear((1 + by) * _codes(rendered) / 255) - rendered.clip(0, 1)
+            target = (
+                rendered + srgb_to_linear((1 + by) * _codes(rendered) / 255) - rendered.clip(0, 1)
+            )
             moved = _move(colours, rows, rendered, target, target)
         return max(moved, _move(colours, rows, colours.rendered(rows), *cells.linear(rows)))
 
@@ -448,7 +482,10 @@ def _removed(colours: _Colours, watch: Watch) -> tuple[NDArray[np.floating], NDA
     for block in np.linspace(0, (height - 1) // _BLOCK, count).astype(int):
         watch.check()  # from a file, they take a while
         rows = slice(block * _BLOCK, min((block + 1) * _BLOCK, height))
-        residual, codes = colours.cells.residual(colours.rendered(rows), rows), colours.cells.codes(rows)
+        residual, codes = (
+            colours.cells.residual(colours.rendered(rows), rows),
+            colours.cells.codes(rows),
+        )
         for axis in (1, 2):
             removed.append(np.diff(residual, axis=axis).reshape(3, -1))
             seen.append(np.diff(codes, axis=axis).reshape(3, -1))
@@ -494,7 +531,9 @@ def _has_jpeg_grid(colours: _Colours) -> bool:
     lefts = _tiles(width)
     tiles = []
     for top in _tiles(height):
-        luma = np.tensordot(_LUMA, np.nan_to_num(colours.cells.codes(slice(top, top + 2 * _BLOCK))), axes=1)
+        luma = np.tensordot(
+            _LUMA, np.nan_to_num(colours.cells.codes(slice(top, top + 2 * _BLOCK))), axes=1
+        )
         tiles += [luma[:, left : left + 2 * _BLOCK] for left in lefts]
     cosines = _cosines()
     coefficients = cosines @ np.stack(tiles) @ cosines.T

@@ -18,7 +18,9 @@ CORRECTION = 0.45
 
 def share_before(job: Job) -> float:
     """The share of all work that is done when the correction begins."""
-    one = run_cost(job.setup.program, job.setup.device.device, Plan(precision=job.options.precision))
+    one = run_cost(
+        job.setup.program, job.setup.device.device, Plan(precision=job.options.precision)
+    )
     of_run = len(job.orientations) * one
     return of_run / (of_run + CORRECTION * job.setup.corrects_colour)
 

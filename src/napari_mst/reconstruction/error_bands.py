@@ -42,14 +42,18 @@ def error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
 
 
-def spectrum_band(cube: SpectralCube, row: int, column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+def spectrum_band(
+    cube: SpectralCube, row: int, column: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None if its model has no calibrated band.
 
     It takes well under a millisecond, but for the first time, when torch may have to be imported.
     """
     if not has_band(cube):
         return None
-    lower, upper = _around(np.asarray(cube.spectrum(row, column), dtype=np.float32)[:, None, None], cube)
+    lower, upper = _around(
+        np.asarray(cube.spectrum(row, column), dtype=np.float32)[:, None, None], cube
+    )
     return lower[:, 0, 0], upper[:, 0, 0]
 
 
@@ -73,12 +77,18 @@ def margins(
     network, wavelengths = _network()
     response = torch.from_numpy(srgb_response(wavelengths).astype(np.float32))
     with torch.inference_mode():
-        shown = torch.einsum("bhw,bc->chw", torch.from_numpy(np.ascontiguousarray(spectra, dtype=np.float32)), response)
+        shown = torch.einsum(
+            "bhw,bc->chw",
+            torch.from_numpy(np.ascontiguousarray(spectra, dtype=np.float32)),
+            response,
+        )
         lower, estimate, upper = network.quantiles(shown[None])
         return (estimate - lower)[0].numpy(), (upper - estimate)[0].numpy()
 
 
-def _around(spectra: NDArray[np.floating], cube: SpectralCube) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _around(
+    spectra: NDArray[np.floating], cube: SpectralCube
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     below, above = margins(spectra)
     factor = np.float32(cube.provenance.error_factor)
     return np.maximum(spectra - factor * below, 0), spectra + factor * above

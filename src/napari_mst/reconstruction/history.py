@@ -48,7 +48,12 @@ def history(done: Computed) -> Provenance:
         origin(setup, photo.sha256, photo.encoding),
         engine=_engine(setup) + THROUGH[done.plan.place],
         source=photo.name,
-        assumptions=(*photo.assumptions, *_capture_notes(capture), *setup.model.assumptions, *job.notes),
+        assumptions=(
+            *photo.assumptions,
+            *_capture_notes(capture),
+            *setup.model.assumptions,
+            *job.notes,
+        ),
         precision_error=job.precision_error,
         is_preview=job.is_preview,
     )

@@ -102,7 +102,9 @@ class Job:
         return Source(_rows(self, photo), *photo.shape)
 
 
-def job_of(setup: Setup, photo: PhotoLike, compute: Compute | None = None, watch: Watch = UNWATCHED) -> Job:
+def job_of(
+    setup: Setup, photo: PhotoLike, compute: Compute | None = None, watch: Watch = UNWATCHED
+) -> Job:
     """The job of *photo*, or of the region of it that the options name; it makes a cube, unless *compute* says else.
 
     Raises
@@ -122,7 +124,9 @@ def read(setup: Setup, photo: PhotoLike) -> Photo:
     source = as_photo(photo)
     channels, card = setup.network.in_bands, setup.model.card
     if channels != len(source.pixels):
-        raise PhotoError(f"Expected {channels} channels for the model {card.name}, got {len(source.pixels)}.")
+        raise PhotoError(
+            f"Expected {channels} channels for the model {card.name}, got {len(source.pixels)}."
+        )
     if card.needs_camera and source.encoding != "linear":
         raise PhotoError(
             f"Expected linear RGB of a camera for the model {card.name}, got sRGB-encoded values. "
@@ -135,7 +139,9 @@ def reduced(job: Job) -> Job:
     """The *job* of a preview: its part averaged down in linear light, which it notes."""
     small = job.part.reduced(PREVIEW_PIXELS, job.watch)
     size = " x ".join(map(str, small.shape))
-    note = f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers."
+    note = (
+        f"A preview: the photo was averaged down to {size} pixels first, which changes the numbers."
+    )
     return replace(job.noted(note), part=small, is_preview=True)
 
 
@@ -149,7 +155,9 @@ def turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
 def turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
     """The inverse of `turned`."""
     flips_rows, flips_columns, is_transposed = orientation
-    return turned(planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False))
+    return turned(
+        planes.swapaxes(1, 2) if is_transposed else planes, (flips_rows, flips_columns, False)
+    )
 
 
 def _extrema(setup: Setup, photo: Photo) -> tuple[float, float]:

@@ -44,7 +44,11 @@ class RunOptions:
     @property
     def for_reconstructor(self) -> dict[str, Any]:
         """Keyword arguments of `Reconstructor`."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in OF_PHOTO}
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in OF_PHOTO
+        }
 
     @property
     def for_photo(self) -> dict[str, Any]:

@@ -221,7 +221,9 @@ class Reconstructor:
         """*photo*, which has the channels that the network takes; else a `PhotoError`."""
         return read(self.setup, photo)
 
-    def origin(self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False) -> Provenance:
+    def origin(
+        self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False
+    ) -> Provenance:
         """What will be said of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
         return history.origin(self._setup_for(region, ensemble), sha256, encoding)
 

@@ -66,7 +66,9 @@ def run(job: Job, plan: Plan) -> NDArray[np.floating] | None:
             raise
         total = None
     if total is None:
-        free_memory(job.setup)  # outside the handler: there, the traceback would keep the tensors of the run
+        free_memory(
+            job.setup
+        )  # outside the handler: there, the traceback would keep the tensors of the run
     elif number > 1:
         total /= number
     return total
@@ -93,7 +95,9 @@ def free_memory(setup: Setup) -> None:
 def _engine_job(setup: Setup, height: int, width: int) -> planning.Job:
     after = bytes_to_correct(height, width) if setup.corrects_colour else 0
     options, device = setup.options, setup.device.device
-    return planning.Job(setup.program, height, width, device, options.precision, options.ensemble, after)
+    return planning.Job(
+        setup.program, height, width, device, options.precision, options.ensemble, after
+    )
 
 
 def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
@@ -111,7 +115,9 @@ def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> NDArray[np.fl
     return turned_back(result, orientation)
 
 
-def _added(total: NDArray[np.floating] | None, planes: NDArray[np.floating], watch: Watch) -> NDArray[np.floating]:
+def _added(
+    total: NDArray[np.floating] | None, planes: NDArray[np.floating], watch: Watch
+) -> NDArray[np.floating]:
     """*planes* added to *total*, in place; the first become the total. Asks for cancel before each."""
     if total is None and planes.flags.c_contiguous:
         return planes

@@ -52,11 +52,17 @@ class Setup:
     def corrects_colour(self) -> bool:
         """Whether colours are to be corrected, and the card says how a photo shows the spectra."""
         card = self.model.card
-        return self.options.correct_colour and card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
+        return (
+            self.options.correct_colour
+            and card.rendering in (SRGB_D65, CAMERA_RGB)
+            and bool(card.wavelengths)
+        )
 
     def has_kernels(self) -> bool:
         """Whether compiled kernels run the network; the first time on a machine, they are compiled now."""
-        return has_compiled_form(self.program, self.device.device, getattr(torch, self.options.precision))
+        return has_compiled_form(
+            self.program, self.device.device, getattr(torch, self.options.precision)
+        )
 
     def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""
@@ -82,7 +88,9 @@ def set_up(model: Model, options: RunOptions) -> Setup:
 
 def copied(network: N) -> N:
     """A copy with the very softmax modules of *network*, which have no parameters: hooks on them hear the copy too."""
-    return copy.deepcopy(network, {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)})
+    return copy.deepcopy(
+        network, {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)}
+    )
 
 
 def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:

@@ -45,7 +45,9 @@ class CameraSimulator(SceneSimulator):
     def __init__(self, seed: int, size: int = 64, held_out: bool = False) -> None:
         super().__init__(seed, size, held_out)
         cameras = HELD_OUT_CAMERAS if held_out else training_cameras()
-        self._raw = torch.from_numpy(np.stack([unbalanced_response(name, "E") for name in cameras])).float()
+        self._raw = torch.from_numpy(
+            np.stack([unbalanced_response(name, "E") for name in cameras])
+        ).float()
         self._lights = torch.from_numpy(np.stack(list(load_illuminants().values()))).float()
         self._lights /= self._lights.mean(1, keepdim=True)
         self.gains = torch.ones(3)
@@ -69,7 +71,8 @@ class CameraSimulator(SceneSimulator):
         """White-balanced responses (N, 31, 3) of cameras under lights, and the gains (N, 3) that balance them."""
         camera = torch.randint(len(self._raw), (count,), generator=self._random)
         first, second = (
-            self._lights[torch.randint(len(self._lights), (count,), generator=self._random)] for _ in range(2)
+            self._lights[torch.randint(len(self._lights), (count,), generator=self._random)]
+            for _ in range(2)
         )
         share = self._uniform(count, 1) * (self._uniform(count, 1) < _MIXED)
         weighted = self._raw[camera] * (first + share * (second - first))[..., None]
@@ -88,7 +91,9 @@ class CameraSimulator(SceneSimulator):
         gains = self.gains.clamp_min(0.2)[:, None, None]
         shot, read = self._log_uniform(n, 1e-4, 5e-3), self._log_uniform(n, 1e-8, 1e-5)
         deviation = (shot * gains * linear.clamp_min(0) + read * gains**2).sqrt()
-        noisy = linear + self._normal(*linear.shape) * deviation * (self._uniform(n, 1, 1, 1) < _NOISY)
+        noisy = linear + self._normal(*linear.shape) * deviation * (
+            self._uniform(n, 1, 1, 1) < _NOISY
+        )
         steps = 2.0 ** _BITS[self._integer(0, len(_BITS) - 1)] - 1
         return (noisy.clamp(0, 1) * steps).round() / steps
 
@@ -101,7 +106,9 @@ class CameraScenes:
 
     def __init__(self, seed: int, size: int, tell: Callable[[Tensor], None]) -> None:
         self._seed, self._tell = seed, tell
-        self._simulators = [CameraSimulator(seed, size, is_held_out) for is_held_out in (False, True)]
+        self._simulators = [
+            CameraSimulator(seed, size, is_held_out) for is_held_out in (False, True)
+        ]
         self.response = self._simulators[0].response
 
     def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:  # noqa: ARG002

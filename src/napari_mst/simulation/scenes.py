@@ -58,11 +58,17 @@ class SceneSimulator:
     *held_out* selects the spectra that training never sees; *lesson* says how noisy photos and how grainy subjects are.
     """
 
-    def __init__(self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL) -> None:
+    def __init__(
+        self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL
+    ) -> None:
         wavelengths, sources = load_reflectances()
         picked = [spectra[_is_held_out(len(spectra)) == held_out] for spectra in sources.values()]
         weights = np.concatenate(
-            [np.full(n, _RARE.get(name, 1.0) / n**0.5) for name, n in zip(sources, map(len, picked), strict=True) if n]
+            [
+                np.full(n, _RARE.get(name, 1.0) / n**0.5)
+                for name, n in zip(sources, map(len, picked), strict=True)
+                if n
+            ]
         )
         self.spectra = torch.from_numpy(np.concatenate(picked)).clamp(0, 1)
         self.response = torch.from_numpy(srgb_response(wavelengths)).float()
@@ -117,8 +123,13 @@ class SceneSimulator:
         warp = self._smooth(n, 2, size, cells=self._integer(4, 16)) * self._uniform(n, 1, 1, 1) * 4
         y, x = (axis[:, None] + warp[:, :1], axis + warp[:, 1:])
         smallest = self._log_uniform(n, 2, 16)
-        radius = (smallest**-2 + self._uniform(n, _LEAVES, 1, 1) * (size**-2.0 - smallest**-2)) ** -0.5
-        aspect, angle = self._log_uniform(n, 0.4, 2.5, _LEAVES), self._uniform(n, _LEAVES, 1, 1) * torch.pi
+        radius = (
+            smallest**-2 + self._uniform(n, _LEAVES, 1, 1) * (size**-2.0 - smallest**-2)
+        ) ** -0.5
+        aspect, angle = (
+            self._log_uniform(n, 0.4, 2.5, _LEAVES),
+            self._uniform(n, _LEAVES, 1, 1) * torch.pi,
+        )
         dy, dx = (z - self._uniform(n, _LEAVES, 1, 1) * size for z in (y, x))
         u = (dx * angle.cos() + dy * angle.sin()) / (radius * aspect)
         v = (dy * angle.cos() - dx * angle.sin()) / (radius / aspect)
@@ -148,7 +159,9 @@ class SceneSimulator:
         n, size = len(leaf), leaf.shape[-1]
         slope_u, slope_v = (_at(self._normal(n, _LEAVES, 1) * 0.4, leaf) for _ in range(2))
         curved = _at(self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.5), leaf)
-        relief = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs() * self._uniform(n, 1, 1, 1)
+        relief = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs() * self._uniform(
+            n, 1, 1, 1
+        )
         return (slope_u * u + slope_v * v - curved * (u * u + v * v) - relief).clamp(-3, 1).exp()
 
     def _shadow(self, n: int, size: int) -> Tensor:
@@ -163,7 +176,12 @@ class SceneSimulator:
 
     def _exposed(self, scene: Tensor) -> Tensor:
         """The same scene with its bright parts anywhere between nearly black and beyond white."""
-        bright = torch.einsum("nbhw,bc->nchw", scene, self.response).amax(1).flatten(1).quantile(0.98, dim=1)
+        bright = (
+            torch.einsum("nbhw,bc->nchw", scene, self.response)
+            .amax(1)
+            .flatten(1)
+            .quantile(0.98, dim=1)
+        )
         exposure = (self._uniform(len(scene)) + 0.1) / bright.clamp_min(1e-3)
         scene = scene * exposure[:, None, None, None]
         return scene / (scene.amax(1, keepdim=True) / _BRIGHTEST).clamp_min(1)
@@ -173,27 +191,36 @@ class SceneSimulator:
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
         shot, read = self._log_uniform(n, 2e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
-        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (self._uniform(n, 1, 1, 1) < self.lesson.degraded)
+        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (
+            self._uniform(n, 1, 1, 1) < self.lesson.degraded
+        )
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
         degraded = self.lesson.degraded
-        return _decoded(np.stack([self._jpeg(image) if self._chance(degraded) else image for image in codes]))
+        return _decoded(
+            np.stack([self._jpeg(image) if self._chance(degraded) else image for image in codes])
+        )
 
     def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
         stream = io.BytesIO()
         quality, subsampling = self._integer(40, 95), 2 if self._chance(0.75) else 0
-        Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=quality, subsampling=subsampling)
+        Image.fromarray(np.moveaxis(codes, 0, -1)).save(
+            stream, "jpeg", quality=quality, subsampling=subsampling
+        )
         return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
 
     def _octaves(self, n: int, size: int) -> Tensor:
         """Noise of all scales from blotches to single pixels, of about unit variance, (N, 1, H, W)."""
         roughness = self._uniform(n, 1, 1, 1) * 0.5 + 0.5
         layers = [
-            self._smooth(n, 1, size, cells) * roughness**level for level, cells in enumerate((4, 8, 16, 32, size))
+            self._smooth(n, 1, size, cells) * roughness**level
+            for level, cells in enumerate((4, 8, 16, 32, size))
         ]
         return torch.stack(layers).sum(0) / 2
 
     def _pick(self, count: int) -> Tensor:
-        return self.spectra[torch.multinomial(self._weights, count, replacement=True, generator=self._random)]
+        return self.spectra[
+            torch.multinomial(self._weights, count, replacement=True, generator=self._random)
+        ]
 
     def _choices(self, n: int, used: int) -> Tensor:
         """One of the first *used* materials for every object, (N, leaves)."""

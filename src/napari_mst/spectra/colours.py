@@ -24,7 +24,9 @@ STRETCHED_PIXELS = 2**20
 
 
 def composite(
-    cube: SpectralCube, wavelengths: tuple[float, float, float], percentiles: tuple[float, float] = (2, 98)
+    cube: SpectralCube,
+    wavelengths: tuple[float, float, float],
+    percentiles: tuple[float, float] = (2, 98),
 ) -> NDArray[np.float32]:
     """The bands nearest to three *wavelengths* as red, green and blue, (H, W, 3) of 0-1; 0 where not a number.
 
@@ -38,7 +40,9 @@ def composite(
     """
     low, high = percentiles
     if not 0 <= low < high <= 100:
-        raise SpectrumError(f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}.")
+        raise SpectrumError(
+            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
+        )
     bands = [band_near(cube, wavelength) for wavelength in wavelengths]
     return np.stack([_stretched(np.asarray(cube.data[band]), low, high) for band in bands], axis=-1)
 
@@ -93,7 +97,9 @@ def colour_difference(
         )
     result = np.empty(cube.shape[1:], dtype=np.float32)
     for rows, strip in strips(cube, Watch(progress, is_cancelled)):
-        shot = linear_to_srgb(np.clip(source.rows(rows.start, rows.stop, linear=True).astype(np.float64), 0, 1))
+        shot = linear_to_srgb(
+            np.clip(source.rows(rows.start, rows.stop, linear=True).astype(np.float64), 0, 1)
+        )
         labs = [color.rgb2lab(image) for image in (_seen(cube, strip), np.moveaxis(shot, 0, -1))]
         result[rows] = color.deltaE_ciede2000(*labs)
         if source.valid is not None:

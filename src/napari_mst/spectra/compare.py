@@ -67,7 +67,9 @@ def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK)
     return Comparison(curve, mrae(e, r, dark), rmse(e, r), angle, 1)
 
 
-def compare_region(cube: SpectralCube, reference: SpectralCube, region: Region, dark: float = DARK) -> Comparison:
+def compare_region(
+    cube: SpectralCube, reference: SpectralCube, region: Region, dark: float = DARK
+) -> Comparison:
     """The pixels of *region* in *cube* against the same pixels of *reference*, a few at a time.
 
     Raises
@@ -80,7 +82,9 @@ def compare_region(cube: SpectralCube, reference: SpectralCube, region: Region, 
     scores = np.zeros(6)
 
     def differences() -> Iterator[Values]:
-        for ours, theirs in zip(pixel_blocks(cube.data, region), pixel_blocks(reference.data, region), strict=True):
+        for ours, theirs in zip(
+            pixel_blocks(cube.data, region), pixel_blocks(reference.data, region), strict=True
+        ):
             e, r = ours[bands], aligned(theirs)
             good = np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0)
             scores[:] += _scores(e[:, good], r[:, good], dark)
@@ -89,9 +93,19 @@ def compare_region(cube: SpectralCube, reference: SpectralCube, region: Region, 
     mean, deviation = mean_and_std(differences(), int(bands.sum()))
     squares, count, relative, lit, angles, angled = scores
     name = region_name(region)
-    error = Spectrum(cube.wavelengths[bands], mean, cube.unit, name, "", mean - deviation, mean + deviation, STD)
-    error = replace(error, origin=replace(region.origin, pixels=int(count), excluded=region.size - int(count)))
-    return Comparison(error, _ratio(relative, lit), _ratio(squares, count) ** 0.5, _ratio(angles, angled), int(count))
+    error = Spectrum(
+        cube.wavelengths[bands], mean, cube.unit, name, "", mean - deviation, mean + deviation, STD
+    )
+    error = replace(
+        error, origin=replace(region.origin, pixels=int(count), excluded=region.size - int(count))
+    )
+    return Comparison(
+        error,
+        _ratio(relative, lit),
+        _ratio(squares, count) ** 0.5,
+        _ratio(angles, angled),
+        int(count),
+    )
 
 
 def compare_labels(
@@ -189,7 +203,9 @@ def _pixel_scores(e: Values, r: Values) -> Values:
     relative, angles = _relative(e, r), spectral_angles(e, r)
     squares, ones = np.square(e - r).mean(axis=0), np.ones(e.shape[1])
     return np.asarray(
-        np.nan_to_num(np.stack([squares, ones, relative, ~np.isnan(relative), angles, ~np.isnan(angles)]))
+        np.nan_to_num(
+            np.stack([squares, ones, relative, ~np.isnan(relative), angles, ~np.isnan(angles)])
+        )
     )
 
 
@@ -199,7 +215,9 @@ def _scores(e: Values, r: Values, dark: float) -> Values:
     angles = spectral_angles(e, r, dark)
     angles = angles[~np.isnan(angles)]
     squares = count * rmse(e, r) ** 2 if count else 0.0
-    return np.array([squares, count, lit * mrae(e, r, dark) if lit else 0.0, lit, angles.sum(), angles.size])
+    return np.array(
+        [squares, count, lit * mrae(e, r, dark) if lit else 0.0, lit, angles.sum(), angles.size]
+    )
 
 
 def _ratio(total: float, count: float) -> float:
@@ -217,7 +235,9 @@ def _shared(wavelengths: Values, unit: str, others: Values, other_unit: str) -> 
     return np.asarray(bands)
 
 
-def _aligned(cube: SpectralCube, reference: SpectralCube) -> tuple[NDArray[np.bool_], Callable[[Values], Values]]:
+def _aligned(
+    cube: SpectralCube, reference: SpectralCube
+) -> tuple[NDArray[np.bool_], Callable[[Values], Values]]:
     """Which bands of *cube* are compared, and the function that takes the numbers of *reference* (B, ...) to them."""
     if cube.shape[1:] != reference.shape[1:]:
         raise SpectrumError(
@@ -227,6 +247,9 @@ def _aligned(cube: SpectralCube, reference: SpectralCube) -> tuple[NDArray[np.bo
     bands = _shared(cube.wavelengths, cube.unit, reference.wavelengths, reference.unit)
     if np.array_equal(cube.wavelengths, reference.wavelengths):
         return bands, lambda values: values
-    units = (Spectrum(reference.wavelengths, row, reference.unit) for row in np.eye(len(reference.wavelengths)))
+    units = (
+        Spectrum(reference.wavelengths, row, reference.unit)
+        for row in np.eye(len(reference.wavelengths))
+    )
     weights = np.stack([resampled(unit, cube.wavelengths[bands]).values for unit in units], axis=1)
     return bands, lambda values: np.tensordot(weights, values, axes=1)

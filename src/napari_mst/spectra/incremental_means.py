@@ -65,7 +65,9 @@ class MovingMeans:
         """Remember nothing."""
         self._last = None
 
-    def mean_and_std(self, slot: Hashable, cube: SpectralCube, region: Region) -> tuple[Values, Values] | None:
+    def mean_and_std(
+        self, slot: Hashable, cube: SpectralCube, region: Region
+    ) -> tuple[Values, Values] | None:
         """(B,) mean and deviation of the *region* that is called *slot*; None if it is better read as any other.
 
         That is so if it is small, not in memory or mapped in one piece, or has pixels that are not numbers.
@@ -75,7 +77,9 @@ class MovingMeans:
             return None
         last, self._last = self._last, None
         is_known = last is not None and last[0] == slot and last[1].data() is data
-        sums = last[1].moved(data, region) if last is not None and is_known else Sums.of(data, region)
+        sums = (
+            last[1].moved(data, region) if last is not None and is_known else Sums.of(data, region)
+        )
         if not np.isfinite(sums.values + sums.centre).all():
             return None
         self._last = slot, sums

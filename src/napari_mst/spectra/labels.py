@@ -77,7 +77,9 @@ class Groups:
         here = here[np.argsort(flat[here], kind="stable")]
         found = flat[here]
         starts = np.flatnonzero(np.diff(found, prepend=found[:1] - 1)) if found.size else here
-        return cls(here, starts, np.diff(starts, append=here.size), np.searchsorted(numbers, found[starts]))
+        return cls(
+            here, starts, np.diff(starts, append=here.size), np.searchsorted(numbers, found[starts])
+        )
 
     def only(self, wanted: NDArray[np.bool_]) -> "Groups":
         """The *wanted* (n,) of the pixels."""
@@ -113,7 +115,9 @@ class Moments:
         mean = groups.total(values) / new
         values -= groups.spread_out(mean)
         step = mean - self.mean[:, at]
-        self._squares[:, at] += groups.total(np.square(values, out=values)) + step**2 * (before * new / (before + new))
+        self._squares[:, at] += groups.total(np.square(values, out=values)) + step**2 * (
+            before * new / (before + new)
+        )
         self.mean[:, at] += step * (new / (before + new))
         self.count[at] += new
 
@@ -159,7 +163,9 @@ def label_spectra(
         found = _moments(cube, counted, numbers, watch, gaps)
         gaps |= found.count == 0
     mean, deviation = (np.where(gaps, np.nan, one).T for one in (found.mean, found.deviation()))
-    bounds: tuple[Any, Any] = (mean - deviation, mean + deviation) if spread == STD else (None, None)
+    bounds: tuple[Any, Any] = (
+        (mean - deviation, mean + deviation) if spread == STD else (None, None)
+    )
     if not isinstance(spread, str):
         low, high = _percentiles(cube, counted, numbers, spread, watch)
         bounds = np.where(gaps.T, np.nan, low), np.where(gaps.T, np.nan, high)
@@ -171,7 +177,9 @@ def label_spectra(
         lower, upper = (None if one is None else one[at] for one in bounds)
         area = float(sizes[at] * pixel_area)
         excluded = int(sizes[at]) - pixels
-        origin = Origin(cube_name, region=name, pixels=pixels, excluded=excluded, area=area, area_unit=area_unit)
+        origin = Origin(
+            cube_name, region=name, pixels=pixels, excluded=excluded, area=area, area_unit=area_unit
+        )
         return Spectrum(wavelengths, mean[at], unit, name, "", lower, upper, kind, origin)
 
     return Labelled(numbers, mean, made)
@@ -190,7 +198,11 @@ def label_groups(labels: Numbers, numbers: Numbers, rows: slice) -> Groups | Non
 
 
 def _moments(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Watch, gaps: NDArray[np.bool_] | None = None
+    cube: SpectralCube,
+    labels: Numbers,
+    numbers: Numbers,
+    watch: Watch,
+    gaps: NDArray[np.bool_] | None = None,
 ) -> Moments:
     """Of each label and band; what is in *gaps* (B, N) counts as 0."""
     moments = Moments(len(numbers), len(cube.data))

@@ -26,14 +26,26 @@ MAX_BYTES = 64 * 2**20
 PATCHES = (
     *("dark skin", "orange", "blue", "white", "light skin", "purplish blue", "green", "neutral 8"),
     *("blue sky", "moderate red", "red", "neutral 6.5", "foliage", "purple", "yellow", "neutral 5"),
-    *("blue flower", "yellow green", "magenta", "neutral 3.5", "bluish green", "orange yellow", "cyan", "black"),
+    *(
+        "blue flower",
+        "yellow green",
+        "magenta",
+        "neutral 3.5",
+        "bluish green",
+        "orange yellow",
+        "cyan",
+        "black",
+    ),
 )
 """Names of the 24 patches of a Macbeth ColorChecker, down its columns."""
 
 
 def colour_checker() -> list[Spectrum]:
     """Measured reflectance of the 24 patches of a Macbeth ColorChecker, 31 bands of 400-700 nm (ISET, MIT licence)."""
-    with resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file, np.load(file) as stored:
+    with (
+        resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file,
+        np.load(file) as stored,
+    ):
         wavelengths, chart = stored["wavelength"], stored["iset_macbethChart"]
     return [
         Spectrum(wavelengths, values, name=name, origin=Origin(cube="ColorChecker"))
@@ -66,10 +78,14 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
         raise
     except OSError as error:
         reason = shown(error.strerror or error, 80)
-        raise CubeFileError(f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file.") from error
+        raise CubeFileError(
+            f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file."
+        ) from error
 
 
-def write_spectra(path: str | PathLike[str], spectra: Sequence[Spectrum], *, overwrite: bool = False) -> Path:
+def write_spectra(
+    path: str | PathLike[str], spectra: Sequence[Spectrum], *, overwrite: bool = False
+) -> Path:
     """Save *spectra* as CSV (`.csv`) or ENVI spectral library (`.sli` and `.sli.hdr`), and return the file to open.
 
     Raises
@@ -80,7 +96,9 @@ def write_spectra(path: str | PathLike[str], spectra: Sequence[Spectrum], *, ove
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise SaveError(f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. Add one.")
+        raise SaveError(
+            f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. Add one."
+        )
     if path.suffix.lower() == ".sli":
         return write_library(path, _as_library(spectra), overwrite=overwrite)
     rows = table.table_rows(spectra)
@@ -104,7 +122,9 @@ def _decoded(path: Path) -> str:
         raise mismatch(path.name, f"at most {MAX_BYTES} bytes", "more", "Open another file.")
     raw = path.read_bytes()
     if b"\0" in raw:
-        raise mismatch(path.name, "UTF-8 or Latin-1 text", "UTF-16 or binary data", "Save it as plain text.")
+        raise mismatch(
+            path.name, "UTF-8 or Latin-1 text", "UTF-16 or binary data", "Save it as plain text."
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -116,11 +136,21 @@ def _as_library(spectra: Sequence[Spectrum]) -> Library:
     unit = table.one_unit(spectra)
     wavelengths = spectra[0].wavelengths
     if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
-        raise SaveError("Expected spectra of the same wavelengths for an ENVI library, got several. Save as CSV.")
+        raise SaveError(
+            "Expected spectra of the same wavelengths for an ENVI library, got several. Save as CSV."
+        )
     records, curves = zip(*table.columns(spectra), strict=True)
-    names = [f"{r['name']} ({r['curve']})" if r["curve"] != "values" else r["name"] for r in records]
+    names = [
+        f"{r['name']} ({r['curve']})" if r["curve"] != "values" else r["name"] for r in records
+    ]
     values = np.stack([curve.values for curve in curves])
-    return Library(wavelengths, unit, names, values, json.dumps([{k: v for k, v in r.items() if v} for r in records]))
+    return Library(
+        wavelengths,
+        unit,
+        names,
+        values,
+        json.dumps([{k: v for k, v in r.items() if v} for r in records]),
+    )
 
 
 def _from_library(library: Library, name: str) -> list[Spectrum]:
@@ -128,7 +158,9 @@ def _from_library(library: Library, name: str) -> list[Spectrum]:
         records = json.loads(library.notes) if library.notes else []
     except ValueError:
         records = []
-    if len(records) != len(library.values) or not all(isinstance(record, dict) for record in records):
+    if len(records) != len(library.values) or not all(
+        isinstance(record, dict) for record in records
+    ):
         records = [{"name": label} for label in library.names]
     records = [{key: str(value) for key, value in record.items()} for record in records]
     curves = (Spectrum(library.wavelengths, values, library.unit) for values in library.values)

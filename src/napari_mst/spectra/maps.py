@@ -124,7 +124,9 @@ def cluster(
     for iteration in range(iterations):
         sums, sizes = np.zeros_like(centres), np.zeros(count)
         has_changed = False
-        for rows, good, values in pixels(cube, watch.part((iteration + 1) / passes, (iteration + 2) / passes)):
+        for rows, good, values in pixels(
+            cube, watch.part((iteration + 1) / passes, (iteration + 2) / passes)
+        ):
             if good.any():
                 with _quiet():
                     found, means = kmeans(values[None], count, 1, start_clusters=centres)
@@ -138,13 +140,17 @@ def cluster(
         np.divide(sums, sizes[:, None], out=centres, where=sizes[:, None] > 0)
     watch.reach(1.0)
     spectra = [
-        Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}") for number, centre in enumerate(centres, 1)
+        Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}")
+        for number, centre in enumerate(centres, 1)
     ]
     return Clusters(labels, tuple(spectra))
 
 
 def principal_components(
-    cube: SpectralCube, count: int = 3, progress: Progress | None = None, is_cancelled: IsCancelled | None = None
+    cube: SpectralCube,
+    count: int = 3,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
 ) -> PrincipalComponents:
     """The first *count* principal components of the pixels of *cube*, and the share of variance that each explains.
 
@@ -164,10 +170,14 @@ def principal_components(
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
         bands[:, rows][:, good] = reduced.transform(values).T
     explained = components.eigenvalues[:count] / (components.eigenvalues.sum() or 1)
-    return PrincipalComponents(bands, explained, np.ascontiguousarray(components.eigenvectors[:, :count].T))
+    return PrincipalComponents(
+        bands, explained, np.ascontiguousarray(components.eigenvectors[:, :count].T)
+    )
 
 
-def anomalies(cube: SpectralCube, progress: Progress | None = None, is_cancelled: IsCancelled | None = None) -> Map:
+def anomalies(
+    cube: SpectralCube, progress: Progress | None = None, is_cancelled: IsCancelled | None = None
+) -> Map:
     """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*, (H, W).
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
@@ -202,7 +212,9 @@ def band_near(cube: SpectralCube, wavelength: float) -> int:
     """Index of the band nearest to *wavelength*. Raises `SpectrumError` outside the range of the cube."""
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if not low <= wavelength <= high:
-        raise SpectrumError(f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}.")
+        raise SpectrumError(
+            f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}."
+        )
     return cube.nearest_band(wavelength)
 
 
@@ -220,18 +232,28 @@ def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
 def _members(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[NDArray[np.bool_], Values]:
     """Which bands of *cube* all *spectra* cover, and the (n, bands) values of these there."""
     if not spectra:
-        raise SpectrumError("Expected one or more spectra to classify by, got none. Pin some on the image.")
+        raise SpectrumError(
+            "Expected one or more spectra to classify by, got none. Pin some on the image."
+        )
     bands = np.ones(cube.shape[0], dtype=bool)
     for spectrum in spectra:
         bands &= cube.unit == spectrum.unit
-        bands &= (cube.wavelengths >= spectrum.wavelengths.min()) & (cube.wavelengths <= spectrum.wavelengths.max())
+        bands &= (cube.wavelengths >= spectrum.wavelengths.min()) & (
+            cube.wavelengths <= spectrum.wavelengths.max()
+        )
     if bands.sum() < 2:
-        raise SpectrumError("Expected spectra that share two or more bands with the cube, got others. Choose others.")
-    members = np.stack([resampled(spectrum, cube.wavelengths[bands]).values for spectrum in spectra])
+        raise SpectrumError(
+            "Expected spectra that share two or more bands with the cube, got others. Choose others."
+        )
+    members = np.stack(
+        [resampled(spectrum, cube.wavelengths[bands]).values for spectrum in spectra]
+    )
     bad = ~np.isfinite(members).all(axis=1) | ~members.any(axis=1)
     if bad.any():
         name = spectra[int(bad.argmax())].name
-        raise SpectrumError(f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out.")
+        raise SpectrumError(
+            f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
+        )
     return bands, members
 
 
@@ -293,5 +315,7 @@ def _spectral() -> Any:
     try:
         import spectral
     except ImportError:
-        raise SpectrumError('Expected spectral for maps, got none. Run: pip install "napari-mst[spectra]"') from None
+        raise SpectrumError(
+            'Expected spectral for maps, got none. Run: pip install "napari-mst[spectra]"'
+        ) from None
     return spectral

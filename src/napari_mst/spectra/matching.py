@@ -22,7 +22,9 @@ class Match:
     bands: int
 
 
-def best_matches(spectrum: Spectrum, library: Sequence[Spectrum], count: int | None = None) -> list[Match]:
+def best_matches(
+    spectrum: Spectrum, library: Sequence[Spectrum], count: int | None = None
+) -> list[Match]:
     """The *count* spectra of *library* (all by default) that are nearest to *spectrum*, the nearest first.
 
     Each is compared at the bands of *spectrum* within its own range, to which it is interpolated; gaps are left out.
@@ -46,12 +48,16 @@ def best_matches(spectrum: Spectrum, library: Sequence[Spectrum], count: int | N
 def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
     if entry.unit != spectrum.unit:
         return None
-    shared = (spectrum.wavelengths >= entry.wavelengths.min()) & (spectrum.wavelengths <= entry.wavelengths.max())
+    shared = (spectrum.wavelengths >= entry.wavelengths.min()) & (
+        spectrum.wavelengths <= entry.wavelengths.max()
+    )
     if shared.sum() < FEWEST_BANDS:
         return None
     ours, theirs = spectrum.values[shared], resampled(entry, spectrum.wavelengths[shared]).values
     good = np.isfinite(ours) & np.isfinite(theirs)
     if good.sum() < FEWEST_BANDS:
         return None
-    angle = float(spectral_angles(ours[good, None, None], theirs[good, None, None], dark=-np.inf)[0, 0])
+    angle = float(
+        spectral_angles(ours[good, None, None], theirs[good, None, None], dark=-np.inf)[0, 0]
+    )
     return None if np.isnan(angle) else Match(entry, angle, int(good.sum()))

@@ -50,7 +50,9 @@ class Region:
         if not rows.size:
             raise _empty(name)
         top, left = int(rows[0]), int(columns[0])
-        return cls(top, left, whole[top : rows[-1] + 1, left : columns[-1] + 1], Origin(region=name))
+        return cls(
+            top, left, whole[top : rows[-1] + 1, left : columns[-1] + 1], Origin(region=name)
+        )
 
     @classmethod
     def of_label(cls, labels: NDArray[np.integer[Any]], value: int, name: str = "") -> "Region":
@@ -65,8 +67,15 @@ class Region:
         outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
         """
         corners = np.asarray(vertices, dtype=np.float64)
-        if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.isfinite(corners).all():
-            raise SpectrumError(f"Expected 3 or more finite (row, column) vertices, got {corners.shape}.")
+        if (
+            corners.ndim != 2
+            or corners.shape[1] != 2
+            or len(corners) < 3
+            or not np.isfinite(corners).all()
+        ):
+            raise SpectrumError(
+                f"Expected 3 or more finite (row, column) vertices, got {corners.shape}."
+            )
         low = np.clip(np.ceil(corners.min(axis=0) - ON_EDGE), 0, shape).astype(int)
         high = np.clip(np.floor(corners.max(axis=0) + ON_EDGE) + 1, 0, shape).astype(int)
         mask = _polygon_mask(corners - low, *np.maximum(high - low, 0))
@@ -90,7 +99,9 @@ class Region:
         half = window // 2
         top, left = max(0, row - half), max(0, column - half)
         sides = min(shape[0], row + half + 1) - top, min(shape[1], column + half + 1) - left
-        return cls(top, left, np.ones(sides, dtype=bool), Origin(row=row, column=column, window=window))
+        return cls(
+            top, left, np.ones(sides, dtype=bool), Origin(row=row, column=column, window=window)
+        )
 
     @property
     def size(self) -> int:
@@ -98,10 +109,14 @@ class Region:
         return int(np.count_nonzero(self.mask))
 
 
-def point_spectrum(cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any) -> Spectrum:
+def point_spectrum(
+    cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any
+) -> Spectrum:
     """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders; as `region_spectrum`."""
     spread = STD if window > 1 else ""
-    return region_spectrum(cube, Region.of_window(row, column, cube.shape[1:], window), spread, **changes)
+    return region_spectrum(
+        cube, Region.of_window(row, column, cube.shape[1:], window), spread, **changes
+    )
 
 
 def region_spectrum(
@@ -159,9 +174,17 @@ def region_spectrum(
 
 def check_inside(cube: SpectralCube, region: Region) -> None:
     """Raises `SpectrumError` if *region* has no pixels, or pixels outside the image of *cube*."""
-    rows, columns = (start + side for start, side in zip((region.row, region.column), region.mask.shape, strict=True))
+    rows, columns = (
+        start + side
+        for start, side in zip((region.row, region.column), region.mask.shape, strict=True)
+    )
     _, height, width = cube.shape
-    if min(region.row, region.column) < 0 or rows > height or columns > width or not region.mask.any():
+    if (
+        min(region.row, region.column) < 0
+        or rows > height
+        or columns > width
+        or not region.mask.any()
+    ):
         raise SpectrumError(
             f"Expected a region within {height} rows x {width} columns, got rows {region.row}-{rows - 1}, "
             f"columns {region.column}-{columns - 1}. Draw it on the image of this cube."
@@ -218,7 +241,10 @@ def _strips(data: NDArray[Any], region: Region) -> Iterator[tuple[slice, NDArray
     for start in range(0, height, step := max(1, READ_PIXELS // width)):
         rows = slice(start, min(height, start + step))
         if region.mask[rows].any():
-            yield rows, np.asarray(data[:, region.row + rows.start : region.row + rows.stop, columns])
+            yield (
+                rows,
+                np.asarray(data[:, region.row + rows.start : region.row + rows.stop, columns]),
+            )
 
 
 def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.bool_]]:
@@ -236,23 +262,35 @@ def spread_name(spread: Spread) -> str:
     """What `Spectrum.spread` says of *spread*. Raises `SpectrumError` if it is none."""
     if isinstance(spread, str):
         if spread not in ("", STD):
-            raise SpectrumError(f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}.")
+            raise SpectrumError(
+                f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}."
+            )
         return spread
     low, high = spread
     if not 0 <= low < high <= 100:
-        raise SpectrumError(f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}.")
+        raise SpectrumError(
+            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
+        )
     return f"percentiles {low:g}-{high:g}"
 
 
-def _bounds(cube: SpectralCube, region: Region, spread: Spread, mean: Values, deviation: Values) -> dict[str, Any]:
+def _bounds(
+    cube: SpectralCube, region: Region, spread: Spread, mean: Values, deviation: Values
+) -> dict[str, Any]:
     """The fields of a `Spectrum` that say how far its values spread."""
     name = spread_name(spread)
     if isinstance(spread, str):
-        return {"lower": mean - deviation, "upper": mean + deviation, "spread": name} if name else {}
+        return (
+            {"lower": mean - deviation, "upper": mean + deviation, "spread": name} if name else {}
+        )
     bounds = np.full((2, len(mean)), np.nan)
-    box = tuple(slice(a, a + n) for a, n in zip((region.row, region.column), region.mask.shape, strict=True))
+    box = tuple(
+        slice(a, a + n) for a, n in zip((region.row, region.column), region.mask.shape, strict=True)
+    )
     for band in np.flatnonzero(np.isfinite(mean)):
-        bounds[:, band] = np.percentile(np.asarray(cube.data[band][box])[region.mask].astype(np.float64), spread)
+        bounds[:, band] = np.percentile(
+            np.asarray(cube.data[band][box])[region.mask].astype(np.float64), spread
+        )
     return {"lower": bounds[0], "upper": bounds[1], "spread": name}
 
 
@@ -262,9 +300,14 @@ def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
     edge = np.zeros((height, width), dtype=bool)
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         (row, column), (last, end_column) = sorted((tuple(start), tuple(end)))
-        rows = np.arange(max(0, np.ceil(row - ON_EDGE)), min(height - 1, np.floor(last + ON_EDGE)) + 1, dtype=int)
+        rows = np.arange(
+            max(0, np.ceil(row - ON_EDGE)), min(height - 1, np.floor(last + ON_EDGE)) + 1, dtype=int
+        )
         if last - row <= ON_EDGE:
-            left, right = max(0, int(np.ceil(column - ON_EDGE))), int(np.floor(end_column + ON_EDGE)) + 1
+            left, right = (
+                max(0, int(np.ceil(column - ON_EDGE))),
+                int(np.floor(end_column + ON_EDGE)) + 1,
+            )
             edge[rows, left : max(left, right)] = True
             continue
         at = column + (rows - row) * ((end_column - column) / (last - row))
@@ -277,4 +320,6 @@ def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
 
 
 def _empty(name: str) -> SpectrumError:
-    return SpectrumError(f"Expected pixels of the image in the region {shown(name, 40)!r}, got none. Draw it larger.")
+    return SpectrumError(
+        f"Expected pixels of the image in the region {shown(name, 40)!r}, got none. Draw it larger."
+    )

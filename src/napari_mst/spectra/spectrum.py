@@ -93,7 +93,11 @@ class Spectrum:
         for key in ("wavelengths", "values", "lower", "upper"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, np.array(getattr(self, key), dtype=np.float64))
-        if self.values.ndim != 1 or not self.values.size or self.wavelengths.shape != self.values.shape:
+        if (
+            self.values.ndim != 1
+            or not self.values.size
+            or self.wavelengths.shape != self.values.shape
+        ):
             raise SpectrumError(
                 f"Expected one value a wavelength, got {self.values.shape} for {self.wavelengths.shape} wavelengths."
             )
@@ -101,7 +105,9 @@ class Spectrum:
             raise SpectrumError("Expected finite wavelengths, got NaN or infinity. Correct them.")
         bounds = [None if bound is None else bound.shape for bound in (self.lower, self.upper)]
         if bounds not in ([None, None], [self.values.shape] * 2):
-            raise SpectrumError(f"Expected a lower and an upper bound for each of {self.values.size} values, or none.")
+            raise SpectrumError(
+                f"Expected a lower and an upper bound for each of {self.values.size} values, or none."
+            )
         if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
             raise SpectrumError(f"Expected a colour as '#rrggbb', got {self.colour[:20]!r}.")
 
@@ -116,5 +122,7 @@ class Spectrum:
 
     def each(self, change: Callable[[Values], Values], **others: Any) -> "Spectrum":
         """The same with values and bounds as *change* gives them, and with the *others* of its fields."""
-        lower, upper = (None if bound is None else change(bound) for bound in (self.lower, self.upper))
+        lower, upper = (
+            None if bound is None else change(bound) for bound in (self.lower, self.upper)
+        )
         return replace(self, values=change(self.values), lower=lower, upper=upper, **others)

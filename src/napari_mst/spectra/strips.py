@@ -33,7 +33,9 @@ def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArra
         watch.reach(rows.stop / height)
 
 
-def pixels(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+def pixels(
+    cube: SpectralCube, watch: Watch
+) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
     """Rows of the image, which (k, W) pixels there are numbers in all bands, and the (n, B) values of these."""
     for rows, strip in strips(cube, watch):
         good = np.asarray(np.isfinite(strip).all(axis=0))

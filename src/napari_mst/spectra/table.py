@@ -57,12 +57,19 @@ def table_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
     wavelengths = spectra[0].wavelengths
     if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
         wavelengths = np.unique(np.concatenate([spectrum.wavelengths for spectrum in spectra]))
-        if any(len(np.unique(spectrum.wavelengths)) < len(spectrum.wavelengths) for spectrum in spectra):
-            raise SaveError("Expected each wavelength once in a spectrum, got some repeated. Save it in its own file.")
+        if any(
+            len(np.unique(spectrum.wavelengths)) < len(spectrum.wavelengths) for spectrum in spectra
+        ):
+            raise SaveError(
+                "Expected each wavelength once in a spectrum, got some repeated. Save it in its own file."
+            )
     cells = [_cells(spectrum, wavelengths) for _, spectrum in found]
     first = unit if unit == BAND_INDEX else f"wavelength ({unit})"
     heading = [first, *(_heading(record) for record, _ in found)]
-    return [heading, *([_text(w), *row] for w, row in zip(wavelengths, zip(*cells, strict=True), strict=True))]
+    return [
+        heading,
+        *([_text(w), *row] for w, row in zip(wavelengths, zip(*cells, strict=True), strict=True)),
+    ]
 
 
 def record_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
@@ -99,7 +106,12 @@ def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
     """
     records, heading, body = _split(text, name)
     if not body or len(body[0][1]) < 2:
-        raise mismatch(name, "a table of wavelengths and values", "none", "Put wavelengths into the first column.")
+        raise mismatch(
+            name,
+            "a table of wavelengths and values",
+            "none",
+            "Put wavelengths into the first column.",
+        )
     word = _unit_word(heading[0]) or unit or "Unknown"
     numbers = np.array([_numbers(cells, line, name) for line, cells in body]).T
     texts = [_plain(cells[0]) for _, cells in body]
@@ -114,7 +126,9 @@ def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
         has = np.array([cells[index].strip() != "" for _, cells in body])
         if has.any():
             label = record.get("name", heading[index] or f"column {index}")
-            curves.append((record | {"name": label}, Spectrum(wavelengths[has], numbers[index][has], unit)))
+            curves.append(
+                (record | {"name": label}, Spectrum(wavelengths[has], numbers[index][has], unit))
+            )
     return whole(curves, name)
 
 
@@ -132,18 +146,29 @@ def whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum
                 bounds[kind] = curve.values
             if len(bounds) == 2:
                 lower, upper = bounds["lower"], bounds["upper"]
-                spectra[-1] = replace(spectra[-1], lower=lower, upper=upper, spread=record.get("spread", ""))
+                spectra[-1] = replace(
+                    spectra[-1], lower=lower, upper=upper, spread=record.get("spread", "")
+                )
     except (ValueError, LookupError) as error:
         detail = shown(error, 100)
-        raise mismatch(name, "the table as it was saved", f"a change: {detail}", "Remove its # rows.") from None
+        raise mismatch(
+            name, "the table as it was saved", f"a change: {detail}", "Remove its # rows."
+        ) from None
     if not spectra:
         raise mismatch(name, "spectra", "none", "Choose another file.")
     return spectra
 
 
 def _record(spectrum: Spectrum) -> Record:
-    known = {"name": spectrum.name, "colour": spectrum.colour, "spread": spectrum.spread, **asdict(spectrum.origin)}
-    known["vertices"] = "; ".join(f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices)
+    known = {
+        "name": spectrum.name,
+        "colour": spectrum.colour,
+        "spread": spectrum.spread,
+        **asdict(spectrum.origin),
+    }
+    known["vertices"] = "; ".join(
+        f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices
+    )
     return {key.replace("_", " "): _text(value) for key, value in known.items()}
 
 
@@ -162,7 +187,9 @@ def _with_record(curve: Spectrum, record: Record) -> Spectrum:
 
 
 def _heading(record: Record) -> str:
-    return record["name"] if record["curve"] == "values" else f"{record['name']} ({record['curve']})"
+    return (
+        record["name"] if record["curve"] == "values" else f"{record['name']} ({record['curve']})"
+    )
 
 
 def _cells(spectrum: Spectrum, wavelengths: Values) -> list[str]:
@@ -179,12 +206,18 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _split(text: str, name: str) -> tuple[dict[str, list[str]], list[str], list[tuple[int, list[str]]]]:
+def _split(
+    text: str, name: str
+) -> tuple[dict[str, list[str]], list[str], list[tuple[int, list[str]]]]:
     """The `#` rows by their keys, the heading, and the numbered rows of numbers, all of one length."""
     last = text.rstrip("\n").rpartition("\n")[2]
     delimiter = next((mark for mark in "\t;" if mark in last), ",")
     try:
-        rows = [(n, row) for n, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1) if any(row)]
+        rows = [
+            (n, row)
+            for n, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1)
+            if any(row)
+        ]
     except csv.Error as error:
         raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
     named = ([cell_text(cell) for cell in row] for _, row in rows if row[0].startswith("#"))
@@ -199,7 +232,9 @@ def _split(text: str, name: str) -> tuple[dict[str, list[str]], list[str], list[
 
 def _numbers(cells: Sequence[str], line: int, name: str) -> list[float]:
     if bad := next((cell for cell in cells if cell.strip() and not _is_number(cell)), None):
-        raise mismatch(name, f"numbers in row {line}", repr(shown(bad, 30)), "Keep one spectrum a column.")
+        raise mismatch(
+            name, f"numbers in row {line}", repr(shown(bad, 30)), "Keep one spectrum a column."
+        )
     return [float(_plain(cell) or math.nan) for cell in cells]
 
 

@@ -59,7 +59,9 @@ def continuum_removed(spectrum: Spectrum) -> Spectrum:
         hull.append(band)
     values = np.full(spectrum.values.shape, np.nan)
     if hull:
-        continuum = np.interp(spectrum.wavelengths, spectrum.wavelengths[hull], spectrum.values[hull])
+        continuum = np.interp(
+            spectrum.wavelengths, spectrum.wavelengths[hull], spectrum.values[hull]
+        )
         np.divide(spectrum.values, continuum, out=values, where=continuum > 0)
     return spectrum.with_values(values)
 
@@ -106,11 +108,15 @@ def _order(spectrum: Spectrum) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         return np.arange(spectrum.values.size)
     if (steps < 0).all():
         return np.arange(spectrum.values.size)[::-1]
-    raise SpectrumError("Expected wavelengths that rise or fall from band to band, got others. Sort the bands.")
+    raise SpectrumError(
+        "Expected wavelengths that rise or fall from band to band, got others. Sort the bands."
+    )
 
 
 def _turns_down(spectrum: Spectrum, first: int, middle: int, last: int) -> bool:
     """Whether the way over the three bands bends downwards at the *middle* one."""
     x, y = spectrum.wavelengths, spectrum.values
-    cross = (x[middle] - x[first]) * (y[last] - y[first]) - (y[middle] - y[first]) * (x[last] - x[first])
+    cross = (x[middle] - x[first]) * (y[last] - y[first]) - (y[middle] - y[first]) * (
+        x[last] - x[first]
+    )
     return bool(cross < 0)

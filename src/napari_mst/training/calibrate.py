@@ -45,9 +45,19 @@ def calibrate(path: Path) -> ModelCard:
         If it has no card, or is not of reflectances at 400, 410, ..., 700 nm.
     """
     model = load_model(path)
-    if not np.array_equal(model.card.wavelengths, GRID) or model.card.quantity != "reflectance" or model.assumptions:
-        raise CheckpointError(f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}.")
-    needed = _needed_by_camera(model) if model.card.needs_camera else _needed(Reconstructor(model, "cpu"))
+    if (
+        not np.array_equal(model.card.wavelengths, GRID)
+        or model.card.quantity != "reflectance"
+        or model.assumptions
+    ):
+        raise CheckpointError(
+            f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}."
+        )
+    needed = (
+        _needed_by_camera(model)
+        if model.card.needs_camera
+        else _needed(Reconstructor(model, "cpu"))
+    )
     factor = _factor(needed)
     card = replace(model.card, error_factor=round(factor, 3))
     write_weights(path, load_file(path), card)
@@ -88,7 +98,9 @@ def _needed_by_camera(model: Model) -> Iterator[NDArray[np.floating]]:
         yield needed_factors(estimate, cube)[bands][:, core_pixels(cube)].ravel()
 
 
-def needed_factors(estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> NDArray[np.floating]:
+def needed_factors(
+    estimate: NDArray[np.floating], reference: NDArray[np.floating]
+) -> NDArray[np.floating]:
     """By how much the margins around *estimate* have to grow to hold the *reference*, value by value (B, H, W)."""
     below, above = margins(estimate)
     error = reference - estimate
@@ -98,8 +110,12 @@ def needed_factors(estimate: NDArray[np.floating], reference: NDArray[np.floatin
 
 def main(arguments: list[str] | None = None) -> None:
     """Command line: one line a file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="weights with a card (.safetensors)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="weights with a card (.safetensors)"
+    )
     for file in parser.parse_args(arguments).files:
         print(f"{file.name}: factor {calibrate(file).error_factor:g}")
 

@@ -72,7 +72,9 @@ class FitSettings:
         return self.taught + (1 - self.taught) * step / max(self.steps, 1)
 
 
-def reconstruction_loss(estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None) -> Tensor:
+def reconstruction_loss(
+    estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None
+) -> Tensor:
     """Mean |difference| of the encoded spectra, and of their encoded colours from *colours*, of each photo: (N,).
 
     *response* (B, 3) takes spectra to linear RGB. *colours* (N, 3, H, W) are clipped as a photo is; without them, those
@@ -137,7 +139,9 @@ class Fit:
         self.device = torch.device(device)
         self.step = 0
         self.rank, self.processes = (
-            (distributed.get_rank(), distributed.get_world_size()) if distributed.is_initialized() else (0, 1)
+            (distributed.get_rank(), distributed.get_world_size())
+            if distributed.is_initialized()
+            else (0, 1)
         )
         torch.manual_seed(settings.seed)
         self.source = source or Simulated(settings.seed, settings.size)
@@ -148,7 +152,9 @@ class Fit:
         self.response = self.source.response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
-        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.trained = [
+            parameter for parameter in self.network.parameters() if parameter.requires_grad
+        ]
         self.optimizer = torch.optim.AdamW(
             self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
         )
@@ -183,7 +189,9 @@ class Fit:
         if held_out < self.best_loss:
             self.best_loss, self._reports_since_best = held_out, 0
             if self.patience:
-                self._best = {key: value.clone() for key, value in self.average.state_dict().items()}
+                self._best = {
+                    key: value.clone() for key, value in self.average.state_dict().items()
+                }
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
@@ -241,7 +249,9 @@ class Fit:
             gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
             flat = torch.cat([gradient.flatten() for gradient in gradients]) / self.processes
             distributed.all_reduce(flat)
-            for gradient, shared in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            for gradient, shared in zip(
+                gradients, flat.split([g.numel() for g in gradients]), strict=True
+            ):
                 gradient.copy_(shared.view_as(gradient))
 
     def _save_checkpoint(self) -> None:
@@ -303,7 +313,9 @@ def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path 
     save(network, path, card)
     if scenes is not None:
         measured = evaluate(model_method(str(path)), scenes)
-        accuracy = {f"scenes of {scenes.name}": {name: round(value, 4) for name, value in measured.items()}}
+        accuracy = {
+            f"scenes of {scenes.name}": {name: round(value, 4) for name, value in measured.items()}
+        }
         save(network, path, replace(card, accuracy=accuracy))
 
 
@@ -324,14 +336,22 @@ def _card(settings: FitSettings, processes: int) -> ModelCard:
 
 def main(arguments: list[str] | None = None) -> None:
     """Command line of the fit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)"
+    )
     parser.add_argument("--steps", type=int, default=FitSettings.steps)
     parser.add_argument("--seed", type=int, default=FitSettings.seed)
     parser.add_argument("--stages", type=int, default=FitSettings.stages)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--checkpoint", type=Path, help="where to continue from; beside the output by default")
-    parser.add_argument("--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card")
+    parser.add_argument(
+        "--checkpoint", type=Path, help="where to continue from; beside the output by default"
+    )
+    parser.add_argument(
+        "--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card"
+    )
     options = parser.parse_args(arguments)
     settings = FitSettings(steps=options.steps, stages=options.stages, seed=options.seed)
     device = join_processes(options.device)

@@ -20,8 +20,20 @@ from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras, load_illuminants
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, CameraScenes, CameraSimulator, training_cameras
-from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, reconstruction_loss, start_network
+from napari_mst.simulation.camera_scenes import (
+    HELD_OUT_CAMERAS,
+    CameraScenes,
+    CameraSimulator,
+    training_cameras,
+)
+from napari_mst.training.fit import (
+    CARD,
+    Fit,
+    FitSettings,
+    Progress,
+    reconstruction_loss,
+    start_network,
+)
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 
 COMPONENTS, WIDTH, PIXEL_STEPS = 8, 96, 4000
@@ -68,7 +80,9 @@ def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> 
     return network
 
 
-def pixel_loss(network: CameraNetwork, simulator: CameraSimulator, responses: Tensor, count: int) -> Tensor:
+def pixel_loss(
+    network: CameraNetwork, simulator: CameraSimulator, responses: Tensor, count: int
+) -> Tensor:
     """Mean relative error of *count* pixels seen with each of *responses* (N, 31, 3)."""
     photos, spectra = simulator.draw_pixels_of(responses, count)
     network.see_with(responses)
@@ -103,7 +117,13 @@ class CameraFit(Fit):
         torch.manual_seed(settings.seed)
         network = start_network(settings.stages, pixelwise)
         super().__init__(
-            settings, checkpoint, device=device, source=self._scenes, network=network, patience=patience, report=report
+            settings,
+            checkpoint,
+            device=device,
+            source=self._scenes,
+            network=network,
+            patience=patience,
+            report=report,
         )
 
     def _see_with(self, response: Tensor) -> None:
@@ -138,7 +158,9 @@ def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
     if not checkpoint.exists():
         return None
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)["network"]
-    return build_camera({key.removeprefix(_INNER): value for key, value in state.items() if key.startswith(_INNER)})
+    return build_camera(
+        {key.removeprefix(_INNER): value for key, value in state.items() if key.startswith(_INNER)}
+    )
 
 
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
@@ -174,7 +196,10 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
 
 def judged_captures() -> list[Capture]:
     """The cameras that training never saw, each under one of three lights."""
-    return [Capture(name, _JUDGED_LIGHTS[i % len(_JUDGED_LIGHTS)]) for i, name in enumerate(HELD_OUT_CAMERAS)]
+    return [
+        Capture(name, _JUDGED_LIGHTS[i % len(_JUDGED_LIGHTS)])
+        for i, name in enumerate(HELD_OUT_CAMERAS)
+    ]
 
 
 def measure(path: Path, folder: Path) -> ModelCard:

@@ -86,7 +86,10 @@ def descend(
         optimizer.step()
         losses.append(loss.item())
         if (step + 1) % report_every == 0:
-            print(f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {judge():.4f}", flush=True)
+            print(
+                f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {judge():.4f}",
+                flush=True,
+            )
             losses.clear()
     network.eval().requires_grad_(False)
 
@@ -100,7 +103,9 @@ def validate(network: PixelwiseNetwork) -> float:
 
 def _quantiles(network: PixelwiseNetwork, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Lower, estimate and upper (N, 31) of pixels (N, 3)."""
-    lower, estimate, upper = (spectra[:, :, 0, 0] for spectra in network.quantiles(pixels[:, :, None, None]))
+    lower, estimate, upper = (
+        spectra[:, :, 0, 0] for spectra in network.quantiles(pixels[:, :, None, None])
+    )
     return lower, estimate, upper
 
 
@@ -119,15 +124,23 @@ PIXELWISE_CARD = replace(
 
 def main(arguments: list[str] | None = None) -> None:
     """Command line of the fit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)"
+    )
     parser.add_argument("--steps", type=int, default=PixelwiseSettings.steps)
     parser.add_argument("--seed", type=int, default=PixelwiseSettings.seed)
-    parser.add_argument("--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card")
+    parser.add_argument(
+        "--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card"
+    )
     options = parser.parse_args(arguments)
     settings = PixelwiseSettings(steps=options.steps, seed=options.seed)
     command = f"python -m napari_mst.training.fit_pixelwise --steps {settings.steps} --seed {settings.seed}"
-    card = replace(PIXELWISE_CARD, reference=f"{PIXELWISE_CARD.reference}; made by `{command}`, one thread")
+    card = replace(
+        PIXELWISE_CARD, reference=f"{PIXELWISE_CARD.reference}; made by `{command}`, one thread"
+    )
     save_measured(fit_pixelwise(settings), options.output, card, options.scenes)
 
 

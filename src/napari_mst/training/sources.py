@@ -41,7 +41,9 @@ class Simulated:
         self._seed, self._size = seed, size
         self.response = SceneSimulator(0).response if response is None else response
 
-    def simulator(self, seed: int, held_out: bool = False, lesson: Lesson = USUAL) -> SceneSimulator:
+    def simulator(
+        self, seed: int, held_out: bool = False, lesson: Lesson = USUAL
+    ) -> SceneSimulator:
         """A simulator that sees with this response."""
         simulator = SceneSimulator(seed, self._size, held_out, lesson)
         simulator.response = self.response
@@ -74,7 +76,9 @@ class Cubes:
             rows = scene.cube.shape[1] - max(size, round(_SHARE_HELD_OUT * scene.cube.shape[1]))
             if min(rows, scene.cube.shape[2]) < size:
                 found = " x ".join(map(str, scene.cube.shape[1:]))
-                raise CubeFileError(f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {found}.")
+                raise CubeFileError(
+                    f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {found}."
+                )
             self._trained.append(torch.from_numpy(scene.cube[:, :rows]))
             self._held_out.append(torch.from_numpy(scene.cube[:, rows:]))
 
@@ -103,7 +107,9 @@ class Cubes:
     def _square(self, cube: Tensor, random: np.random.Generator) -> Tensor:
         size = self._size
         top, left = (int(random.integers(side - size + 1)) for side in cube.shape[1:])
-        square = torch.rot90(cube[:, top : top + size, left : left + size], int(random.integers(4)), (1, 2))
+        square = torch.rot90(
+            cube[:, top : top + size, left : left + size], int(random.integers(4)), (1, 2)
+        )
         square = square.flip(2) if random.integers(2) else square
         return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
 

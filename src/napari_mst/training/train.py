@@ -23,7 +23,15 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, SRGB
 from napari_mst.training.calibrate import calibrate
-from napari_mst.training.fit import CARD, Fit, FitSettings, Progress, join_processes, pixelwise_network, save
+from napari_mst.training.fit import (
+    CARD,
+    Fit,
+    FitSettings,
+    Progress,
+    join_processes,
+    pixelwise_network,
+    save,
+)
 from napari_mst.training.fit_camera import (
     PIXEL_STEPS,
     WIDTH,
@@ -89,7 +97,9 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     if plan.camera == ANY_CAMERA:
         return _train_for_cameras(plan, settings, device)
     if plan.scenes is not None:
-        raise CubeFileError(f"Expected --scenes with --camera {ANY_CAMERA}, got another camera. Use `evaluate`.")
+        raise CubeFileError(
+            f"Expected --scenes with --camera {ANY_CAMERA}, got another camera. Use `evaluate`."
+        )
     source = _source(plan, settings)
     network = _start(plan.start, source)
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
@@ -127,7 +137,12 @@ def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelC
         PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
     )
     fit = CameraFit(
-        settings, checkpoint, pixelwise, device, patience=plan.patience, report=lambda progress: _log(log, progress)
+        settings,
+        checkpoint,
+        pixelwise,
+        device,
+        patience=plan.patience,
+        report=lambda progress: _log(log, progress),
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -150,7 +165,9 @@ def _start(name: str, source: Source) -> MSTPlusPlus | None:
         return None
     model = load_model(name)
     if not hasattr(model.network, "stages") or not np.array_equal(model.card.wavelengths, GRID):
-        raise CheckpointError(f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}.")
+        raise CheckpointError(
+            f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}."
+        )
     network = cast("MSTPlusPlus", copy.deepcopy(model.network)).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
@@ -166,7 +183,8 @@ def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNe
     steps = min(settings.steps, PixelwiseSettings.steps)
     simulated = Simulated(settings.seed, settings.size, source.response)
     return fit_pixelwise(
-        PixelwiseSettings(steps=steps, seed=settings.seed), simulator=simulated.simulator(settings.seed)
+        PixelwiseSettings(steps=steps, seed=settings.seed),
+        simulator=simulated.simulator(settings.seed),
     )
 
 
@@ -186,7 +204,11 @@ def _is_srgb(plan: Plan) -> bool:
 
 def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelCard:
     """What the model is, and what made it."""
-    photos = "sRGB photos" if plan.camera == SRGB else f"linear, white-balanced RGB of {Path(plan.camera).stem}"
+    photos = (
+        "sRGB photos"
+        if plan.camera == SRGB
+        else f"linear, white-balanced RGB of {Path(plan.camera).stem}"
+    )
     made_of = "simulated scenes of measured reflectances"
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"

@@ -27,12 +27,16 @@ WIDTHS = [1, 4, 9, 31, 33, 62]
 def features(channels: int, height: int, width: int) -> Tensor:
     """Channels-last features that lie in a larger map."""
     torch.manual_seed(channels + height * width)
-    return torch.randn(1, height + 5, width + 4, channels).permute(0, 3, 1, 2)[..., 2 : 2 + height, 1 : 1 + width]
+    return torch.randn(1, height + 5, width + 4, channels).permute(0, 3, 1, 2)[
+        ..., 2 : 2 + height, 1 : 1 + width
+    ]
 
 
 def assert_equal(ours: Tensor, exact: Tensor, tolerance: float = 1e-6) -> None:
     assert ours.shape == exact.shape
-    torch.testing.assert_close(ours.double(), exact, rtol=0, atol=tolerance * float(exact.abs().max()))
+    torch.testing.assert_close(
+        ours.double(), exact, rtol=0, atol=tolerance * float(exact.abs().max())
+    )
 
 
 def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBlock, Tensor]:
@@ -45,7 +49,9 @@ def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBl
 
 @needs_numba
 @pytest.mark.parametrize("channels", WIDTHS)
-@pytest.mark.parametrize("halo", [(0, 0, 0, 0), (3, 3, 3, 3), (0, 3, 3, 0), (1, 2, 3, 1), (2, 0, 0, 2)], ids=str)
+@pytest.mark.parametrize(
+    "halo", [(0, 0, 0, 0), (3, 3, 3, 3), (0, 3, 3, 0), (1, 2, 3, 1), (2, 0, 0, 2)], ids=str
+)
 def test_block_is_that_of_torch_at_every_border(channels, halo):
     top, bottom, left, right = halo
     window = features(channels, 8 + top + bottom, 14 + left + right)
@@ -74,19 +80,30 @@ def test_gelu_of_large_and_small_values_is_that_of_torch():
     for weight in (first, second):
         weight[..., 1, 1] = 1
     attention.to_v.weight.fill_(1)
-    values = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, 1e-30, -1e-30, 200.0, -200.0, 1e5, -1e5])])
+    values = torch.cat(
+        [
+            torch.linspace(-12, 12, 4001),
+            torch.tensor([0.0, 1e-30, -1e-30, 200.0, -200.0, 1e5, -1e5]),
+        ]
+    )
     ours = native.Block(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (0, 0, 0, 0))
     exact = F.gelu(values.double())
     close = values.abs() < 1000
     difference = (ours.flatten().double() - values - exact).abs()
-    assert difference[values.abs() <= 2].max() < 4e-7  # of which half is rounding of the sum with the input
+    assert (
+        difference[values.abs() <= 2].max() < 4e-7
+    )  # of which half is rounding of the sum with the input
     assert (difference[close] / values.abs().clamp_min(1)[close]).max() < 4e-7
     assert_equal(ours.flatten(), values + exact)
 
 
 @needs_numba
-@pytest.mark.parametrize(("inside", "outside"), [(3, 31), (31, 31), (31, 3), (1, 9), (40, 8), (33, 66)])
-@pytest.mark.parametrize("missing", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("inside", "outside"), [(3, 31), (31, 31), (31, 3), (1, 9), (40, 8), (33, 66)]
+)
+@pytest.mark.parametrize(
+    "missing", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)], ids=str
+)
 @pytest.mark.parametrize(("side", "stride"), [(3, 1), (4, 2)])
 def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missing, side, stride):
     top, bottom, left, right = missing
@@ -94,7 +111,9 @@ def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missin
     convolution = nn.Conv2d(inside, outside, side, stride).requires_grad_(False)
     ours = native.Convolution(convolution)(x, missing)
     padded = F.pad(x.double(), (left, right, top, bottom))
-    assert_equal(ours, F.conv2d(padded, convolution.weight.double(), convolution.bias.double(), stride))
+    assert_equal(
+        ours, F.conv2d(padded, convolution.weight.double(), convolution.bias.double(), stride)
+    )
 
 
 @needs_numba
@@ -103,11 +122,17 @@ def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missin
 def test_doubled_features_are_fused_as_by_torch(channels, size):
     height, width = size
     x, skip = features(2 * channels, height, width), features(channels, 2 * height, 2 * width)
-    up, fuse, bias = torch.randn(4, channels, 2 * channels), torch.randn(channels, channels), torch.randn(channels)
+    up, fuse, bias = (
+        torch.randn(4, channels, 2 * channels),
+        torch.randn(channels, channels),
+        torch.randn(channels),
+    )
     ours = native.UpFusion(up, bias, fuse)(x, skip)
     quarters = torch.einsum("qci,nihw->ncqhw", up.double(), x.double())
     doubled = F.pixel_shuffle(quarters.flatten(1, 2), 2)
-    assert_equal(ours, doubled + F.conv2d(skip.double(), fuse.double()[:, :, None, None], bias.double()))
+    assert_equal(
+        ours, doubled + F.conv2d(skip.double(), fuse.double()[:, :, None, None], bias.double())
+    )
 
 
 @needs_numba
@@ -170,7 +195,9 @@ def test_to_find_out_leaves_the_random_numbers_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str)
+@pytest.mark.parametrize(
+    "size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str
+)
 def test_regions_are_even_and_many(size):
     rows, columns = native_tile(*size)
     assert rows % 2 == columns % 2 == 0
@@ -180,13 +207,20 @@ def test_regions_are_even_and_many(size):
 
 @needs_numba
 @pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of one family only")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="processors of one family only"
+)
 @pytest.mark.parametrize(
-    ("name", "extra"), [("haswell", ""), ("skylake-avx512", ",+avx512f,+avx512vl,+avx512bw,+avx512dq")]
+    ("name", "extra"),
+    [("haswell", ""), ("skylake-avx512", ",+avx512f,+avx512vl,+avx512bw,+avx512dq")],
 )
 def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
     features = "+sse2,+sse4.1,+sse4.2,+avx,+avx2,+fma" + extra
-    environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {
+        "NUMBA_CPU_NAME": name,
+        "NUMBA_CPU_FEATURES": features,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
     program = "from napari_mst.engine import native; assert native._largest_error() < 1e-6"
     subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True)
 
@@ -195,7 +229,10 @@ def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
 @pytest.mark.parametrize(
     ("target", "lanes"),
     [
-        (("aarch64-unknown-linux-gnu", "generic", "-sve"), 4),  # LLVM may know neither the processor nor its NEON
+        (
+            ("aarch64-unknown-linux-gnu", "generic", "-sve"),
+            4,
+        ),  # LLVM may know neither the processor nor its NEON
         (("arm64-apple-darwin24.6.0", "apple-m1", ""), 4),
         (("x86_64-pc-windows-msvc", "haswell", "+sse4.2,+avx2,+fma"), 8),
         (("x86_64-unknown-linux-gnu", "skylake-avx512", "+avx2,+fma,+avx512f,+avx512vl"), 8),
@@ -235,7 +272,9 @@ def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers():
     """Compiled here for a processor that is not here: the innermost loop, four channels of four vectors and pixels."""
     environment = {"NUMBA_CPU_NAME": "cortex-a72", "NUMBA_CPU_FEATURES": "+neon"}
     command = [sys.executable, "-c", PRODUCTS_FOR_ARM]
-    done = subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, text=True
+    )
     (loop,) = (part for part in done.stdout.split(":\n") if re.search(r"fmla\s.*\.s\[3\]", part))
     assert len(re.findall(r"fmla\s.*\.s\[[0-3]\]", loop)) == 4 * 4 * 5
     assert not re.search(r"q\d+.*\[sp", loop)

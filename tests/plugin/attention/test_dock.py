@@ -11,7 +11,13 @@ from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.attention.overlays import DESCRIPTIONS
-from napari_mst.attention.record import AttentionMap, AttentionRecord, BlockAttention, Selection, read_attention
+from napari_mst.attention.record import (
+    AttentionMap,
+    AttentionRecord,
+    BlockAttention,
+    Selection,
+    read_attention,
+)
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.plugin import session
@@ -33,8 +39,12 @@ def make_record(seed: int = 0, stages: int = 3) -> AttentionRecord:
         for part, heads in SHAPES.items():
             logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
             powers = np.exp(logits)
-            blocks[f"stages.{stage}.{part}"] = BlockAttention(logits, powers / powers.sum(-1, keepdims=True))
-    return AttentionRecord(blocks, Provenance(model=BUNDLED, source="photo", source_sha256=str(seed)))
+            blocks[f"stages.{stage}.{part}"] = BlockAttention(
+                logits, powers / powers.sum(-1, keepdims=True)
+            )
+    return AttentionRecord(
+        blocks, Provenance(model=BUNDLED, source="photo", source_sha256=str(seed))
+    )
 
 
 def recording(viewer: ViewerModel, seed: int = 0) -> Recording:
@@ -101,16 +111,24 @@ def test_a_click_on_the_schematic_shows_that_head(
 ) -> None:
     click_head(full_dock, block, head, qtbot)
     matrices = full_dock.recording.record[block]
-    np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, matrices.attention[head])
+    np.testing.assert_array_equal(
+        full_dock.matrices.chosen.picture.image.image, matrices.attention[head]
+    )
     np.testing.assert_allclose(full_dock.matrices.chosen.bars.opts["width"], matrices.entropy[head])
     assert full_dock.schematic.current == (block, head)
     assert f"head {head}" in full_dock.matrices.chosen.title.text
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-def test_every_head_of_every_block_can_be_clicked(dock: AttentionDock, qtbot: QtBot, stages: int) -> None:
+def test_every_head_of_every_block_can_be_clicked(
+    dock: AttentionDock, qtbot: QtBot, stages: int
+) -> None:
     dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
-    heads = [(block, head) for block, (_, heads) in dock.schematic.blocks.items() for head in range(heads)]
+    heads = [
+        (block, head)
+        for block, (_, heads) in dock.schematic.blocks.items()
+        for head in range(heads)
+    ]
     assert len(heads) == 10 * stages
     for block, head in heads:
         click_head(dock, block, head, qtbot)
@@ -120,7 +138,10 @@ def test_every_head_of_every_block_can_be_clicked(dock: AttentionDock, qtbot: Qt
 @pytest.mark.parametrize("stages", [1, 3])
 def test_the_u_shapes_of_all_stages_fill_the_width(dock: AttentionDock, stages: int) -> None:
     dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
-    first, last = dock.schematic.cell("stages.0.encoder.0", 0), dock.schematic.cell(f"stages.{stages - 1}.decoder.1", 0)
+    first, last = (
+        dock.schematic.cell("stages.0.encoder.0", 0),
+        dock.schematic.cell(f"stages.{stages - 1}.decoder.1", 0),
+    )
     assert 0 < first.left() < 20
     assert 0 < dock.schematic.width() - last.right() < 20
 
@@ -153,7 +174,9 @@ def test_values_are_those_under_the_mouse(full_dock: AttentionDock) -> None:
     assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.matrices.values.text()
 
 
-def test_a_kept_head_is_compared_with_one_of_another_run(full_dock: AttentionDock, viewer: ViewerModel) -> None:
+def test_a_kept_head_is_compared_with_one_of_another_run(
+    full_dock: AttentionDock, viewer: ViewerModel
+) -> None:
     kept = full_dock.recording.record["stages.0.encoder.1"].attention[1]
     full_dock.choose("stages.0.encoder.1", 1)
     full_dock.matrices.compare_button.click()
@@ -162,7 +185,10 @@ def test_a_kept_head_is_compared_with_one_of_another_run(full_dock: AttentionDoc
     np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, kept)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
     np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, shown)
-    assert full_dock.matrices.chosen.picture.image.levels[1] == full_dock.matrices.compared.picture.image.levels[1]
+    assert (
+        full_dock.matrices.chosen.picture.image.levels[1]
+        == full_dock.matrices.compared.picture.image.levels[1]
+    )
     full_dock.matrices.compare_button.click()
     assert full_dock.matrices.compared.isHidden()
 
@@ -193,7 +219,9 @@ def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * factor
     offset = ((pitch - 1) / 2, (pitch - 1) / 2)
     history = Provenance(source_sha256="0")
-    return AttentionMap(values, overlay, "1", Selection("stages.0.encoder.0"), pitch, offset, 0.0, history)
+    return AttentionMap(
+        values, overlay, "1", Selection("stages.0.encoder.0"), pitch, offset, 0.0, history
+    )
 
 
 @pytest.mark.parametrize("pitch", [1, 2, 4])
@@ -205,8 +233,14 @@ def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation
     rows, columns = layer.data.shape
     for row, column in ((0, 0), (rows - 1, 0), (0, columns - 1), (3, 2)):
         pixels = np.arange(pitch)
-        covered = [photo.data_to_world((pitch * row + i, pitch * column + j)) for i in pixels for j in pixels]
-        np.testing.assert_allclose(layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9)
+        covered = [
+            photo.data_to_world((pitch * row + i, pitch * column + j))
+            for i in pixels
+            for j in pixels
+        ]
+        np.testing.assert_allclose(
+            layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9
+        )
 
 
 def test_maps_of_a_kind_share_one_layer_unless_a_new_one_is_wanted_and_always_their_limits(
@@ -244,7 +278,9 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert dock.make_steps()
     done(dock, qtbot)
     shown = dock.steps.plot.pictures["A"].image.image
-    np.testing.assert_allclose(shown, dock.recording.record["stages.0.encoder.1"].attention[1], atol=1e-6)
+    np.testing.assert_allclose(
+        shown, dock.recording.record["stages.0.encoder.1"].attention[1], atol=1e-6
+    )
     assert "62 x 12 x 16" in dock.steps.plot.titles["X"].text
     dock.choose_channels(7, 9)
     assert "i = 7" in dock.steps.plot.titles["K"].text
@@ -278,7 +314,9 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert not dock.make_map("score")
 
 
-def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
+def test_a_region_is_listed_and_mapped_where_it_lies(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
     photo = viewer.layers["photo"]
     part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
     assert dock.workspace.run(part, BUNDLED, RunOptions("cpu"))
@@ -290,20 +328,26 @@ def test_a_region_is_listed_and_mapped_where_it_lies(dock: AttentionDock, viewer
     assert layer.name == "Score contribution: photo [4:16, 6:26]"
     assert layer.data.shape == (12, 20)
     np.testing.assert_allclose(layer.data_to_world((0, 0)), photo.data_to_world((4, 6)), atol=1e-9)
-    np.testing.assert_allclose(layer.data_to_world((11, 19)), photo.data_to_world((15, 25)), atol=1e-9)
+    np.testing.assert_allclose(
+        layer.data_to_world((11, 19)), photo.data_to_world((15, 25)), atol=1e-9
+    )
 
 
 def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     assert dock.workspace.run(
-        LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), BUNDLED, RunOptions("cpu", ensemble=True)
+        LayerPhoto.of(viewer.layers["photo"], viewer.dims.point),
+        BUNDLED,
+        RunOptions("cpu", ensemble=True),
     )
     done(dock, qtbot)
     assert "photo, unflipped of 8" in dock.box.runs.currentText()
 
 
-def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot) -> None:
+def test_a_map_can_be_cancelled_and_adds_no_layer(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
     dock.workspace.keep(recording(viewer))
     assert dock.make_map("attention")
     dock.cancel_button.click()
@@ -312,7 +356,9 @@ def test_a_map_can_be_cancelled_and_adds_no_layer(dock: AttentionDock, viewer: V
     assert not map_layers(viewer)
 
 
-def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(full_dock: AttentionDock, qtbot: QtBot) -> None:
+def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
+    full_dock: AttentionDock, qtbot: QtBot
+) -> None:
     full_dock.resize(350, 800)
     full_dock.matrices.compare_button.click()
     qtbot.waitUntil(full_dock.matrices.compared.isVisible)
@@ -331,7 +377,9 @@ def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) ->
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_all_plots_take_on_the_theme(full_dock: AttentionDock, viewer: ViewerModel, theme: str) -> None:
+def test_all_plots_take_on_the_theme(
+    full_dock: AttentionDock, viewer: ViewerModel, theme: str
+) -> None:
     viewer.theme = theme
     for plot in (full_dock.matrices.chosen, full_dock.matrices.compared, full_dock.steps.plot):
         assert (plot.backgroundBrush().color().lightness() < 128) == (theme == "dark")

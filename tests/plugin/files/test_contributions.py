@@ -26,29 +26,43 @@ def manifest() -> PluginManifest:
 
 
 def test_the_manifest_is_valid_and_all_it_names_is_there() -> None:
-    subprocess.run([sys.executable, "-m", "npe2", "validate", "napari-mst", "--imports"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "npe2", "validate", "napari-mst", "--imports"], check=True
+    )
 
 
 def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(
     manifest: PluginManifest,
 ) -> None:
     (reader,) = manifest.contributions.readers
-    readable = {suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix}
-    assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == readable - LEFT_TO_NAPARI
+    readable = {
+        suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix
+    }
+    assert {
+        pattern.removeprefix("*") for pattern in reader.filename_patterns
+    } == readable - LEFT_TO_NAPARI
     assert not reader.accepts_directories
     written = {tuple(writer.filename_extensions) for writer in manifest.contributions.writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
-def test_a_saved_layer_opens_again_bit_for_bit(form: object, tmp_path: Path, cube_viewer: ViewerModel) -> None:
+@pytest.mark.parametrize(
+    "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
+)
+def test_a_saved_layer_opens_again_bit_for_bit(
+    form: object, tmp_path: Path, cube_viewer: ViewerModel
+) -> None:
     layer = cube_viewer.layers["cube"]
     path = tmp_path / f"saved{form.suffixes[0]}"
     (saved,) = write_layer(str(path), *layer.as_layer_data_tuple()[:2])
     reader = cube_reader(saved)
     ((data, arguments, kind),) = reader(saved)
     np.testing.assert_array_equal(data, layer.data)
-    assert (kind, arguments["name"], arguments["axis_labels"][0]) == ("image", "saved", "wavelength")
+    assert (kind, arguments["name"], arguments["axis_labels"][0]) == (
+        "image",
+        "saved",
+        "wavelength",
+    )
     assert arguments["metadata"]["napari_mst"].provenance == cube_of(layer).provenance
 
 
@@ -63,8 +77,12 @@ def test_a_stack_without_wavelengths_is_saved_with_band_numbers(tmp_path: Path) 
     assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
 
 
-@pytest.mark.parametrize(("data", "rgb"), [(np.ones((4, 5, 3)), True), (np.ones((4, 5)), False)], ids=["rgb", "grey"])
-def test_what_is_no_stack_is_not_saved_as_a_cube(tmp_path: Path, data: np.ndarray, rgb: bool) -> None:
+@pytest.mark.parametrize(
+    ("data", "rgb"), [(np.ones((4, 5, 3)), True), (np.ones((4, 5)), False)], ids=["rgb", "grey"]
+)
+def test_what_is_no_stack_is_not_saved_as_a_cube(
+    tmp_path: Path, data: np.ndarray, rgb: bool
+) -> None:
     with pytest.raises(SaveError, match="Expected a layer of"):
         write_layer(str(tmp_path / "photo.hdr"), data, {"rgb": rgb, "metadata": {}})
 
@@ -76,7 +94,9 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
     assert cube_reader(str(tmp_path / "missing.hdr")) is None
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
+)
 def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +109,9 @@ def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     points = picks.picks_layer(cube_viewer)
     picks.set_feature(points, "name", ["leaf, \u00e9 {1}", "pick 2"])
     picks.recolour(points, 1, "#123456")
-    (saved,) = write_layer(str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2])
+    (saved,) = write_layer(
+        str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2]
+    )
     cube_viewer.layers.remove(points)
     (data, arguments, _), (at, looks, kind) = read_layers(saved)
     opened = ViewerModel()
@@ -102,9 +124,15 @@ def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     assert picks.colours(restored) == picks.colours(points)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are others")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are others")]
+)
 def test_picks_that_cannot_be_opened_are_left_out_and_said(
-    text: str, reason: str, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+    text: str,
+    reason: str,
+    tmp_path: Path,
+    cube_viewer: ViewerModel,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)

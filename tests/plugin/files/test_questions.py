@@ -92,7 +92,9 @@ def test_the_user_may_say_that_they_are_unknown(tmp_path: Path, answer: Ask, ok:
     assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
 
 
-def test_a_cube_without_wavelengths_is_asked_for_them_too(tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot) -> None:
+def test_a_cube_without_wavelengths_is_asked_for_them_too(
+    tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot
+) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
     ((data, attributes, _),) = read_layers(str(tmp_path / "stack.hdr"))
@@ -104,8 +106,12 @@ def test_a_cube_without_wavelengths_is_asked_for_them_too(tmp_path: Path, answer
 
     answer(act)
     write_envi(str(tmp_path / "again.hdr"), data, attributes)
-    np.testing.assert_allclose(read_cube(tmp_path / "again.hdr").wavelengths, np.linspace(400, 700, 31))
-    write_envi(str(tmp_path / "third.hdr"), *read_layers(str(tmp_path / "again.hdr"))[0][:2])  # asks no more
+    np.testing.assert_allclose(
+        read_cube(tmp_path / "again.hdr").wavelengths, np.linspace(400, 700, 31)
+    )
+    write_envi(
+        str(tmp_path / "third.hdr"), *read_layers(str(tmp_path / "again.hdr"))[0][:2]
+    )  # asks no more
 
 
 def test_bands_may_lie_along_the_last_axis(tmp_path: Path, answer: Ask, ok: Ask) -> None:
@@ -121,7 +127,9 @@ def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Ask) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_only_as_many_numbers_as_bands_can_be_saved(desk: QMainWindow, tmp_path: Path, monkeypatch: object) -> None:
+def test_only_as_many_numbers_as_bands_can_be_saved(
+    desk: QMainWindow, tmp_path: Path, monkeypatch: object
+) -> None:
     dialog = WavelengthsDialog("stack", (3, 40, 50), 0, (500.0, 520.0), desk)
     save = dialog.buttons.button(QDialogButtonBox.StandardButton.Ok)
     np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
@@ -141,10 +149,16 @@ def test_only_as_many_numbers_as_bands_can_be_saved(desk: QMainWindow, tmp_path:
 
 
 def test_a_calibrated_axis_is_offered(tmp_path: Path, answer: Ask, ok: Ask) -> None:
-    attributes = {"units": ("nanometer", "pixel", "pixel"), "scale": [5, 1, 1], "translate": [450, 0, 0]}
+    attributes = {
+        "units": ("nanometer", "pixel", "pixel"),
+        "scale": [5, 1, 1],
+        "translate": [450, 0, 0],
+    }
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {**attributes, "metadata": {}})
-    np.testing.assert_array_equal(read_cube(tmp_path / "stack.hdr").wavelengths, 450 + 5.0 * np.arange(31))
+    np.testing.assert_array_equal(
+        read_cube(tmp_path / "stack.hdr").wavelengths, 450 + 5.0 * np.arange(31)
+    )
 
 
 def test_of_several_arrays_the_user_chooses_one(
@@ -165,7 +179,9 @@ def test_of_several_arrays_the_user_chooses_one(
     assert read_layers(str(path)) == NO_LAYERS
 
 
-def test_the_user_says_where_the_bands_are_if_nothing_else_does(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+def test_the_user_says_where_the_bands_are_if_nothing_else_does(
+    tmp_path: Path, answer: Ask, ok: Ask
+) -> None:
     path = tmp_path / "axes.mat"
     with h5py.File(path, "w") as file:
         file["data"] = np.zeros((40, 31, 31), np.float32)

@@ -67,7 +67,9 @@ def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history
     assert photo_layers(viewer) == []
 
 
-def test_the_band_that_was_shown_is_shown(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+def test_the_band_that_was_shown_is_shown(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
     layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
     viewer.dims.set_point(0, 7)
     recognised(viewer, qtbot)
@@ -87,15 +89,28 @@ def test_several_cubes_show_the_band_that_the_first_showed(
     assert viewer.dims.point[0] == 550
 
 
-def test_what_the_user_has_set_on_the_layer_stays(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+def test_what_the_user_has_set_on_the_layer_stays(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
     layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
-    layer.name, layer.colormap, layer.contrast_limits, layer.scale = "mine", "viridis", (0.2, 0.4), (1, 3, 4)
+    layer.name, layer.colormap, layer.contrast_limits, layer.scale = (
+        "mine",
+        "viridis",
+        (0.2, 0.4),
+        (1, 3, 4),
+    )
     recognised(viewer, qtbot)
-    assert (layer.name, layer.colormap.name, tuple(layer.contrast_limits)) == ("mine", "viridis", (0.2, 0.4))
+    assert (layer.name, layer.colormap.name, tuple(layer.contrast_limits)) == (
+        "mine",
+        "viridis",
+        (0.2, 0.4),
+    )
     assert layer.scale.tolist() == [10, 3, 4]
 
 
-def test_numbers_that_were_changed_meanwhile_stay(viewer: ViewerModel, qtbot: QtBot, tmp_path: Path) -> None:
+def test_numbers_that_were_changed_meanwhile_stay(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
     layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
     layer.data = changed = layer.data * 2
     recognised(viewer, qtbot)
@@ -125,7 +140,9 @@ def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
     recognised(viewer, qtbot)
     assert cube_of(layer) is None
     (sentence,) = told()
-    assert sentence.startswith("cube.tif is shown without its wavelengths. Expected numbers with checksum")
+    assert sentence.startswith(
+        "cube.tif is shown without its wavelengths. Expected numbers with checksum"
+    )
 
 
 def test_other_stacks_and_photos_open_as_without_us(
@@ -157,7 +174,9 @@ def test_a_photo_is_the_same_in_the_window_and_in_python(
 ) -> None:
     path = tmp_path / name
     if name == "photo.tif":
-        tifffile.imwrite(path, PIXELS, photometric="rgb", extratags=[(274, 3, 1, asked, True)], metadata=None)
+        tifffile.imwrite(
+            path, PIXELS, photometric="rgb", extratags=[(274, 3, 1, asked, True)], metadata=None
+        )
     else:
         turned(path, asked)
     layer = opened(viewer, path)
@@ -187,7 +206,8 @@ def inverted(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "name"), [(deep, "a.png"), (cmyk, "a.jpg"), (cmyk, "a.tif"), (palette, "a.tif"), (inverted, "a.tif")]
+    ("make", "name"),
+    [(deep, "a.png"), (cmyk, "a.jpg"), (cmyk, "a.tif"), (palette, "a.tif"), (inverted, "a.tif")],
 )
 def test_colours_that_napari_takes_otherwise_are_those_of_the_file(
     viewer: ViewerModel,
@@ -212,7 +232,9 @@ def test_colours_that_napari_takes_otherwise_are_those_of_the_file(
     assert ["the colours that its file means" in sentence for sentence in told()] == [True]
 
 
-def test_a_photo_whose_pixels_were_changed_meanwhile_stays(viewer: ViewerModel, tmp_path: Path) -> None:
+def test_a_photo_whose_pixels_were_changed_meanwhile_stays(
+    viewer: ViewerModel, tmp_path: Path
+) -> None:
     turned(tmp_path / "photo.png", 6)
     layer = opened(viewer, tmp_path / "photo.png")
     layer.data = changed = layer.data // 2
@@ -222,7 +244,9 @@ def test_a_photo_whose_pixels_were_changed_meanwhile_stays(viewer: ViewerModel, 
 
 def test_all_pages_of_a_turned_photo_stand_upright(viewer: ViewerModel, tmp_path: Path) -> None:
     pages = np.random.default_rng(1).integers(0, 256, (4, 40, 50, 3), dtype=np.uint8)
-    tifffile.imwrite(tmp_path / "pages.tif", pages, photometric="rgb", extratags=[(274, 3, 1, 6, True)])
+    tifffile.imwrite(
+        tmp_path / "pages.tif", pages, photometric="rgb", extratags=[(274, 3, 1, 6, True)]
+    )
     attend(viewer)
     layer = opened(viewer, tmp_path / "pages.tif")
     np.testing.assert_array_equal(layer.data, np.rot90(pages, -1, axes=(1, 2)))
@@ -232,7 +256,9 @@ def infrared() -> SpectralCube:
     return SpectralCube(np.ones((5, 20, 30), np.float32), np.arange(900.0, 1000, 20))
 
 
-@pytest.mark.parametrize("order", [(infrared, make_cube), (make_cube, infrared)], ids=["visible-last", "infrared-last"])
+@pytest.mark.parametrize(
+    "order", [(infrared, make_cube), (make_cube, infrared)], ids=["visible-last", "infrared-last"]
+)
 def test_a_cube_with_other_wavelengths_opens_seen(
     viewer: ViewerModel, order: tuple[Callable[[], SpectralCube], ...]
 ) -> None:
@@ -261,7 +287,9 @@ def test_files_open_as_what_they_are_whatever_they_are_called(
     write_cube(tmp_path / "cube.tif", make_cube()).rename(tmp_path / "cube")
     turned(tmp_path / "photo.png", 6)
     (tmp_path / "photo.png").rename(tmp_path / "photo")
-    tifffile.imwrite(tmp_path / "planar", np.moveaxis(PIXELS, -1, 0), photometric="rgb", planarconfig="separate")
+    tifffile.imwrite(
+        tmp_path / "planar", np.moveaxis(PIXELS, -1, 0), photometric="rgb", planarconfig="separate"
+    )
     tifffile.imwrite(tmp_path / "pages", np.stack([PIXELS] * 4), photometric="rgb")
     (tmp_path / "text").write_text("neither")
     open_paths(viewer, [tmp_path / name for name in ("cube", "photo", "planar", "pages", "text")])

@@ -13,7 +13,14 @@ from napari.settings import get_settings
 from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QApplication, QFileDialog, QMainWindow, QMessageBox, QProgressDialog, QPushButton
+from qtpy.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QMainWindow,
+    QMessageBox,
+    QProgressDialog,
+    QPushButton,
+)
 from tests.plugin.conftest import WAVELENGTHS, make_cube
 
 from napari_mst.errors import Cancelled, SaveError
@@ -29,7 +36,9 @@ over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.n
 
 
 @pytest.fixture
-def viewer(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[ViewerModel]:
+def viewer(
+    cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ViewerModel]:
     """The current viewer, which shows a cube, and a window to ask over; napari's own takes seconds."""
     PluginManager.instance().discover()
     desk = QMainWindow()
@@ -46,7 +55,11 @@ def viewer(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPat
 
 
 def boxes() -> list[QMessageBox]:
-    return [one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox) and one.isVisible()]
+    return [
+        one
+        for one in QApplication.topLevelWidgets()
+        if isinstance(one, QMessageBox) and one.isVisible()
+    ]
 
 
 def press(box: QMessageBox, text: str, qtbot: QtBot) -> None:
@@ -100,7 +113,9 @@ def test_a_save_can_be_cancelled_and_leaves_what_was_there(
 ) -> None:
     old = write_cube(tmp_path / "cube.hdr", make_cube(3, 4))
     save = Save(Order(make_cube(), old, may_replace=True))
-    qtbot.waitUntil(lambda: any(isinstance(one, QProgressDialog) for one in QApplication.topLevelWidgets()))
+    qtbot.waitUntil(
+        lambda: any(isinstance(one, QProgressDialog) for one in QApplication.topLevelWidgets())
+    )
     (dialog,) = (one for one in QApplication.topLevelWidgets() if isinstance(one, QProgressDialog))
     qtbot.waitUntil(dialog.isVisible)
     assert not dialog.isModal()
@@ -143,13 +158,19 @@ def test_a_cancelled_save_of_naparis_dialog_says_so(
 
 
 def test_what_goes_wrong_is_said_and_raised(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, choose: Callable[[Path], None], told: Callable[[], list[str]]
+    viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    choose: Callable[[Path], None],
+    told: Callable[[], list[str]],
 ) -> None:
     choose(tmp_path / "none" / "cube.tif")
     assert ask_to_save(viewer) is None
     assert ["an existing folder" in sentence for sentence in told()] == [True]
     with pytest.raises(SaveError, match="an existing folder"):
-        write_layer(str(tmp_path / "none" / "cube.tif"), *viewer.layers["cube"].as_layer_data_tuple()[:2])
+        write_layer(
+            str(tmp_path / "none" / "cube.tif"), *viewer.layers["cube"].as_layer_data_tuple()[:2]
+        )
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -216,14 +237,18 @@ def test_a_cube_in_a_format_that_napari_has_not_is_saved_by_us(
     viewer: ViewerModel, tmp_path: Path, suffix: str
 ) -> None:
     (writer,) = (
-        one for one in PluginManager.instance().iter_compatible_writers(["image"]) if one.display_name == "lossless"
+        one
+        for one in PluginManager.instance().iter_compatible_writers(["image"])
+        if one.display_name == "lossless"
     )
     (written,) = viewer.layers.save(str(tmp_path / f"cube{suffix}"), _writer=writer)
     np.testing.assert_array_equal(read_cube(written).wavelengths, WAVELENGTHS)
     assert not boxes()
 
 
-def test_naparis_writer_saves_other_layers_as_without_us(viewer: ViewerModel, tmp_path: Path) -> None:
+def test_naparis_writer_saves_other_layers_as_without_us(
+    viewer: ViewerModel, tmp_path: Path
+) -> None:
     photo = viewer.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
     viewer.layers.selection = {photo}
     viewer.layers.save(str(tmp_path / "photo.tif"), selected=True, plugin="napari")

@@ -62,7 +62,9 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
     del source, error
     failures: list[Exception] = []
     worker.reports.failed.connect(failures.append)
-    worker.errored.connect(lambda *_: alive.append("errored"))  # napari's own slot for it fails under PySide6
+    worker.errored.connect(
+        lambda *_: alive.append("errored")
+    )  # napari's own slot for it fails under PySide6
     worker.returned.connect(lambda *_: alive.append("returned"))
     with qtbot.waitSignals([worker.reports.failed, worker.finished]):
         worker.start()
@@ -120,9 +122,17 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
     region: tuple[int, int, int, int] | None, ensemble: bool
 ) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region), Silence()
-    reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu", region=region, ensemble=ensemble)), reports)
-    expected = AttentionExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region).record()
+    source, reports = (
+        LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region),
+        Silence(),
+    )
+    reconstruct(
+        Request(1, source, "mstpp-srgb", RunOptions("cpu", region=region, ensemble=ensemble)),
+        reports,
+    )
+    expected = AttentionExplorer(
+        Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region
+    ).record()
     for name in expected:
         np.testing.assert_array_equal(reports.recorded[name].logits, expected[name].logits)
     assert reports.recorded.provenance.region == expected.provenance.region
@@ -140,12 +150,18 @@ def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
 
 
 @pytest.mark.parametrize(("smallest", "shapes"), [(19 * 27, [(31, 5, 7)]), (19 * 27 + 1, [])])
-def test_a_preview_comes_first_where_the_exact_run_takes_long(monkeypatch, smallest, shapes) -> None:
+def test_a_preview_comes_first_where_the_exact_run_takes_long(
+    monkeypatch, smallest, shapes
+) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.worker.PREVIEW_FROM", smallest)
     monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 35)
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)), Silence()
-    assert reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports).shape == (31, 19, 27)
+    assert reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports).shape == (
+        31,
+        19,
+        27,
+    )
     assert [cube.shape for cube in reports.previews] == shapes
 
 
@@ -154,5 +170,7 @@ def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), (2, 12, 3, 20))
     options = RunOptions("cpu", region=source.region)
     cube = reconstruct(Request(1, source, "mstpp-srgb", options), Silence())
-    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels, region=(2, 12, 3, 20))
+    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(
+        pixels, region=(2, 12, 3, 20)
+    )
     np.testing.assert_array_equal(cube.data, expected.data)

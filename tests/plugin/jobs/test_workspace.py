@@ -76,7 +76,12 @@ def test_what_an_older_job_sends_is_dropped(bench: Bench) -> None:
     bench.workspace.deliver(old, CUBE)
     bench.workspace.fail(old, PhotoError("late"))
     bench.workspace.end(old)
-    assert (len(bench.states), bench.cubes, bench.errors, bench.workspace.is_busy) == (states, [], [], True)
+    assert (len(bench.states), bench.cubes, bench.errors, bench.workspace.is_busy) == (
+        states,
+        [],
+        [],
+        True,
+    )
 
 
 def test_a_cancelled_job_delivers_nothing_and_blocks_until_it_has_ended(bench: Bench) -> None:

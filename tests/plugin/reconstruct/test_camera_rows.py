@@ -21,7 +21,9 @@ from napari_mst.plugin.reconstruct.dock import ReconstructDock
 @pytest.fixture
 def dock(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> ReconstructDock:
     """The dock with a model that is told the camera, and a 16-bit photo beside the 8-bit one; that model is chosen."""
-    card = replace(PUBLISHED, name="told", title="Told", file="told.safetensors", rendering=CAMERA_RGB)
+    card = replace(
+        PUBLISHED, name="told", title="Told", file="told.safetensors", rendering=CAMERA_RGB
+    )
     module.MODELS["told"] = card
     viewer.add_image(np.full((20, 30, 3), 900, np.uint16), rgb=True, name="raw")
     reconstruct_dock.models.addItem(card.title, card.name)
@@ -67,10 +69,15 @@ def test_typing_a_part_of_a_name_finds_it(dock: ReconstructDock, qtbot: QtBot, t
     popup.hide()
 
 
-def test_what_was_chosen_reaches_the_job(dock: ReconstructDock, job: GatedJob, qtbot: QtBot) -> None:
+def test_what_was_chosen_reaches_the_job(
+    dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
     requests: list[Request] = []
     start = dock.workspace._start
-    dock.workspace._start = lambda request, workspace: (requests.append(request), start(request, workspace))[1]
+    dock.workspace._start = lambda request, workspace: (
+        requests.append(request),
+        start(request, workspace),
+    )[1]
     choose(dock)
     dock.camera.white.setText("4000")
     dock.camera.balanced.click()
@@ -120,6 +127,8 @@ def test_weights_of_ones_own_that_need_a_camera_ask_for_it(
 ) -> None:
     dock.models.setCurrentIndex(dock.models.findData("mst-plus-plus"))
     assert not dock.camera.camera.isVisible()
-    monkeypatch.setattr(module, "card_of_file", lambda path: replace(PUBLISHED, rendering=CAMERA_RGB))
+    monkeypatch.setattr(
+        module, "card_of_file", lambda path: replace(PUBLISHED, rendering=CAMERA_RGB)
+    )
     dock.weights.value = "mine.safetensors"
     assert dock.camera.camera.isVisible()

@@ -44,7 +44,11 @@ def test_a_dock_at_rest_says_where_it_would_run_and_why(reconstruct_dock: Recons
 def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm(
     viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, cpu, calls = threading.Event(), SimpleNamespace(name="cpu", reason="slow", precisions=("float32",)), []
+    gate, cpu, calls = (
+        threading.Event(),
+        SimpleNamespace(name="cpu", reason="slow", precisions=("float32",)),
+        [],
+    )
 
     def list_devices() -> list[SimpleNamespace]:
         calls.append(gate.wait(30))
@@ -98,8 +102,12 @@ def test_what_another_dock_does_and_what_is_over_is_not_told(
     assert "Open a photo first" in reconstruct_dock.text.text()
 
 
-def test_the_names_of_photos_are_read_whole(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> None:
-    long = "a name that goes on and on, so that two that differ in the middle are told apart, and on"
+def test_the_names_of_photos_are_read_whole(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel
+) -> None:
+    long = (
+        "a name that goes on and on, so that two that differ in the middle are told apart, and on"
+    )
     viewer.layers["photo"].name = long
     reconstruct_dock.photos.showPopup()
     metrics = reconstruct_dock.photos.view().fontMetrics()
@@ -120,10 +128,16 @@ def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: reconstruct_dock.bar.value() == 250)
     assert " s left" in reconstruct_dock.bar.format()
-    assert (reconstruct_dock.run_button.isEnabled(), reconstruct_dock.cancel_button.isEnabled()) == (False, True)
+    assert (
+        reconstruct_dock.run_button.isEnabled(),
+        reconstruct_dock.cancel_button.isEnabled(),
+    ) == (False, True)
     reconstruct_dock.cancel_button.click()
     qtbot.waitUntil(lambda: reconstruct_dock.text.text() == "Cancelled.")
-    assert (reconstruct_dock.run_button.isEnabled(), reconstruct_dock.cancel_button.isEnabled()) == (True, False)
+    assert (
+        reconstruct_dock.run_button.isEnabled(),
+        reconstruct_dock.cancel_button.isEnabled(),
+    ) == (True, False)
 
 
 def test_a_dock_that_is_opened_again_finds_the_running_job(
@@ -138,8 +152,12 @@ def test_a_dock_that_is_opened_again_finds_the_running_job(
     qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
 
 
-def test_photos_are_the_image_layers_that_are_no_cubes(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> None:
-    names = lambda: [reconstruct_dock.photos.itemText(i) for i in range(reconstruct_dock.photos.count())]  # noqa: E731
+def test_photos_are_the_image_layers_that_are_no_cubes(
+    reconstruct_dock: ReconstructDock, viewer: ViewerModel
+) -> None:
+    names = lambda: [
+        reconstruct_dock.photos.itemText(i) for i in range(reconstruct_dock.photos.count())
+    ]  # noqa: E731
     viewer.add_image(np.zeros((5, 5)), name="grey")
     viewer.add_points(np.zeros((1, 2)))
     assert (names(), reconstruct_dock.photos.currentText()) == (["grey", "photo"], "photo")
@@ -205,7 +223,9 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(
 ) -> None:
     photo = viewer.layers["photo"]
     viewer.layers.remove(photo)
-    grey = viewer.add_image(photo.data[..., 0], scale=(2, 3), translate=(5, 6), rotate=20, shear=[0.1], name="photo")
+    grey = viewer.add_image(
+        photo.data[..., 0], scale=(2, 3), translate=(5, 6), rotate=20, shear=[0.1], name="photo"
+    )
     job.previews = [make_cube(5, 10, is_preview=True)]
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: len(viewer.layers) == 2)
@@ -224,7 +244,10 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(
     np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
     np.testing.assert_array_equal(picks.picks_layer(viewer).data, before)
     pixels, _ = picks.pixels_of(picks.picks_layer(viewer), layer)
-    assert pixels.tolist() in ([[9, 13]], [[10, 13]])  # the centre of the preview's pixel is between these two
+    assert pixels.tolist() in (
+        [[9, 13]],
+        [[10, 13]],
+    )  # the centre of the preview's pixel is between these two
     assert (layer.contrast_limits, layer.opacity) == ([0.1, 0.2], 0.5)
     assert (viewer.dims.point[0], viewer.layers.selection.active) == (620, layer)
 
@@ -297,7 +320,9 @@ def test_what_is_on_the_screen_is_reconstructed(
     assert "got none of it" in reconstruct_dock.text.text()
 
 
-def test_the_check_box_asks_for_the_ensemble(reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot) -> None:
+def test_the_check_box_asks_for_the_ensemble(
+    reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
     job.gate.set()
     for is_wanted in (False, True):
         reconstruct_dock.ensemble.setChecked(is_wanted)
@@ -310,7 +335,9 @@ def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at
     reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot
 ) -> None:
     job.gate.set()
-    offered = [reconstruct_dock.precisions.itemText(i) for i in range(reconstruct_dock.precisions.count())]
+    offered = [
+        reconstruct_dock.precisions.itemText(i) for i in range(reconstruct_dock.precisions.count())
+    ]
     assert offered == ["float32", "bfloat16", "float64"]
     assert reconstruct_dock.memory.text() == "automatic"
     for precision, memory in (("float32", 0), ("bfloat16", 1.5)):
@@ -325,7 +352,9 @@ def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at
 def test_a_device_offers_its_own_precisions_and_the_chosen_one_stays_if_it_can(
     reconstruct_dock: ReconstructDock,
 ) -> None:
-    reconstruct_dock._add_device("cuda:0", "cuda:0", "a GPU", ("float32", "bfloat16", "float16", "float64"))
+    reconstruct_dock._add_device(
+        "cuda:0", "cuda:0", "a GPU", ("float32", "bfloat16", "float16", "float64")
+    )
     reconstruct_dock._add_device("mps", "mps", "another", ("float32", "float16"))
     for device, expected in (("cuda:0", "bfloat16"), ("mps", "float32")):
         reconstruct_dock.precisions.setCurrentText("bfloat16")

@@ -81,7 +81,8 @@ def test_the_live_curve_is_the_spectrum_under_the_mouse(
     hover(cube_viewer, (550, 4, 7))
     lines(spectra_dock, qtbot)
     np.testing.assert_allclose(
-        spectra_dock.plot.lives[0].yData, make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2))
+        spectra_dock.plot.lives[0].yData,
+        make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2)),
     )
     assert spectra_dock.text.text() == "row 4, column 7, mean of 25 pixels"
     hover(cube_viewer, (550, 40, 7))
@@ -90,7 +91,10 @@ def test_the_live_curve_is_the_spectrum_under_the_mouse(
 
 
 def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines(spectra_dock, qtbot)
     qtbot.waitUntil(lambda: not spectra_dock._timer.isActive())
@@ -108,7 +112,11 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
     dock = SpectraDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    told = lambda: (lines(dock, qtbot), dock.plot.band.isVisible(), dock.plot.band.label.toPlainText())[1:]  # noqa: E731
+    told = lambda: (
+        lines(dock, qtbot),
+        dock.plot.band.isVisible(),
+        dock.plot.band.label.toPlainText(),
+    )[1:]  # noqa: E731
     data, arguments, _ = cube_layer(make_cube(), "cube")
     for wavelength in (550, 400):
         layer = viewer.add_image(data, **arguments)
@@ -178,7 +186,9 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
 
 
-def test_no_two_choices_of_a_menu_read_the_same(spectra_dock: SpectraDock, cube_viewer: ViewerModel) -> None:
+def test_no_two_choices_of_a_menu_read_the_same(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel
+) -> None:
     second_cube(cube_viewer)
     spectra_dock.menus.fill_compare()
     for button in spectra_dock.menus.buttons:
@@ -243,7 +253,9 @@ def test_picks_outlive_the_dock_with_names_and_windows(
     first, second = (line.spectrum for line in lines(spectra_dock, qtbot))
     assert (first.origin.window, second.origin.window) == (3, 3)
     assert (first.name, second.name) == ("pick 1", "pick 2")
-    np.testing.assert_allclose(first.values, make_cube().data[:, 3:6, 6:9].astype(float).mean(axis=(1, 2)))
+    np.testing.assert_allclose(
+        first.values, make_cube().data[:, 3:6, 6:9].astype(float).mean(axis=(1, 2))
+    )
 
 
 def test_the_line_follows_the_slider_and_drags_it(
@@ -282,7 +294,9 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(
     spectra_dock.pin((550, 4, 7))
     first, second = lines(spectra_dock, qtbot)
     assert (first.style, second.style, first.spectrum.colour) == (0, 1, second.spectrum.colour)
-    np.testing.assert_allclose([first.spectrum.values, second.spectrum.values], [data[:, 4, 7], data[:, 2, 7] + 1])
+    np.testing.assert_allclose(
+        [first.spectrum.values, second.spectrum.values], [data[:, 4, 7], data[:, 2, 7] + 1]
+    )
     cube_viewer.layers.selection.active = other
     assert [line.spectrum.origin.cube for line in lines(spectra_dock, qtbot)] == ["other", "cube"]
     spectra_dock.pin((550, 0, 7))  # off the selected cube, but on the other one
@@ -318,9 +332,13 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(
     assert len({first.colour, second.colour, third.colour}) == 3
     np.testing.assert_allclose(third.values, data[:, 0, :5].mean(axis=1))
     shapes.data = [SQUARE + 1, SQUARE + 9]
-    np.testing.assert_allclose(lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2)))
+    np.testing.assert_allclose(
+        lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2))
+    )
     cells.data_setitem((np.array([0]), np.array([5])), 4)
-    np.testing.assert_allclose(lines(spectra_dock, qtbot)[2].spectrum.values, data[:, 0, :6].mean(axis=1))
+    np.testing.assert_allclose(
+        lines(spectra_dock, qtbot)[2].spectrum.values, data[:, 0, :6].mean(axis=1)
+    )
     spectra_dock.menus.spreads[1].trigger()
     assert lines(spectra_dock, qtbot)[0].spectrum.spread == "percentiles 5-95"
     spectra_dock.table.selectRow(0)
@@ -385,7 +403,9 @@ def test_the_range_of_values_fits_is_fixed_or_locked(
     assert view.state["mouseEnabled"] == [True, True]
 
 
-def test_a_click_on_a_curve_chooses_its_row(spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+def test_a_click_on_a_curve_chooses_its_row(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
     data = make_cube().data.copy()
     data[:, 15, 20] = 0.5
     cube_viewer.layers["cube"].data = data
@@ -409,11 +429,17 @@ def test_a_reference_cube_gives_errors_and_scores(
     spectra_dock.pin((550, 4, 7))
     cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     spectra_dock.menus.fill_compare()
-    action = next(one for one in spectra_dock.menus.compare.menu().actions() if one.text() == "Reference: other")
+    action = next(
+        one
+        for one in spectra_dock.menus.compare.menu().actions()
+        if one.text() == "Reference: other"
+    )
     action.trigger()
     lines(spectra_dock, qtbot)
     model = spectra_dock.model
-    header = [model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())]
+    header = [
+        model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())
+    ]
     assert header[4:] == ["RMSE", "MRAE", "SAM"]
     assert [model.data(model.index(row, 4)) for row in range(2)] == ["1.0000", "1.0000"]
     spectra_dock.toggle_errors()
@@ -437,7 +463,10 @@ def test_the_chosen_spectrum_is_matched_with_a_library(
     spectra_dock.set_library(chart)
     assert spectra_dock.matches.isHidden()
     spectra_dock.table.selectRow(0)
-    said = [spectra_dock.matches.item(row).text().split("   ") for row in range(spectra_dock.matches.count())]
+    said = [
+        spectra_dock.matches.item(row).text().split("   ")
+        for row in range(spectra_dock.matches.count())
+    ]
     assert len(said) == 5
     assert said[0][1] == chart[6].name
     assert float(said[0][0].strip("\N{DEGREE SIGN} ")) == pytest.approx(0, abs=0.01)
@@ -531,7 +560,9 @@ def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) 
     assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text
 
 
-def test_a_thousand_picks_stay_usable(spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+def test_a_thousand_picks_stay_usable(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
     spectra_dock.pin((550, 0, 0))
     lines(spectra_dock, qtbot)
     points = points_of(cube_viewer)
@@ -547,7 +578,9 @@ def test_a_thousand_picks_stay_usable(spectra_dock: SpectraDock, cube_viewer: Vi
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_the_plot_takes_on_the_theme(spectra_dock: SpectraDock, cube_viewer: ViewerModel, theme: str) -> None:
+def test_the_plot_takes_on_the_theme(
+    spectra_dock: SpectraDock, cube_viewer: ViewerModel, theme: str
+) -> None:
     cube_viewer.theme = theme
     background = spectra_dock.plot.backgroundBrush().color().lightness()
     assert (background < 128) == (theme == "dark")
@@ -701,14 +734,22 @@ def many(cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch) -> Labels:
 
 
 def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range_are_drawn(
-    spectra_dock: SpectraDock, many: Labels, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spectra_dock: SpectraDock,
+    many: Labels,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (line,) = lines(spectra_dock, qtbot)
     pixels = make_cube().data.reshape(31, -1)[:, 1:].astype(float)
     np.testing.assert_allclose(line.spectrum.values, np.median(pixels, axis=1))
-    np.testing.assert_allclose((line.spectrum.lower, line.spectrum.upper), np.percentile(pixels, (5, 95), axis=1))
+    np.testing.assert_allclose(
+        (line.spectrum.lower, line.spectrum.upper), np.percentile(pixels, (5, 95), axis=1)
+    )
     assert spectra_dock.model.rowCount() == 599
-    assert spectra_dock.notes.text().startswith("cells: 599 labels, drawn as their median and the range of 90 %")
+    assert spectra_dock.notes.text().startswith(
+        "cells: 599 labels, drawn as their median and the range of 90 %"
+    )
     path = tmp_path / "cells.sli"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     spectra_dock.menus.files.save_spectra()
@@ -736,7 +777,9 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden
     spectra_dock.rows.solo(spectra_dock.entries[:2])
     spectra_dock.table.clearSelection()
     (line,) = lines(spectra_dock, qtbot)
-    np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 0, 1:3].astype(float).mean(axis=1))
+    np.testing.assert_allclose(
+        line.spectrum.values, make_cube().data[:, 0, 1:3].astype(float).mean(axis=1)
+    )
 
 
 def test_other_names_and_colours_of_labels_are_shown_without_reading_the_cube_again(
@@ -771,7 +814,9 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(
     spectra_dock.menus.views[3].trigger()
     (line,) = lines(spectra_dock, qtbot)
     np.testing.assert_array_equal(line.spectrum.values, short.values)
-    assert spectra_dock.notes.text().startswith("Drawn as measured: Expected wavelengths within 400-500 nm, got 620")
+    assert spectra_dock.notes.text().startswith(
+        "Drawn as measured: Expected wavelengths within 400-500 nm, got 620"
+    )
     spectra_dock.menus.views[0].trigger()
     lines(spectra_dock, qtbot)
     assert spectra_dock.notes.text() == ""
@@ -802,7 +847,10 @@ def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(
 
 
 def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_last(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     lines(spectra_dock, qtbot)
@@ -820,13 +868,19 @@ def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_las
     shapes.data = [SQUARE + 2]
     spectra_dock.draw()
     gate.release()
-    qtbot.waitUntil(lambda: len(reads) == 2)  # the next place is being read, that before it is shown
+    qtbot.waitUntil(
+        lambda: len(reads) == 2
+    )  # the next place is being read, that before it is shown
     spectra_dock.draw()
     np.testing.assert_allclose(
-        spectra_dock.plot.curves.lines[0].spectrum.values, data[:, 4:10, 5:11].mean(axis=(1, 2)), rtol=1e-6
+        spectra_dock.plot.curves.lines[0].spectrum.values,
+        data[:, 4:10, 5:11].mean(axis=(1, 2)),
+        rtol=1e-6,
     )
     gate.release()
-    np.testing.assert_allclose(lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 5:11, 6:12].mean(axis=(1, 2)))
+    np.testing.assert_allclose(
+        lines(spectra_dock, qtbot)[0].spectrum.values, data[:, 5:11, 6:12].mean(axis=(1, 2))
+    )
 
 
 def test_a_label_that_is_selected_on_the_image_has_its_row_selected(

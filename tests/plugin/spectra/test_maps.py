@@ -57,8 +57,12 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
         spectra_dock.pin(chart.data_to_world((0, row, column)))
-    data, arguments, _ = cube_layer(SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth")
-    truth = cube_viewer.add_image(data, **{**arguments, "scale": chart.scale, "translate": chart.translate})
+    data, arguments, _ = cube_layer(
+        SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth"
+    )
+    truth = cube_viewer.add_image(
+        data, **{**arguments, "scale": chart.scale, "translate": chart.translate}
+    )
     cube_viewer.layers.selection.active = chart
     spectra_dock.set_reference(truth)
     layer = made(spectra_dock, title, qtbot)
@@ -69,7 +73,9 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     np.testing.assert_array_equal(layer.scale[-2:], (2, 2))
     np.testing.assert_array_equal(layer.translate[-2:], (5, 7))
     assert layer.metadata[METADATA_KEY] == "map"
-    assert layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
+    assert (
+        layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
+    )
     assert cube_viewer.layers.selection.active is chart
     older = made(spectra_dock, "True colour", qtbot)
     older.visible = False
@@ -89,7 +95,9 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
     spectra_dock.maps.number.setValue(3.0)
     layer: Labels = made(spectra_dock, "Spectral angle classes", qtbot)
     for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
-        truth = spectral_angles(chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf)
+        truth = spectral_angles(
+            chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf
+        )
         np.testing.assert_array_equal(layer.data == number, truth <= 3.0)
         np.testing.assert_allclose(layer.get_color(number), picks.COLOURS[number - 1], atol=1e-2)
         assert layer.features["name"][number] == f"pick {number}"
@@ -120,9 +128,15 @@ def test_the_difference_from_its_own_photo_is_not_seen(
     assert np.nanmax(layer.data) < 1
 
 
-@pytest.mark.parametrize("title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"])
+@pytest.mark.parametrize(
+    "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
+)
 def test_what_a_map_lacks_is_said_in_one_sentence(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, told: Callable[[], list[str]], title: str
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    told: Callable[[], list[str]],
+    title: str,
 ) -> None:
     spectra_dock.menus.maps.setChecked(True)
     spectra_dock.maps.kinds.setCurrentIndex(NUMBERS[title])
@@ -137,7 +151,10 @@ def test_what_a_map_lacks_is_said_in_one_sentence(
 
 
 def test_a_map_is_cancelled_and_another_can_be_made(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    spectra_dock: SpectraDock,
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def endless(cube: SpectralCube, progress: Any, is_cancelled: Callable[[], bool]) -> None:
         while not is_cancelled():
@@ -169,7 +186,12 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
     spectra_dock.maps.run()
     cube_viewer.layers.selection.active = other
     qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
-    assert [layer.name for layer in cube_viewer.layers] == ["photo", "chart", "other", "Ratio A / B: chart"]
+    assert [layer.name for layer in cube_viewer.layers] == [
+        "photo",
+        "chart",
+        "other",
+        "Ratio A / B: chart",
+    ]
     assert cube_viewer.layers.selection.active is other
 
 

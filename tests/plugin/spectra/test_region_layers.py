@@ -22,7 +22,9 @@ def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     return [
         task.run(UNWATCHED)
-        for task in region_tasks.tasks_of(layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans()))
+        for task in region_tasks.tasks_of(
+            layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans())
+        )
     ]
 
 
@@ -45,21 +47,31 @@ def test_a_shape_is_read_where_it_lies_on_the_image(cube_viewer: ViewerModel) ->
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     spectrum = read(cube_viewer, shapes)[0]
     np.testing.assert_allclose(spectrum.values, mean(block()))
-    np.testing.assert_allclose(spectrum.upper - spectrum.values, make_cube().data[:, block()].astype(float).std(axis=1))
+    np.testing.assert_allclose(
+        spectrum.upper - spectrum.values, make_cube().data[:, block()].astype(float).std(axis=1)
+    )
     assert (spectrum.origin.pixels, spectrum.origin.cube) == (36, "cube")
 
 
 @pytest.mark.parametrize("ndim", [2, 3])
-def test_a_shape_is_read_through_the_transforms_of_both_layers(cube_viewer: ViewerModel, ndim: int) -> None:
+def test_a_shape_is_read_through_the_transforms_of_both_layers(
+    cube_viewer: ViewerModel, ndim: int
+) -> None:
     cube = cube_viewer.layers["cube"]
-    cube.scale, cube.translate, cube.rotate = (10, 2, 4), (400, 7, -3), [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
+    cube.scale, cube.translate, cube.rotate = (
+        (10, 2, 4),
+        (400, 7, -3),
+        [[1, 0, 0], [0, 0, -1], [0, 1, 0]],
+    )
     world = np.array([cube.data_to_world((5, *corner)) for corner in SQUARE])[:, -ndim:]
     shapes = cube_viewer.add_shapes(world / 3, shape_type="polygon", scale=[3] * ndim)
     np.testing.assert_allclose(read(cube_viewer, shapes)[0].values, mean(block()))
 
 
 @pytest.mark.parametrize("kind", ["ellipse", "line", "path"])
-def test_other_shapes_cover_the_pixels_that_they_are_drawn_over(cube_viewer: ViewerModel, kind: str) -> None:
+def test_other_shapes_cover_the_pixels_that_they_are_drawn_over(
+    cube_viewer: ViewerModel, kind: str
+) -> None:
     row, column = np.indices((20, 30))
     corners: dict[str, Any] = {
         "ellipse": [[4, 5], [4, 15], [12, 15], [12, 5]],
@@ -79,7 +91,9 @@ def test_other_shapes_cover_the_pixels_that_they_are_drawn_over(cube_viewer: Vie
 
 
 def test_a_shape_off_the_image_has_no_spectrum(cube_viewer: ViewerModel) -> None:
-    shapes = cube_viewer.add_shapes([SQUARE + 100, np.array([[50, 50], [60, 60]])], shape_type=["polygon", "line"])
+    shapes = cube_viewer.add_shapes(
+        [SQUARE + 100, np.array([[50, 50], [60, 60]])], shape_type=["polygon", "line"]
+    )
     assert read(cube_viewer, shapes) == [None, None]
 
 
@@ -90,7 +104,9 @@ def test_labels_are_read_on_pixels_of_their_own(cube_viewer: ViewerModel) -> Non
     (found,) = read(cube_viewer, labels)
     assert sorted(found) == [3, 7]
     np.testing.assert_allclose(found[3].values, mean(block()))
-    coarse = cube_viewer.add_labels(block()[::-1].astype(int), affine=[[-1, 0, 19], [0, 1, 0], [0, 0, 1]])
+    coarse = cube_viewer.add_labels(
+        block()[::-1].astype(int), affine=[[-1, 0, 19], [0, 1, 0], [0, 0, 1]]
+    )
     np.testing.assert_allclose(read(cube_viewer, coarse)[0][1].values, mean(block()))
 
 
@@ -116,12 +132,18 @@ def test_a_calibrated_region_has_its_area_in_units_of_the_image(cube_viewer: Vie
 
 
 def test_shapes_of_one_colour_get_colours_of_their_own(cube_viewer: ViewerModel) -> None:
-    shapes = cube_viewer.add_shapes([SQUARE, SQUARE + 5, SQUARE + 9], shape_type="polygon", face_color=[1, 1, 1, 0.2])
+    shapes = cube_viewer.add_shapes(
+        [SQUARE, SQUARE + 5, SQUARE + 9], shape_type="polygon", face_color=[1, 1, 1, 0.2]
+    )
     before = shapes.edge_color[0].copy()
     region_layers.tell_apart(shapes, picks.COLOURS[:2])
     np.testing.assert_array_equal(shapes.edge_color[0], before)
     assert (
-        len({region_layers.Looks(shapes, range(3)).colour(index) for index in range(3)} - set(picks.PALETTE[:2])) == 3
+        len(
+            {region_layers.Looks(shapes, range(3)).colour(index) for index in range(3)}
+            - set(picks.PALETTE[:2])
+        )
+        == 3
     )
     np.testing.assert_allclose(shapes.face_color[1:, :3], shapes.edge_color[1:, :3])
     np.testing.assert_allclose(shapes.face_color[:, 3], 0.2)
@@ -139,7 +161,9 @@ def test_a_region_is_named_by_its_layer_until_it_gets_a_name(cube_viewer: Viewer
     assert names(labels, 2, 3, 7) == ["blue cell", "cells 3", "red cell"]
 
 
-def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(cube_viewer: ViewerModel) -> None:
+def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(
+    cube_viewer: ViewerModel,
+) -> None:
     features = {"index": [3, 7], "area": [36.5, 16.0]}
     labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells", features=features)
     region_layers.rename(labels, 7, "red cell")
@@ -149,7 +173,9 @@ def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(cube_vie
     assert names(labels, 3, 7, 9) == ["cells 3", "red cell", "blue cell"]
 
 
-def test_every_label_is_compared_with_the_reference_pixel_by_pixel(cube_viewer: ViewerModel) -> None:
+def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
+    cube_viewer: ViewerModel,
+) -> None:
     labels = cube_viewer.add_labels(block().astype(int))
     cube = make_cube()
     noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
@@ -162,7 +188,9 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(cube_viewer: 
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)
 
 
-def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(cube_viewer: ViewerModel) -> None:
+def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(
+    cube_viewer: ViewerModel,
+) -> None:
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     cube = cube_viewer.layers["cube"]
     (task,) = region_tasks.tasks_of(

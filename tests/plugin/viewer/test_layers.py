@@ -55,10 +55,14 @@ def layer_of(cube: SpectralCube, placement: Placement | None = None) -> Image:
     [
         pytest.param(PIXELS, {"rgb": True}, (0, 0), id="rgb"),
         pytest.param(np.stack([PIXELS + 1, PIXELS]), {"rgb": True}, (1, 0, 0), id="second page"),
-        pytest.param(np.stack([PLANES + 1, PLANES]), {"rgb": False}, (1, 0, 0, 0), id="second page, planar"),
+        pytest.param(
+            np.stack([PLANES + 1, PLANES]), {"rgb": False}, (1, 0, 0, 0), id="second page, planar"
+        ),
         pytest.param(PLANES, {"rgb": False}, (2, 0, 0), id="planar"),
         pytest.param(dask.array.from_array(PIXELS), {"rgb": True}, (0, 0), id="dask"),
-        pytest.param([PIXELS, PIXELS[::2, ::2]], {"rgb": True, "multiscale": True}, (0, 0), id="multiscale"),
+        pytest.param(
+            [PIXELS, PIXELS[::2, ::2]], {"rgb": True, "multiscale": True}, (0, 0), id="multiscale"
+        ),
     ],
 )
 def test_a_layer_of_any_kind_gives_the_same_photo(data: Any, arguments: Any, point: Any) -> None:
@@ -68,7 +72,9 @@ def test_a_layer_of_any_kind_gives_the_same_photo(data: Any, arguments: Any, poi
 
 
 def test_the_page_of_a_stack_follows_the_slider_in_world_units_and_is_said() -> None:
-    stack = Image(np.stack([np.full((4, 5), page, np.uint8) for page in range(4)]), scale=(10, 1, 1))
+    stack = Image(
+        np.stack([np.full((4, 5), page, np.uint8) for page in range(4)]), scale=(10, 1, 1)
+    )
     photo = LayerPhoto.of(stack, (20.0, 0.0, 0.0)).read()
     assert (photo.pixels == 2).all()
     assert "Only the current page (2) of the stack was used." in photo.assumptions
@@ -88,7 +94,11 @@ def test_a_cube_lies_exactly_on_its_photo(leading: int) -> None:
         rotate, affine = np.eye(3), np.eye(4)
         rotate[1:, 1:] = Image(np.zeros((2, 2)), **TRANSFORM).rotate
         affine[1:, 1:] = TRANSFORM["affine"]
-        more = {"scale": (2.0, 0.5, 0.25), "translate": (1.0, 7.0, -3.0), "units": ("second", "um", "um")}
+        more = {
+            "scale": (2.0, 0.5, 0.25),
+            "translate": (1.0, 7.0, -3.0),
+            "units": ("second", "um", "um"),
+        }
         transform = {**more, "rotate": rotate, "affine": affine, "shear": [0.0, 0.0, 0.2]}
     photo = Image(np.zeros((2,) * leading + (6, 8, 3), np.uint8), rgb=True, **transform)
     layer = layer_of(cube(), Placement.of(photo))
@@ -103,7 +113,11 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     layer = viewer.add_layer(layer_of(cube()))
     go_to(viewer, layer, 553)
     show_wavelength(viewer)
-    assert (viewer.dims.range[0].start, viewer.dims.range[0].stop, viewer.dims.range[0].step) == (400, 700, 10)
+    assert (viewer.dims.range[0].start, viewer.dims.range[0].stop, viewer.dims.range[0].step) == (
+        400,
+        700,
+        10,
+    )
     assert (layer.axis_labels[0], str(layer.units[0])) == ("wavelength", "nanometer")
     assert band_of(layer, viewer.dims.point) == 15
     assert viewer.dims.axis_labels[0] == "550 nm"
@@ -116,9 +130,15 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
 
 @pytest.mark.parametrize(
     ("wavelengths", "told"),
-    [(np.arange(900, 1701, 100.0), "1300 nm"), (np.arange(500, 601, 10.0), "550 nm"), ([1.0, 10, 100], "10 nm")],
+    [
+        (np.arange(900, 1701, 100.0), "1300 nm"),
+        (np.arange(500, 601, 10.0), "550 nm"),
+        ([1.0, 10, 100], "10 nm"),
+    ],
 )
-def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(wavelengths: ArrayLike, told: str) -> None:
+def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(
+    wavelengths: ArrayLike, told: str
+) -> None:
     viewer = ViewerModel()
     show_wavelength(viewer)
     go_to(viewer, viewer.add_layer(layer_of(cube())), 700)
@@ -154,7 +174,9 @@ def test_wavelengths_do_not_rescale_an_image_that_is_measured_in_micrometres() -
     assert viewer.layers[-1].axis_labels[0] == "wavelength (nm)"
 
 
-@pytest.mark.parametrize("wavelengths", [[400, 410, 450], [700, 600, 500]], ids=["uneven", "descending"])
+@pytest.mark.parametrize(
+    "wavelengths", [[400, 410, 450], [700, 600, 500]], ids=["uneven", "descending"]
+)
 def test_bands_that_no_slider_can_measure_are_counted(wavelengths: list[float]) -> None:
     layer = layer_of(cube(wavelengths))
     assert (layer.axis_labels[0], layer.scale[0], layer.translate[0]) == ("band", 1, 0)

@@ -53,11 +53,19 @@ def test_names_are_given_once_and_the_first_free_number_is_taken(cube_viewer: Vi
 
 
 @pytest.mark.parametrize("rotate", [0, 25])
-def test_points_keep_their_pixels_under_every_transform(cube_viewer: ViewerModel, rotate: float) -> None:
+def test_points_keep_their_pixels_under_every_transform(
+    cube_viewer: ViewerModel, rotate: float
+) -> None:
     viewer = ViewerModel()
     affine = [[1.1, 0.2, 3], [-0.1, 0.9, 5], [0, 0, 1]]
     photo = Image(
-        np.zeros((20, 30)), scale=(0.5, 2), rotate=rotate, translate=(100, -7), affine=affine, shear=[0.3], units="um"
+        np.zeros((20, 30)),
+        scale=(0.5, 2),
+        rotate=rotate,
+        translate=(100, -7),
+        affine=affine,
+        shear=[0.3],
+        units="um",
     )
     data, arguments, _ = cube_layer(cube_of(cube_viewer.layers[0]), "cube", Placement.of(photo))
     layer = viewer.add_image(data, **arguments)
@@ -72,7 +80,9 @@ def test_points_keep_their_pixels_under_every_transform(cube_viewer: ViewerModel
 
 def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerModel) -> None:
     data, arguments, _ = cube_layer(make_cube(10, 15), "coarse")
-    coarse = cube_viewer.add_image(data, **{**arguments, "scale": (10, 2, 2), "translate": (400, 0.5, 0.5)})
+    coarse = cube_viewer.add_image(
+        data, **{**arguments, "scale": (10, 2, 2), "translate": (400, 0.5, 0.5)}
+    )
     cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
     pin(cube_viewer, (550, 7, 12))
     assert places(cube_viewer, cube_viewer.layers["cube"]) == [[7, 12]]
@@ -81,11 +91,26 @@ def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerMod
 
 @pytest.mark.parametrize(
     "state",
-    ["077-left", "077-right", "077-above", "077-below", "077-nan", "077-hidden", "077-3-D", "077-no-cube", "077-mixed"],
+    [
+        "077-left",
+        "077-right",
+        "077-above",
+        "077-below",
+        "077-nan",
+        "077-hidden",
+        "077-3-D",
+        "077-no-cube",
+        "077-mixed",
+    ],
 )
 def test_bad_input(cube_viewer: ViewerModel, state: str) -> None:
     layer, position = cube_viewer.layers[0], [550.0, 4.0, 7.0]
-    outside = {"077-left": (2, -0.51), "077-right": (2, 29.51), "077-above": (1, -0.51), "077-below": (1, 19.51)}
+    outside = {
+        "077-left": (2, -0.51),
+        "077-right": (2, 29.51),
+        "077-above": (1, -0.51),
+        "077-below": (1, 19.51),
+    }
     if state in outside:
         axis, value = outside[state]
         position[axis] = value
@@ -118,7 +143,9 @@ def test_new_points_get_the_colour_that_is_used_least() -> None:
     np.testing.assert_allclose(points.face_color, picks.COLOURS[:2])
 
 
-def test_undo_goes_back_through_add_move_recolour_rename_and_delete(cube_viewer: ViewerModel) -> None:
+def test_undo_goes_back_through_add_move_recolour_rename_and_delete(
+    cube_viewer: ViewerModel,
+) -> None:
     history = picks.History()
     assert not history.undo(picks.picks_layer(cube_viewer))
     pin(cube_viewer, (550, 5, 1))
@@ -128,7 +155,14 @@ def test_undo_goes_back_through_add_move_recolour_rename_and_delete(cube_viewer:
     def changed() -> None:
         history.record(points)
         history.record(points)  # nothing has changed since
-        states.append((points.data.tolist(), picks.names(points), picks.colours(points), points.shown.tolist()))
+        states.append(
+            (
+                points.data.tolist(),
+                picks.names(points),
+                picks.colours(points),
+                points.shown.tolist(),
+            )
+        )
 
     changed()
     points.add([7, 7])
@@ -146,7 +180,12 @@ def test_undo_goes_back_through_add_move_recolour_rename_and_delete(cube_viewer:
     changed()
     for state in states[-2::-1]:
         assert history.undo(points)
-        assert (points.data.tolist(), picks.names(points), picks.colours(points), points.shown.tolist()) == state
+        assert (
+            points.data.tolist(),
+            picks.names(points),
+            picks.colours(points),
+            points.shown.tolist(),
+        ) == state
     assert not history.undo(points)
 
 

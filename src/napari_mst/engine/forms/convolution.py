@@ -23,13 +23,20 @@ def bordered(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
     if native.can_run(device, dtype):
         return native.Convolution(convolution)
     is_onednn = onednn.can_run(device, dtype)
-    unpadded = onednn.OneDnnConvolution(convolution, dtype) if is_onednn else _plain(convolution, dtype)
+    unpadded = (
+        onednn.OneDnnConvolution(convolution, dtype) if is_onednn else _plain(convolution, dtype)
+    )
     return lambda x, sides: unpadded(_surrounded(x, sides))
 
 
 def _plain(convolution: nn.Conv2d, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    weight, bias = convolution.weight.to(dtype), None if convolution.bias is None else convolution.bias.to(dtype)
-    return lambda x: F.conv2d(x.contiguous(memory_format=torch.channels_last), weight, bias, convolution.stride)
+    weight, bias = (
+        convolution.weight.to(dtype),
+        None if convolution.bias is None else convolution.bias.to(dtype),
+    )
+    return lambda x: F.conv2d(
+        x.contiguous(memory_format=torch.channels_last), weight, bias, convolution.stride
+    )
 
 
 def _surrounded(x: Tensor, sides: Sides) -> Tensor:

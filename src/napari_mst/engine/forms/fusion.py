@@ -20,11 +20,17 @@ class UpFusion:
         channels = len(fusion)
         of_up, of_skip = fusion[:, :, 0, 0].split(channels, dim=1)
         weight = torch.einsum("oc,icyx->yxoi", of_up, up.weight.cpu().double()).flatten(0, 1)
-        bias = of_up @ (torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double())
-        self._native = native.UpFusion(weight, bias, of_skip) if native.can_run(device, dtype) else None
+        bias = of_up @ (
+            torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double()
+        )
+        self._native = (
+            native.UpFusion(weight, bias, of_skip) if native.can_run(device, dtype) else None
+        )
         self._is_onednn = onednn.can_run(device, dtype)
         pointwise = onednn.pointwise if self._is_onednn else _pointwise
-        self._up, self._skip = (pointwise(part, dtype).to(device) for part in (weight.flatten(0, 1), of_skip))
+        self._up, self._skip = (
+            pointwise(part, dtype).to(device) for part in (weight.flatten(0, 1), of_skip)
+        )
         self._bias = bias.to(dtype).repeat(4).to(device)
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:

@@ -30,7 +30,9 @@ def can_run(device: torch.device, dtype: torch.dtype) -> bool:
 
 def is_available(block: SpectralAttentionBlock, dtype: torch.dtype) -> bool:
     """Whether *block* can run in this form: without LayerNorm before S-MSA, as published."""
-    return isinstance(block.norm, nn.Identity) and can_run(block.attention.to_v.weight.device, dtype)
+    return isinstance(block.norm, nn.Identity) and can_run(
+        block.attention.to_v.weight.device, dtype
+    )
 
 
 def is_installed() -> bool:
@@ -60,7 +62,10 @@ def _is_ready() -> bool:
         if error < _TOLERANCE:
             return True
         reason = f"they are off by {error:.1g}"
-    logger.warning("The kernels compiled by numba cannot be used here (%s). Running without them, slower.", reason)
+    logger.warning(
+        "The kernels compiled by numba cannot be used here (%s). Running without them, slower.",
+        reason,
+    )
     return False
 
 
@@ -68,17 +73,25 @@ def _largest_error() -> float:
     """What the kernels give on small random features against torch, relative to the largest value."""
     with torch.inference_mode(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        block, x = SpectralAttentionBlock(6, 1), torch.randn(1, 6, 10, 14).contiguous(memory_format=torch.channels_last)
+        block, x = (
+            SpectralAttentionBlock(6, 1),
+            torch.randn(1, 6, 10, 14).contiguous(memory_format=torch.channels_last),
+        )
         half, up, fuse = nn.Conv2d(6, 9, 4, 2, padding=1), torch.randn(4, 3, 6), torch.randn(3, 3)
         skip, bias, mixing = torch.randn(1, 3, 20, 28), torch.randn(3), block.mixing(block.gram(x))
         doubled = F.pixel_shuffle(torch.einsum("qci,nihw->ncqhw", up, x).flatten(1, 2), 2)
         pairs = [
             (Block(block, mixing)(x, (0, 0, 0, 0)), block.apply_mixing(x, mixing.float())),
             (Convolution(half)(x, (1, 1, 1, 1)), half(x)),
-            (UpFusion(up, bias, fuse)(x, skip), doubled + F.conv2d(skip, fuse[:, :, None, None], bias)),
+            (
+                UpFusion(up, bias, fuse)(x, skip),
+                doubled + F.conv2d(skip, fuse[:, :, None, None], bias),
+            ),
             (gram(x), block.gram(x)),
         ]
-        return max(float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs)
+        return max(
+            float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs
+        )
 
 
 class Block:
@@ -108,7 +121,9 @@ class Block:
         """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
         window = _side_by_side(window)
         kernels, (top, bottom, left, right) = _kernels(), halo
-        out = _features(self._channels, window.shape[2] - top - bottom, window.shape[3] - left - right)
+        out = _features(
+            self._channels, window.shape[2] - top - bottom, window.shape[3] - left - right
+        )
         height, width = out.shape[2:]
         scratch = _scratch(kernels.BLOCK_ROWS * kernels.row_bytes(width + 2 * HALO, self._planes))
         missing = tuple(HALO - side for side in halo)
@@ -136,7 +151,9 @@ class Convolution:
         step = min(-(-self._channels // kernels.STEP) * kernels.STEP, kernels.LANES)
         self._planes, self._steps = -(-self._channels // kernels.LANES), step // kernels.STEP
         inside, outside = self._planes * step, _filled(self._out_channels)
-        columns = torch.arange(self.side).view(-1, self._stride).T.flatten()  # by their remainder by the stride
+        columns = (
+            torch.arange(self.side).view(-1, self._stride).T.flatten()
+        )  # by their remainder by the stride
         taps = weight[..., columns].permute(2, 3, 0, 1).flatten(0, 1)
         self._weight = _products(taps, outside, inside).transpose(0, 1).contiguous()
         bias = torch.zeros(self._out_channels) if convolution.bias is None else convolution.bias
@@ -166,8 +183,14 @@ class UpFusion:
     def __init__(self, up: Tensor, bias: Tensor, fuse: Tensor) -> None:
         self._out_channels, self._channels = up.shape[1:]
         outside, inside = _filled(self._out_channels), _filled(self._channels)
-        self._weights = (_products(up, outside, inside), _vector(bias, outside), _products(fuse, outside, outside))
-        self._planes, self._out_planes = (filled // _kernels().LANES for filled in (inside, outside))
+        self._weights = (
+            _products(up, outside, inside),
+            _vector(bias, outside),
+            _products(fuse, outside, outside),
+        )
+        self._planes, self._out_planes = (
+            filled // _kernels().LANES for filled in (inside, outside)
+        )
 
     def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
         """(1, 2C, h, w) and (1, C, 2h, 2w) -> (1, C, 2h, 2w)."""
@@ -189,7 +212,9 @@ def gram(x: Tensor) -> Tensor:
     filled = _filled(channels)
     total = torch.zeros(filled, filled, dtype=torch.float64)
     scratch = _scratch(max(kernels.GRAM_BYTES, 8 * filled))
-    kernels.correlate(*_place(x), height, width, channels, filled // kernels.LANES, total.data_ptr(), scratch)
+    kernels.correlate(
+        *_place(x), height, width, channels, filled // kernels.LANES, total.data_ptr(), scratch
+    )
     upper = total[None, :channels, :channels].triu()
     return upper + upper.triu(1).mT
 

@@ -32,13 +32,17 @@ def can_run(device: torch.device, dtype: torch.dtype) -> bool:
 
 def is_available(block: SpectralAttentionBlock, dtype: torch.dtype) -> bool:
     """Whether *block* can run in this form: without LayerNorm before S-MSA, as published."""
-    return isinstance(block.norm, nn.Identity) and can_run(block.attention.to_v.weight.device, dtype)
+    return isinstance(block.norm, nn.Identity) and can_run(
+        block.attention.to_v.weight.device, dtype
+    )
 
 
 class OneDnnBlock:
     """The local part of a block for one *mixing* matrix: what `apply_mixing` gives, to rounding, in *dtype*."""
 
-    def __init__(self, block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32
+    ) -> None:
         attention, feed_forward = block.attention, block.feed_forward
         norm, expand = feed_forward.norm, feed_forward.expand.weight[:, :, 0, 0].double()
         self._channels = channels = mixing.shape[-1]
@@ -46,14 +50,32 @@ class OneDnnBlock:
         self._mixing = pointwise(_padded(mixing[0]), dtype)
         self._bias = _padded(attention.proj.bias).to(dtype)
         self._value = pointwise(_padded(attention.to_v.weight), dtype)
-        self._pos = [_packed(_padded(parameter), dtype, groups=True) for parameter in attention.pos.parameters()]
+        self._pos = [
+            _packed(_padded(parameter), dtype, groups=True)
+            for parameter in attention.pos.parameters()
+        ]
         self._mean = _padded(torch.full((channels,), 1 / channels))
-        expand_weight, expand_bias = _padded(_padded((expand * norm.weight).T).T), _padded(expand @ norm.bias.double())
-        filters, reduce = _padded(feed_forward.depthwise.weight), _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
+        expand_weight, expand_bias = (
+            _padded(_padded((expand * norm.weight).T).T),
+            _padded(expand @ norm.bias.double()),
+        )
+        filters, reduce = (
+            _padded(feed_forward.depthwise.weight),
+            _padded(feed_forward.reduce.weight[:, :, 0, 0].T),
+        )
         self._hidden = [
-            (pointwise(weight, dtype), bias.to(dtype), _packed(spatial, dtype, groups=True), pointwise(back.T, dtype))
+            (
+                pointwise(weight, dtype),
+                bias.to(dtype),
+                _packed(spatial, dtype, groups=True),
+                pointwise(back.T, dtype),
+            )
             for weight, bias, spatial, back in zip(
-                *(part.split(len(self._bias)) for part in (expand_weight, expand_bias, filters, reduce)), strict=True
+                *(
+                    part.split(len(self._bias))
+                    for part in (expand_weight, expand_bias, filters, reduce)
+                ),
+                strict=True,
             )
         ]
 
@@ -104,7 +126,8 @@ class OneDnnConvolution:
         self._bias = None if convolution.bias is None else convolution.bias.to(dtype)
         rows = weight.split(len(weight[0, 0]) if dtype.itemsize == 2 else 1, dim=-2)
         self._rows = [
-            _packed(row.contiguous(memory_format=torch.channels_last), dtype, stride=self._stride) for row in rows
+            _packed(row.contiguous(memory_format=torch.channels_last), dtype, stride=self._stride)
+            for row in rows
         ]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -118,7 +141,11 @@ class OneDnnConvolution:
 
 
 def convolve(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, gelu: bool = False, stride: tuple[int, ...] = (1, 1)
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    gelu: bool = False,
+    stride: tuple[int, ...] = (1, 1),
 ) -> Tensor:
     """Unpadded convolution and its GELU in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise
@@ -128,7 +155,11 @@ def convolve(
 
 
 def convolve_onto(
-    total: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: tuple[int, ...] = (1, 1)
+    total: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: tuple[int, ...] = (1, 1),
 ) -> Tensor:
     """Add an unpadded convolution to *total*, in place, in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise_.binary
@@ -140,7 +171,9 @@ def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
     """Unpadded convolution of each channel by itself, and its GELU, in one oneDNN primitive."""
     operation: Any = torch.ops.mkldnn._convolution_pointwise
     follows = "gelu" if gelu else "none"
-    result: Tensor = operation(x, weight, None, (0, 0), (1, 1), (1, 1), x.shape[1], follows, [], "none")
+    result: Tensor = operation(
+        x, weight, None, (0, 0), (1, 1), (1, 1), x.shape[1], follows, [], "none"
+    )
     return result
 
 
@@ -148,7 +181,12 @@ def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
     """Zero, in place, what lies outside the image: the network's own convolutions see zeros there."""
     top, bottom, left, right = (max(side - (HALO - halo), 0) for side in missing)
     height, width = x.shape[-2:]
-    for axis, start, length in ((2, 0, top), (2, height - bottom, bottom), (3, 0, left), (3, width - right, right)):
+    for axis, start, length in (
+        (2, 0, top),
+        (2, height - bottom, bottom),
+        (3, 0, left),
+        (3, width - right, right),
+    ):
         if length:
             x.narrow(axis, start, length).zero_()
     return x
@@ -172,12 +210,16 @@ def pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     return _packed(matrix[:, :, None, None].contiguous(memory_format=torch.channels_last), dtype)
 
 
-def _packed(weight: Tensor, dtype: torch.dtype, groups: bool = False, stride: tuple[int, ...] = (1, 1)) -> Tensor:
+def _packed(
+    weight: Tensor, dtype: torch.dtype, groups: bool = False, stride: tuple[int, ...] = (1, 1)
+) -> Tensor:
     """*weight* in the layout of oneDNN's own, which spares reordering it at every call; *groups*: depthwise."""
     channels, side = (len(weight) if groups else weight.shape[1]), _PACKED_SIDE
     operation: Any = torch.ops.mkldnn._reorder_convolution_weight
     shape = (1, channels, side, side)
-    packed: Tensor = operation(weight.to(dtype), (0, 0), stride, (1, 1), channels if groups else 1, shape)
+    packed: Tensor = operation(
+        weight.to(dtype), (0, 0), stride, (1, 1), channels if groups else 1, shape
+    )
     return packed
 
 

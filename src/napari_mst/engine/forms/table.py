@@ -19,7 +19,12 @@ from napari_mst.engine.forms import native, onednn
 from napari_mst.engine.forms.convolution import bordered
 from napari_mst.engine.forms.fusion import UpFusion
 from napari_mst.engine.windows import Sides
-from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttention, SpectralAttentionBlock
+from napari_mst.networks.attention.spectral import (
+    HALO,
+    FeedForward,
+    SpectralAttention,
+    SpectralAttentionBlock,
+)
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
 
@@ -80,7 +85,9 @@ def form_of(passes: Sequence[Pass], device: torch.device, dtype: torch.dtype) ->
     return next(fitting, None)
 
 
-def statistic_form(statistic: Callable[[Tensor], Tensor], device: torch.device, dtype: torch.dtype) -> Local:
+def statistic_form(
+    statistic: Callable[[Tensor], Tensor], device: torch.device, dtype: torch.dtype
+) -> Local:
     """The fastest form of the *statistic* of a map of *dtype*."""
     is_gram = _is_method(statistic, SpectralAttentionBlock.gram) and _has_no_norm(_owner(statistic))
     return native.gram if is_gram and native.can_run(device, dtype) else statistic
@@ -96,7 +103,11 @@ def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype
 
 def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
     """Numbers for each pixel that passes without a form work with at a time, at most."""
-    plain = (each for index, each in enumerate(program.passes) if not _has_form(program.passes, index, device, dtype))
+    plain = (
+        each
+        for index, each in enumerate(program.passes)
+        if not _has_form(program.passes, index, device, dtype)
+    )
     return max((program.values(each) for each in plain), default=0)
 
 
@@ -119,7 +130,10 @@ def in_precision(local: Local, dtype: torch.dtype) -> Local:
 def _in_float32(local: Local, *given: Any) -> Tensor:
     """*local* of maps of 16 bits: what it gives has 16 bits again."""
     narrow = given[0].dtype
-    wide = (each.float() if isinstance(each, Tensor) and each.dtype == narrow else each for each in given)
+    wide = (
+        each.float() if isinstance(each, Tensor) and each.dtype == narrow else each
+        for each in given
+    )
     return local(*wide).to(narrow)
 
 
@@ -163,7 +177,11 @@ def _is_doubling(local: Local) -> bool:
     """A transposed convolution of 2x2, stride 2."""
     if type(local) is not nn.ConvTranspose2d:
         return False
-    return local.kernel_size == local.stride == (2, 2) and local.padding == (0, 0) and local.groups == 1
+    return (
+        local.kernel_size == local.stride == (2, 2)
+        and local.padding == (0, 0)
+        and local.groups == 1
+    )
 
 
 def _is_fusion(local: Local) -> bool:
@@ -196,7 +214,9 @@ def _torch_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> 
         (features,) = windows
         top, bottom, left, right = (HALO - side for side in missing)
         height, width = features.shape[-2:]
-        return block.apply_mixing(features, mixing)[..., top : height - bottom, left : width - right]
+        return block.apply_mixing(features, mixing)[
+            ..., top : height - bottom, left : width - right
+        ]
 
     return compute
 
@@ -240,7 +260,9 @@ def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAtt
         converted = SpectralAttentionBlock(
             block.attention.to_v.in_features, block.attention.heads, not _has_no_norm(block)
         )
-    converted.load_state_dict({name: weight.to(dtype) for name, weight in block.state_dict().items()}, assign=True)
+    converted.load_state_dict(
+        {name: weight.to(dtype) for name, weight in block.state_dict().items()}, assign=True
+    )
     return converted
 
 
@@ -254,7 +276,13 @@ FORMS: tuple[Form, ...] = (
     Form("block", (_is_block,), _anywhere, _torch_block),
     Form("convolution, compiled", (_is_convolution,), native.can_run, _convolution, NATIVE),
     Form("convolution", (_is_convolution,), _anywhere, _convolution),
-    Form("doubling and fusion, compiled", (_is_doubling, _is_fusion), native.can_run, _up_fusion, NATIVE),
+    Form(
+        "doubling and fusion, compiled",
+        (_is_doubling, _is_fusion),
+        native.can_run,
+        _up_fusion,
+        NATIVE,
+    ),
     Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _up_fusion),
 )
 """The first that fits is taken."""

@@ -44,7 +44,10 @@ _UNROLLED, _AT_ONCE = 4, 4
 STEP = _UNROLLED
 """Input channels are multiplied in groups of this many."""
 
-_POINT, _STEPS = (1, 0, 1, 0, 1), LANES // _UNROLLED  # taps, and groups of channels in a vector, of a 1x1 convolution
+_POINT, _STEPS = (
+    (1, 0, 1, 0, 1),
+    LANES // _UNROLLED,
+)  # taps, and groups of channels in a vector, of a 1x1 convolution
 _Ints = tuple[int, ...]
 
 _GELU = (
@@ -64,8 +67,16 @@ The form is that of Abramowitz and Stegun 7.1.28 (its power 16 and degree 6 give
 were weighted until the largest error of a p(a)^-8 was smallest, 4e-8.
 """
 
-_FLOAT, _DOUBLE, _INT, _INDEX, _VOID = ir.FloatType(), ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.VoidType()
-_FLOATS, _DOUBLES, _HALF = (ir.VectorType(*kind) for kind in ((_FLOAT, LANES), (_DOUBLE, LANES), (_DOUBLE, LANES // 2)))
+_FLOAT, _DOUBLE, _INT, _INDEX, _VOID = (
+    ir.FloatType(),
+    ir.DoubleType(),
+    ir.IntType(64),
+    ir.IntType(32),
+    ir.VoidType(),
+)
+_FLOATS, _DOUBLES, _HALF = (
+    ir.VectorType(*kind) for kind in ((_FLOAT, LANES), (_DOUBLE, LANES), (_DOUBLE, LANES // 2))
+)
 Value = Any
 """A value in the code that is emitted; LLVM's own types are not typed."""
 
@@ -76,7 +87,9 @@ class _Emitter:
     def __init__(self, builder: Any) -> None:
         self.builder = builder
 
-    def at(self, address: Value, offset: int = 0, index: Value = None, stride: Value | int = 0) -> Value:
+    def at(
+        self, address: Value, offset: int = 0, index: Value = None, stride: Value | int = 0
+    ) -> Value:
         """*address* + *offset* + *index* x *stride*."""
         if index is not None:
             stride = ir.Constant(_INT, stride) if isinstance(stride, int) else stride
@@ -107,8 +120,13 @@ class _Emitter:
         """A vector all of whose lanes are the number *index*, below `_UNROLLED`, from *address* on."""
         if LANES > _UNROLLED:
             return self.splat(self.load(self.at(address, 4 * index), _FLOAT))
-        group, lanes = self.load(address), ir.Constant(ir.VectorType(_INDEX, LANES), [index] * LANES)
-        return self.builder.shuffle_vector(group, group, lanes)  # NEON multiplies by a lane: it loads all at once
+        group, lanes = (
+            self.load(address),
+            ir.Constant(ir.VectorType(_INDEX, LANES), [index] * LANES),
+        )
+        return self.builder.shuffle_vector(
+            group, group, lanes
+        )  # NEON multiplies by a lane: it loads all at once
 
     def call(self, name: str, kind: Value, *arguments: Value, **options: Any) -> Value:
         """LLVM's function *name*, which returns *kind*."""
@@ -128,21 +146,31 @@ class _Emitter:
     def is_below(self, count: Value) -> Value:
         """Which lanes have an index below *count*."""
         kind = ir.VectorType(_INT, LANES)
-        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(LANES))), self.splat(count, kind))
+        return self.builder.icmp_signed(
+            "<", ir.Constant(kind, list(range(LANES))), self.splat(count, kind)
+        )
 
     def lanes_left(self, channels: Value, plane: Value) -> Value:
         """The lanes of *plane* that hold one of the *channels*."""
-        return self.is_below(self.builder.sub(channels, self.builder.mul(plane, ir.Constant(_INT, LANES))))
+        return self.is_below(
+            self.builder.sub(channels, self.builder.mul(plane, ir.Constant(_INT, LANES)))
+        )
 
     def load_some(self, address: Value, lanes: Value) -> Value:
         """The vector at *address*; zero, and untouched in memory, where *lanes* are not."""
         place = self.pointer(address, _FLOATS)
-        name, align, zero = f"llvm.masked.load.v{LANES}f32.p0", ir.Constant(_INDEX, 4), self.constant(0)
+        name, align, zero = (
+            f"llvm.masked.load.v{LANES}f32.p0",
+            ir.Constant(_INDEX, 4),
+            self.constant(0),
+        )
         return self.call(name, _FLOATS, place, align, lanes, zero)
 
     def store_some(self, value: Value, address: Value, lanes: Value) -> None:
         place = self.pointer(address, _FLOATS)
-        self.call(f"llvm.masked.store.v{LANES}f32.p0", _VOID, value, place, ir.Constant(_INDEX, 4), lanes)
+        self.call(
+            f"llvm.masked.store.v{LANES}f32.p0", _VOID, value, place, ir.Constant(_INDEX, 4), lanes
+        )
 
     def gelu(self, values: list[Value]) -> list[Value]:
         """GELU of several vectors, step by step of all at once: none waits for another."""
@@ -151,17 +179,24 @@ class _Emitter:
         powers = [self.constant(_GELU[-1])] * len(values)
         for coefficient in _GELU[-2::-1]:
             constant = self.constant(coefficient)
-            powers = [self.multiply_add(power, size, constant) for power, size in zip(powers, sizes, strict=True)]
+            powers = [
+                self.multiply_add(power, size, constant)
+                for power, size in zip(powers, sizes, strict=True)
+            ]
         for _ in range(3):
             powers = [builder.fmul(power, power) for power in powers]
         tails = [builder.fdiv(size, power) for size, power in zip(sizes, powers, strict=True)]
         zero = self.constant(0)
-        positive = [builder.select(builder.fcmp_ordered(">", value, zero), value, zero) for value in values]
+        positive = [
+            builder.select(builder.fcmp_ordered(">", value, zero), value, zero) for value in values
+        ]
         return [builder.fsub(value, tail) for value, tail in zip(positive, tails, strict=True)]
 
     def loop(self, count: Value | int) -> AbstractContextManager[Any]:
         """A loop; its `index` counts from zero."""
-        return cgutils.for_range(self.builder, ir.Constant(_INT, count) if isinstance(count, int) else count)
+        return cgutils.for_range(
+            self.builder, ir.Constant(_INT, count) if isinstance(count, int) else count
+        )
 
     def when(self, condition: Value) -> AbstractContextManager[Any]:
         """What is done only where *condition* is not 0."""
@@ -173,7 +208,9 @@ class _Emitter:
         with self.when(condition):
             for i in range(0, len(variables), _AT_ONCE):
                 some = variables[i : i + _AT_ONCE]
-                for variable, value in zip(some, self.gelu([self.builder.load(one) for one in some]), strict=True):
+                for variable, value in zip(
+                    some, self.gelu([self.builder.load(one) for one in some]), strict=True
+                ):
                     self.builder.store(value, variable)
 
     def variables(self, count: int, kind: Value, start: Value = None) -> list[Value]:
@@ -209,19 +246,27 @@ def _zero(emitter: _Emitter, address: Value) -> None:
 
 
 @_emitted(5)
-def _pack(e: _Emitter, pixel: Value, channels: Value, target: Value, plane: Value, planes: Value) -> None:
+def _pack(
+    e: _Emitter, pixel: Value, channels: Value, target: Value, plane: Value, planes: Value
+) -> None:
     """The channels of a pixel -> vectors *plane* bytes apart."""
     with e.loop(planes) as loop:
-        vector = e.load_some(e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index))
+        vector = e.load_some(
+            e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index)
+        )
         e.store(vector, e.at(target, 0, loop.index, plane))
 
 
 @_emitted(5)
-def _unpack(e: _Emitter, source: Value, plane: Value, planes: Value, pixel: Value, channels: Value) -> None:
+def _unpack(
+    e: _Emitter, source: Value, plane: Value, planes: Value, pixel: Value, channels: Value
+) -> None:
     """Vectors *plane* bytes apart -> the channels of a pixel."""
     with e.loop(planes) as loop:
         vector = e.load(e.at(source, 0, loop.index, plane))
-        e.store_some(vector, e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index))
+        e.store_some(
+            vector, e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index)
+        )
 
 
 @_emitted(14)
@@ -249,7 +294,10 @@ def _multiply(
     """
     builder, group = e.builder, _UNROLLED * _VECTORS * _VECTOR
     places = [(v, pixel) for pixel in range(_PIXELS) for v in range(_VECTORS)]
-    sums, (weight,) = e.variables(len(places), _FLOATS, e.constant(0)), e.variables(1, _INT, weights)
+    sums, (weight,) = (
+        e.variables(len(places), _FLOATS, e.constant(0)),
+        e.variables(1, _INT, weights),
+    )
     with e.when(bias):
         for total, (v, _) in zip(sums, places, strict=True):
             builder.store(e.load(e.at(bias, v * _VECTOR)), total)
@@ -257,7 +305,9 @@ def _multiply(
         place = e.at(e.at(e.at(x, 0, i.index, phase), 0, j.index, _VECTOR), 0, k.index, plane)
         place, weight_at = e.at(place, 0, step.index, 4 * _UNROLLED), builder.load(weight)
         for channel in range(_UNROLLED):
-            factors = [e.load(e.at(weight_at, (channel * _VECTORS + v) * _VECTOR)) for v in range(_VECTORS)]
+            factors = [
+                e.load(e.at(weight_at, (channel * _VECTORS + v) * _VECTOR)) for v in range(_VECTORS)
+            ]
             for total, (v, pixel) in zip(sums, places, strict=True):
                 if v == 0:  # not before it is needed: there are just enough registers
                     value = e.repeated(e.at(place, pixel * _VECTOR), channel)
@@ -276,7 +326,13 @@ def _multiply(
 
 @_emitted(6)
 def _filter(
-    e: _Emitter, above: Value, here: Value, below: Value, weights: Value, is_gelu: Value, target: Value
+    e: _Emitter,
+    above: Value,
+    here: Value,
+    below: Value,
+    weights: Value,
+    is_gelu: Value,
+    target: Value,
 ) -> None:
     """One plane of a 3x3 depthwise convolution of a few pixels, and its GELU if asked for."""
     sums = e.variables(_FILTERED, _FLOATS, e.constant(0))
@@ -294,13 +350,21 @@ def _filter(
 
 @_emitted(6)
 def _normalise(
-    e: _Emitter, x: Value, plane: Value, planes: Value, channels: Value, epsilon: Value, target: Value
+    e: _Emitter,
+    x: Value,
+    plane: Value,
+    planes: Value,
+    channels: Value,
+    epsilon: Value,
+    target: Value,
 ) -> None:
     """LayerNorm of one pixel, without its affine part; zero where there is no channel."""
     builder, count = e.builder, e.builder.sitofp(channels, _FLOAT)
     (total,) = e.variables(1, _FLOATS, e.constant(0))
     with e.loop(planes) as loop:
-        builder.store(builder.fadd(builder.load(total), e.load(e.at(x, 0, loop.index, plane))), total)
+        builder.store(
+            builder.fadd(builder.load(total), e.load(e.at(x, 0, loop.index, plane))), total
+        )
     mean = e.splat(builder.fdiv(e.sum(builder.load(total)), count))
     builder.store(e.constant(0), total)
     with e.loop(planes) as loop:
@@ -308,8 +372,12 @@ def _normalise(
         centred = builder.select(e.lanes_left(channels, loop.index), centred, e.constant(0))
         e.store(centred, e.at(target, 0, loop.index, plane))
         builder.store(e.multiply_add(centred, centred, builder.load(total)), total)
-    variance = builder.fadd(builder.fdiv(e.sum(builder.load(total)), count), e.load(epsilon, _FLOAT))
-    scale = e.splat(builder.fdiv(ir.Constant(_FLOAT, 1.0), e.call("llvm.sqrt.f32", _FLOAT, variance)))
+    variance = builder.fadd(
+        builder.fdiv(e.sum(builder.load(total)), count), e.load(epsilon, _FLOAT)
+    )
+    scale = e.splat(
+        builder.fdiv(ir.Constant(_FLOAT, 1.0), e.call("llvm.sqrt.f32", _FLOAT, variance))
+    )
     with e.loop(planes) as loop:
         place = e.at(target, 0, loop.index, plane)
         e.store(builder.fmul(e.load(place), scale), place)
@@ -319,18 +387,28 @@ def _normalise(
 def _widen(e: _Emitter, pixel: Value, channels: Value, target: Value, planes: Value) -> None:
     """The channels of a pixel -> vectors of float64, side by side."""
     with e.loop(planes) as loop:
-        vector = e.load_some(e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index))
+        vector = e.load_some(
+            e.at(pixel, 0, loop.index, _VECTOR), e.lanes_left(channels, loop.index)
+        )
         e.store(e.builder.fpext(vector, _DOUBLES), e.at(target, 0, loop.index, 2 * _VECTOR))
 
 
 @_emitted(6)
 def _correlate(
-    e: _Emitter, left: Value, right: Value, pixel: Value, pixels: Value, target: Value, target_row: Value
+    e: _Emitter,
+    left: Value,
+    right: Value,
+    pixel: Value,
+    pixels: Value,
+    target: Value,
+    target_row: Value,
 ) -> None:
     """Add the products of a few channels with those of a plane, over *pixels*, in float64."""
     builder, halves = e.builder, (0, _VECTOR)
     rows = [e.at(target, 0, ir.Constant(_INT, row), target_row) for row in range(_GRAM_ROWS)]
-    sums = [e.variables(1, _HALF, e.load(e.at(row, half), _HALF))[0] for row in rows for half in halves]
+    sums = [
+        e.variables(1, _HALF, e.load(e.at(row, half), _HALF))[0] for row in rows for half in halves
+    ]
     with e.loop(pixels) as loop:
         factors = [e.load(e.at(right, half, loop.index, pixel), _HALF) for half in halves]
         for row in range(_GRAM_ROWS):
@@ -370,14 +448,18 @@ def _clear_outside(row: int, plane: int, planes: int, left: int, right: int, wid
 
 
 @njit
-def _pack_row(x: int, x_pixel: int, channels: int, row: int, plane: int, planes: int, start: int, stop: int) -> None:
+def _pack_row(
+    x: int, x_pixel: int, channels: int, row: int, plane: int, planes: int, start: int, stop: int
+) -> None:
     """Pixels *start* to *stop* of a row, from the one at *x* on."""
     for pixel in range(start, stop):
         _pack((x + (pixel - start) * x_pixel, channels, row + pixel * _VECTOR, plane, planes))
 
 
 @njit
-def _unpack_row(row: int, plane: int, planes: int, width: int, out: int, out_pixel: int, channels: int) -> None:
+def _unpack_row(
+    row: int, plane: int, planes: int, width: int, out: int, out_pixel: int, channels: int
+) -> None:
     for pixel in range(width):
         _unpack((row + pixel * _VECTOR, plane, planes, out + pixel * out_pixel, channels))
 
@@ -422,7 +504,15 @@ def _multiply_row(
 
 @njit
 def _filter_row(
-    above: int, here: int, below: int, plane: int, planes: int, weights: int, is_gelu: int, target: int, width: int
+    above: int,
+    here: int,
+    below: int,
+    plane: int,
+    planes: int,
+    weights: int,
+    is_gelu: int,
+    target: int,
+    width: int,
 ) -> None:
     """`_filter` of all planes and pixels of a row."""
     for i in range(planes):
@@ -433,7 +523,9 @@ def _filter_row(
 
 
 @njit
-def _take_row(y: int, source: int, x_pixel: int, channels: int, inside: _Ints, rows: _Ints, value: int) -> None:
+def _take_row(
+    y: int, source: int, x_pixel: int, channels: int, inside: _Ints, rows: _Ints, value: int
+) -> None:
     """Row *y* of the input, from *source* on, and its value: the first step of a block."""
     width, planes, row, left, right, is_inside = inside
     x, values = rows[0] + y % 3 * row, rows[1] + y % 3 * row
@@ -441,7 +533,9 @@ def _take_row(y: int, source: int, x_pixel: int, channels: int, inside: _Ints, r
     if is_inside:
         _clear_outside(x, plane, planes, left, right, wide)
         _pack_row(source, x_pixel, channels, x, plane, planes, left, wide - right)
-        _multiply_row(x, _POINT, planes, plane, _STEPS, value, 0, 0, values, _VECTOR, planes, wide, 0, 0)
+        _multiply_row(
+            x, _POINT, planes, plane, _STEPS, value, 0, 0, values, _VECTOR, planes, wide, 0, 0
+        )
     else:
         _clear_row(x, plane, planes, 0, wide)
         _clear_row(values, plane, planes, 0, wide)
@@ -453,7 +547,11 @@ def _position_row(y: int, inside: _Ints, rows: _Ints, filters: int) -> None:
     width, planes, row, left, right, is_inside = inside
     values, gelu, plane, wide = rows[1], rows[2] + y % 3 * row, row // planes, width + 4
     if is_inside:
-        above, here, below = values + (y - 1) % 3 * row, values + y % 3 * row, values + (y + 1) % 3 * row
+        above, here, below = (
+            values + (y - 1) % 3 * row,
+            values + y % 3 * row,
+            values + (y + 1) % 3 * row,
+        )
         _filter_row(above, here, below, plane, planes, filters, 1, gelu, wide)
         _clear_outside(gelu, plane, planes, max(left - 1, 0), max(right - 1, 0), wide)
     else:
@@ -474,12 +572,40 @@ def _attend_row(y: int, channels: int, inside: _Ints, rows: _Ints, weights: _Int
     position, attended, normalised = rows[3], rows[4] + y % 2 * row, rows[5]
     _filter_row(above, here, below, plane, planes, filters, 0, position, wide)
     x = rows[0] + y % 3 * row + 2 * _VECTOR
-    _multiply_row(x, _POINT, planes, plane, _STEPS, mixing, bias, 0, attended, _VECTOR, planes, wide, position, x)
+    _multiply_row(
+        x,
+        _POINT,
+        planes,
+        plane,
+        _STEPS,
+        mixing,
+        bias,
+        0,
+        attended,
+        _VECTOR,
+        planes,
+        wide,
+        position,
+        x,
+    )
     for pixel in range(wide):
         shift = pixel * _VECTOR
         _normalise((attended + shift, plane, planes, channels, epsilon, normalised + shift))
     _multiply_row(
-        normalised, _POINT, planes, plane, _STEPS, expand, hidden_bias, 1, expanded, _VECTOR, hidden, wide, 0, 0
+        normalised,
+        _POINT,
+        planes,
+        plane,
+        _STEPS,
+        expand,
+        hidden_bias,
+        1,
+        expanded,
+        _VECTOR,
+        hidden,
+        wide,
+        0,
+        0,
     )
     _clear_outside(expanded, plane, hidden, max(left - 2, 0), max(right - 2, 0), wide)
 
@@ -490,10 +616,29 @@ def _reduce_row(y: int, inside: _Ints, rows: _Ints, filters: int, reduce: int) -
     width, planes, row, _, _, _ = inside
     wide, plane, hidden = 4 * row, row // planes, 4 * planes
     result, filtered, expanded = rows[6], rows[7], rows[8]
-    above, here, below = expanded + (y - 1) % 3 * wide, expanded + y % 3 * wide, expanded + (y + 1) % 3 * wide
+    above, here, below = (
+        expanded + (y - 1) % 3 * wide,
+        expanded + y % 3 * wide,
+        expanded + (y + 1) % 3 * wide,
+    )
     _filter_row(above, here, below, plane, hidden, filters, 1, filtered, width)
     residual, quarters = rows[4] + y % 2 * row + _VECTOR, (4, row, 1, 0, 1)
-    _multiply_row(filtered, quarters, planes, plane, _STEPS, reduce, 0, 0, result, _VECTOR, planes, width, 0, residual)
+    _multiply_row(
+        filtered,
+        quarters,
+        planes,
+        plane,
+        _STEPS,
+        reduce,
+        0,
+        0,
+        result,
+        _VECTOR,
+        planes,
+        width,
+        0,
+        residual,
+    )
 
 
 @_compiled
@@ -535,11 +680,15 @@ def apply_block(
         y = ahead - 2
         if y >= -1:
             inside = (width, planes, row, left, right, int(begin <= y < end))
-            _attend_row(y, channels, inside, rows, (second, mixing, bias, expand, hidden_bias, epsilon))
+            _attend_row(
+                y, channels, inside, rows, (second, mixing, bias, expand, hidden_bias, epsilon)
+            )
         y = ahead - 3
         if y >= 0:
             _reduce_row(y, inside, rows, filters, reduce)
-            _unpack_row(rows[6], row // planes, planes, width, out + y * out_row, out_pixel, channels)
+            _unpack_row(
+                rows[6], row // planes, planes, width, out + y * out_row, out_pixel, channels
+            )
 
 
 BLOCK_ROWS = 30
@@ -593,7 +742,20 @@ def convolve(
         if y >= side - 1 and (y - side + 1) % stride == 0:
             first = scratch + (y + 1) % side * row
             _multiply_row(
-                first, taps, planes, plane, steps, weights, bias, 0, result, _VECTOR, out_planes, out_width, 0, 0
+                first,
+                taps,
+                planes,
+                plane,
+                steps,
+                weights,
+                bias,
+                0,
+                result,
+                _VECTOR,
+                out_planes,
+                out_width,
+                0,
+                0,
             )
             place = out + (y - side + 1) // stride * out_row
             _unpack_row(result, plane, out_planes, out_width, place, out_pixel, out_channels)
@@ -633,17 +795,47 @@ def double(
     for y in range(2 * height):
         if y % 2 == 0:
             _pack_row(x + y // 2 * x_row, x_pixel, channels, low, plane, planes, 0, width)
-        _pack_row(skip + y * skip_row, skip_pixel, skip_channels, high, plane, skip_planes, 0, 2 * width)
+        _pack_row(
+            skip + y * skip_row, skip_pixel, skip_channels, high, plane, skip_planes, 0, 2 * width
+        )
         for column in range(2):
             matrix = up + (y % 2 * 2 + column) * quarter
             target = doubled + column * _VECTOR
             _multiply_row(
-                low, _POINT, planes, plane, _STEPS, matrix, bias, 0, target, 2 * _VECTOR, skip_planes, width, 0, 0
+                low,
+                _POINT,
+                planes,
+                plane,
+                _STEPS,
+                matrix,
+                bias,
+                0,
+                target,
+                2 * _VECTOR,
+                skip_planes,
+                width,
+                0,
+                0,
             )
         _multiply_row(
-            high, _POINT, skip_planes, plane, _STEPS, fuse, 0, 0, result, _VECTOR, skip_planes, 2 * width, doubled, 0
+            high,
+            _POINT,
+            skip_planes,
+            plane,
+            _STEPS,
+            fuse,
+            0,
+            0,
+            result,
+            _VECTOR,
+            skip_planes,
+            2 * width,
+            doubled,
+            0,
         )
-        _unpack_row(result, plane, skip_planes, 2 * width, out + y * out_row, out_pixel, skip_channels)
+        _unpack_row(
+            result, plane, skip_planes, 2 * width, out + y * out_row, out_pixel, skip_channels
+        )
 
 
 @_compiled
@@ -671,7 +863,16 @@ def correlate(
                 for plane in range(row // LANES, planes):
                     column = 2 * plane * _VECTOR
                     place = target + row * pixel_bytes + column
-                    _correlate((scratch + 8 * row, scratch + column, pixel_bytes, pixels, place, pixel_bytes))
+                    _correlate(
+                        (
+                            scratch + 8 * row,
+                            scratch + column,
+                            pixel_bytes,
+                            pixels,
+                            place,
+                            pixel_bytes,
+                        )
+                    )
 
 
 GRAM_BYTES = 1 << 14

@@ -56,7 +56,9 @@ class AttentionDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.box, self.schematic = RunBox(), Schematic()
-        self.key, self.query = (QSpinBox(minimum=ALL, maximum=0, specialValueText="all") for _ in range(2))
+        self.key, self.query = (
+            QSpinBox(minimum=ALL, maximum=0, specialValueText="all") for _ in range(2)
+        )
         self.key.setToolTip("Key channel i: a row of A, and the output channel that the row makes.")
         self.query.setToolTip("Query channel j: a column of A. A click on the matrix chooses both.")
         self.matrices, self.maps, self.steps = MatrixPage(), MapPage(), StepsPage()
@@ -75,7 +77,11 @@ class AttentionDock(Dock):
             channels.addWidget(QLabel(text, toolTip=box.toolTip()))
             channels.addWidget(box)
         channels.addStretch(1)
-        for title, page in (("Matrix", self.matrices), ("Maps", self.maps), ("Step by step", self.steps)):
+        for title, page in (
+            ("Matrix", self.matrices),
+            ("Maps", self.maps),
+            ("Step by step", self.steps),
+        ):
             self.tabs.addTab(page, title)
         progress.addWidget(self.bar, stretch=1)
         progress.addWidget(self.cancel_button)
@@ -109,7 +115,10 @@ class AttentionDock(Dock):
         """See `Dock`."""
         layers = self.viewer.layers.events
         return [
-            *((change, self._show_photos) for change in (layers.inserted, layers.removed, layers.renamed)),
+            *(
+                (change, self._show_photos)
+                for change in (layers.inserted, layers.removed, layers.renamed)
+            ),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.recorded, self._show_recordings),
             (self.workspace.made, self._show_made),
@@ -129,7 +138,11 @@ class AttentionDock(Dock):
     def recording(self) -> Recording | None:
         """The chosen run."""
         index = self.box.runs.currentIndex()
-        return self.workspace.recordings[index] if 0 <= index < len(self.workspace.recordings) else None
+        return (
+            self.workspace.recordings[index]
+            if 0 <= index < len(self.workspace.recordings)
+            else None
+        )
 
     @property
     def selection(self) -> Selection | None:
@@ -159,7 +172,9 @@ class AttentionDock(Dock):
         """Record the attention of the chosen photo; False if nothing started."""
         layer = self.box.layer
         if layer is None:
-            self.text.setText("Open a photo first: File > Open, or File > Open Sample > napari-mst.")
+            self.text.setText(
+                "Open a photo first: File > Open, or File > Open Sample > napari-mst."
+            )
             return False
         photo = LayerPhoto.of(layer, self.viewer.dims.point)
         return self.workspace.run(photo, self.box.models.currentData(), job=jobs.record_now)
@@ -204,7 +219,9 @@ class AttentionDock(Dock):
         reference = recording.reference if recording is not None else None
         photo = reference.photo() if isinstance(reference, LayerReference) else None
         if recording is None or photo is None or photo.layer() not in self.viewer.layers:
-            self.text.setText("The photo of this run is no longer in the viewer. Open it and record it again.")
+            self.text.setText(
+                "The photo of this run is no longer in the viewer. Open it and record it again."
+            )
             return False
         options = RunOptions(device=recording.device, capture=recording.capture)
         return self.workspace.run(photo, recording.model, options, job)
@@ -218,11 +235,18 @@ class AttentionDock(Dock):
             at, inside = picks.pixels_of(points, layer)
             pixels = at[inside].tolist()
         if layer is None or cube is None or not pixels:
-            self.text.setText("Pin a spectrum first: in the dock Spectra, click a pixel of the cube.")
+            self.text.setText(
+                "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
+            )
             return None
         cube_of_run = recording.record.provenance
-        if any(getattr(cube.provenance, part) != getattr(cube_of_run, part) for part in ("source_sha256", "region")):
-            self.text.setText(f"Select the cube of this run first: '{layer.name}' is of another photo or region.")
+        if any(
+            getattr(cube.provenance, part) != getattr(cube_of_run, part)
+            for part in ("source_sha256", "region")
+        ):
+            self.text.setText(
+                f"Select the cube of this run first: '{layer.name}' is of another photo or region."
+            )
             return None
         row, column = pixels[-1]
         return band_of(layer, self.viewer.dims.point), row, column
@@ -243,9 +267,13 @@ class AttentionDock(Dock):
         if recording is None:
             self._draw()
             return
-        self.schematic.set_blocks({name: (heads * depth, heads) for name, (heads, depth) in _sizes(recording).items()})
+        self.schematic.set_blocks(
+            {name: (heads * depth, heads) for name, (heads, depth) in _sizes(recording).items()}
+        )
         _, block, head = self._head or (None, "", 0)
-        is_there = block in recording.record.blocks and head < len(recording.record[block].attention)
+        is_there = block in recording.record.blocks and head < len(
+            recording.record[block].attention
+        )
         self.choose(*((block, head) if is_there else (next(iter(recording.record)), 0)))
 
     def _compare(self, is_on: bool) -> None:

@@ -28,14 +28,20 @@ def save(path: str | Path, viewer: ViewerModel, recording: Recording | None) -> 
         return write_map(path, maps[-1], overwrite=True)
     if recording is None:
         raise AttentionError("Expected a run to save, got none. Record one first.")
-    own = [one for one in maps if one.provenance.source_sha256 == recording.record.provenance.source_sha256]
+    own = [
+        one
+        for one in maps
+        if one.provenance.source_sha256 == recording.record.provenance.source_sha256
+    ]
     return write_attention(path, recording.record, own, overwrite=True)
 
 
 def read(path: str | Path) -> Recording:
     """The matrices of a file. Raises `AttentionError`."""
     record = read_attention(path)
-    return Recording(record, f"{Path(path).name}: {record.provenance.source}{extent(record.provenance)}")
+    return Recording(
+        record, f"{Path(path).name}: {record.provenance.source}{extent(record.provenance)}"
+    )
 
 
 def ask_to_save(parent: QWidget, action: Callable[[str], object]) -> None:

@@ -39,7 +39,9 @@ def make_map(
     return _explorer(request, reports, record).map(overlay, selection)
 
 
-def make_steps(record: AttentionRecord, block: str, head: int, request: Request, reports: Reports) -> AttentionSteps:
+def make_steps(
+    record: AttentionRecord, block: str, head: int, request: Request, reports: Reports
+) -> AttentionSteps:
     """The steps of a head on the photo of *record*."""
     return _explorer(request, reports, record).steps(block, head)
 
@@ -51,7 +53,9 @@ def make_sensitivity(
     return _explorer(request, reports, record).sensitivity(band, row, column, record)
 
 
-def _explorer(request: Request, reports: Reports, record: AttentionRecord | None = None) -> "AttentionExplorer":
+def _explorer(
+    request: Request, reports: Reports, record: AttentionRecord | None = None
+) -> "AttentionExplorer":
     """Of the photo, or the region of it, of the request; it has to be the photo of *record*."""
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.models import load_model
@@ -59,11 +63,17 @@ def _explorer(request: Request, reports: Reports, record: AttentionRecord | None
 
     photo = request.read()
     if record is not None and photo.sha256 != record.provenance.source_sha256:
-        raise AttentionError(f"Expected the photo of the record, got '{photo.name}' changed since. Record it again.")
+        raise AttentionError(
+            f"Expected the photo of the record, got '{photo.name}' changed since. Record it again."
+        )
     options = request.options
     reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
     device = reconstructor.device
     reconstructor.prepare(reports.say, reports.watch.is_cancelled)
-    explorer = AttentionExplorer(reconstructor, photo, region=options.region, **reports.watch.arguments)
-    reports.say(f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}.")
+    explorer = AttentionExplorer(
+        reconstructor, photo, region=options.region, **reports.watch.arguments
+    )
+    reports.say(
+        f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}."
+    )
     return explorer

@@ -19,7 +19,13 @@ from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, put_on_top
 
 UNSIGNED = "inferno"
 SIGNED = Colormap(
-    [[0.1, 0.35, 0.95, 1], [0.25, 0.6, 1, 0.75], [1, 1, 1, 0], [1, 0.6, 0.2, 0.75], [0.9, 0.1, 0.1, 1]],
+    [
+        [0.1, 0.35, 0.95, 1],
+        [0.25, 0.6, 1, 0.75],
+        [1, 1, 1, 0],
+        [1, 0.6, 0.2, 0.75],
+        [0.9, 0.1, 0.1, 1],
+    ],
     name="blue-clear-red",
     display_name="blue, clear, red",
 )
@@ -29,7 +35,9 @@ CLIPPED = 0.2
 """Per cent of the values that lie beyond the limits of the colours: a few extremes would darken all others."""
 
 
-def show_map(viewer: ViewerModel, one: AttentionMap, photo: str, placement: Placement, *, is_new: bool) -> Image:
+def show_map(
+    viewer: ViewerModel, one: AttentionMap, photo: str, placement: Placement, *, is_new: bool
+) -> Image:
     """The layer of a map over *photo* at *placement*: the one of this kind and photo, or a new one.
 
     All layers of a kind get the same contrast limits, the widest that one of them needs.
@@ -54,7 +62,10 @@ def show_map(viewer: ViewerModel, one: AttentionMap, photo: str, placement: Plac
 def map_arguments(one: AttentionMap, placement: Placement) -> dict[str, Any]:
     """The arguments of `add_image` that put a map exactly on the photo at *placement*, whatever its resolution."""
     photo = Affine(
-        scale=placement.scale, translate=placement.translate, rotate=placement.rotate, shear=[placement.shear]
+        scale=placement.scale,
+        translate=placement.translate,
+        rotate=placement.rotate,
+        shear=[placement.shear],
     )
     is_signed = DESCRIPTIONS[one.overlay].is_signed
     return {
@@ -72,7 +83,11 @@ def map_arguments(one: AttentionMap, placement: Placement) -> dict[str, Any]:
 
 def map_layers(viewer: ViewerModel) -> list[Image]:
     """The layers of attention maps."""
-    return [layer for layer in viewer.layers if isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)]
+    return [
+        layer
+        for layer in viewer.layers
+        if isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+    ]
 
 
 def map_of(layer: Image) -> AttentionMap:
@@ -84,7 +99,11 @@ def map_of(layer: Image) -> AttentionMap:
 def summary(one: AttentionMap) -> str:
     """A sentence on a map that was made."""
     description = DESCRIPTIONS[one.overlay]
-    where = one.selection if isinstance(description, Overlay) and description.uses else one.selection.block
+    where = (
+        one.selection
+        if isinstance(description, Overlay) and description.uses
+        else one.selection.block
+    )
     what = f"{description.title}, {where}"
     if one.overlay == "score":
         return f"{what}: adds up to {one.total:.4g} over the padded photo, which is the logit."
@@ -98,7 +117,9 @@ def limits(one: AttentionMap) -> tuple[float, float]:
 
 
 def _magnitude(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.abs(values[np.isfinite(values)]) if np.isfinite(values).any() else np.ones(1, np.float32)
+    return (
+        np.abs(values[np.isfinite(values)]) if np.isfinite(values).any() else np.ones(1, np.float32)
+    )
 
 
 def _share_limits(layers: list[Image]) -> None:

@@ -74,7 +74,9 @@ class MatrixPage(QWidget):
         told = []
         for run, block, head in self._heads:
             matrices = run.record[block]
-            i, j = (min(channel, matrices.attention.shape[-1] - 1) for channel in cell or self._cell)
+            i, j = (
+                min(channel, matrices.attention.shape[-1] - 1) for channel in cell or self._cell
+            )
             told.append(
                 f"A<sub>{i},{j}</sub> = <b>{matrices.attention[head, i, j]:.4f}</b>, "
                 f"logit {matrices.logits[head, i, j]:.3f}, row sum {matrices.attention[head, i].sum():.4f}, "
@@ -92,7 +94,9 @@ class MapPage(QWidget):
         super().__init__()
         self.buttons: dict[str, QPushButton] = {}
         self.new_layer = QCheckBox("as a new layer")
-        self.new_layer.setToolTip("Add a layer, instead of putting the map into the layer of this kind.")
+        self.new_layer.setToolTip(
+            "Add a layer, instead of putting the map into the layer of this kind."
+        )
         layout = QVBoxLayout(self)
         for one in DESCRIPTIONS.values():
             button = QPushButton(one.title, toolTip=one.tooltip)
@@ -113,7 +117,9 @@ class StepsPage(QWidget):
         super().__init__()
         self.plot = StepsPlot()
         self.button = QPushButton("Show the steps of this head")
-        self.button.setToolTip("Run the photo up to this block, and show what its head does, step by step.")
+        self.button.setToolTip(
+            "Run the photo up to this block, and show what its head does, step by step."
+        )
         self.steps: AttentionSteps | None = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
@@ -123,5 +129,8 @@ class StepsPage(QWidget):
     def choose(self, selection: Selection) -> None:
         """Draw the steps for the channels of *selection*, if they are of its head."""
         steps = self.steps
-        if steps is not None and (steps.selection.block, steps.selection.head) == (selection.block, selection.head):
+        if steps is not None and (steps.selection.block, steps.selection.head) == (
+            selection.block,
+            selection.head,
+        ):
             self.plot.set_steps(steps, selection.key or 0, selection.query or 0)

@@ -58,7 +58,11 @@ class Picture:
         point = self.view.mapSceneToView(position)
         row, column = (int(np.floor(at + 0.5)) for at in (point.y(), point.x()))
         rows, columns = (0, 0) if self.image.image is None else self.image.image.shape
-        is_inside = self.view.sceneBoundingRect().contains(position) and 0 <= row < rows and 0 <= column < columns
+        is_inside = (
+            self.view.sceneBoundingRect().contains(position)
+            and 0 <= row < rows
+            and 0 <= column < columns
+        )
         return (row, column) if is_inside else None
 
 
@@ -76,7 +80,9 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.ci.layout.setSpacing(2)
         self.title = self.addLabel("", 0, 0, 1, 3, size="8pt", justify="left")
-        self.left, self.bottom, self.bits = (pg.AxisItem(side) for side in ("left", "bottom", "bottom"))
+        self.left, self.bottom, self.bits = (
+            pg.AxisItem(side) for side in ("left", "bottom", "bottom")
+        )
         self.addItem(self.left, 1, 0)
         self.picture = Picture(self.ci, 1, 1)
         self.entropy = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True)
@@ -115,14 +121,20 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.title.setText(self.title.text, color=text)
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
 
-    def set_head(self, run: str, block: str, head: int, matrices: BlockAttention, high: float) -> None:
+    def set_head(
+        self, run: str, block: str, head: int, matrices: BlockAttention, high: float
+    ) -> None:
         """Draw a head of a block, on a scale from 0 to *high*."""
         heads, depth, _ = matrices.attention.shape
         name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
-        self.title.setText(f"{block_title(block, heads * depth)}<br>head {head} of {heads}<br>{escape(name)}")
+        self.title.setText(
+            f"{block_title(block, heads * depth)}<br>head {head} of {heads}<br>{escape(name)}"
+        )
         self.title.setMinimumWidth(0)  # else the text sets that of the plot
         self.picture.show(matrices.attention[head], (0.0, high))
-        self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=matrices.entropy[head], height=0.8)
+        self.bars.setOpts(
+            x0=np.zeros(depth), y=np.arange(depth), width=matrices.entropy[head], height=0.8
+        )
         self.entropy.setXRange(0, float(np.log2(depth)) if depth > 1 else 1.0, padding=0)
         whole = int(np.log2(depth))
         self.bits.setTicks([[(bits, str(bits)) for bits in {0, whole}]])
@@ -199,7 +211,10 @@ class StepsPlot(pg.GraphicsLayoutWidget):
         }
         for name, (title, values, is_signed) in shown.items():
             self.titles[name].setText(title)
-            high = float(np.percentile(np.abs(values), 100 - CLIPPED * (name not in ("L", "A")))) or 1.0
+            high = (
+                float(np.percentile(np.abs(values), 100 - CLIPPED * (name not in ("L", "A"))))
+                or 1.0
+            )
             self.pictures[name].show(values, (-high if is_signed else 0.0, high))
         for name in ("L", "A"):
             self.pictures[name].set_mark(QRectF(query, key, 1, 1), "#00b7c7")

@@ -31,10 +31,16 @@ class RunBox(QWidget):
             "The recorded runs: every run of the reconstruction dock. A region has an attention of its own; of the "
             "mean over eight flips and transposes, it is that of the photo as it is."
         )
-        self.record_button = QPushButton("Record", toolTip="Run the photo once and record its attention.")
-        self.open_button = QPushButton("Open ...", toolTip="Open matrices that were saved, to compare with them.")
+        self.record_button = QPushButton(
+            "Record", toolTip="Run the photo once and record its attention."
+        )
+        self.open_button = QPushButton(
+            "Open ...", toolTip="Open matrices that were saved, to compare with them."
+        )
         self.save_button = QPushButton("Save ...")
-        self.save_button.setToolTip("All matrices of this run with its maps (.npz), or the newest map alone (.tif).")
+        self.save_button.setToolTip(
+            "All matrices of this run with its maps (.npz), or the newest map alone (.tif)."
+        )
         form = QGridLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.setColumnStretch(1, 1)
@@ -45,7 +51,9 @@ class RunBox(QWidget):
         )
         for row, (title, choices, button) in enumerate(rows):
             choices.setMinimumContentsLength(8)
-            choices.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            choices.setSizeAdjustPolicy(
+                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+            )
             for column, part in enumerate((QLabel(title), choices, button)):
                 form.addWidget(part, row, column)
 
@@ -67,7 +75,9 @@ class RunBox(QWidget):
     def show_models(self, recordings: Sequence[Recording], wish: str | None) -> None:
         """List the bundled models and those of *recordings*; the chosen one stays chosen, else it is *wish*."""
         chosen = self.models.currentData()
-        bundled = {card.name: card.name for card in MODELS.values() if card.file and not card.needs_camera}
+        bundled = {
+            card.name: card.name for card in MODELS.values() if card.file and not card.needs_camera
+        }
         used = {one.model: Path(one.model).name for one in recordings if one.model}
         self.models.clear()
         opened = {path: Path(path).name for path in self._weights}
@@ -99,6 +109,8 @@ class RunBox(QWidget):
         self.runs.blockSignals(True)
         self.runs.clear()
         for number, one in enumerate(recordings, start=1):
-            self.runs.addItem(f"{number}: {one.name}, {one.record.provenance.model or 'unknown model'}")
+            self.runs.addItem(
+                f"{number}: {one.name}, {one.record.provenance.model or 'unknown model'}"
+            )
         self.runs.setCurrentIndex(self.runs.count() - 1)
         self.runs.blockSignals(False)

@@ -5,7 +5,16 @@ from itertools import pairwise
 
 from napari.utils.theme import Theme
 from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from qtpy.QtGui import QColor, QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from qtpy.QtGui import (
+    QColor,
+    QFocusEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
 from qtpy.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from napari_mst.attention.record import block_title
@@ -33,12 +42,16 @@ class Schematic(QWidget):
         self.current: Head | None = None
         self.compared: Head | None = None
         self._hovered: Head | None = None
-        self._colours = {name: QColor("grey") for name in ("text", "faint", "box", "chosen", "background")}
+        self._colours = {
+            name: QColor("grey") for name in ("text", "faint", "box", "chosen", "background")
+        }
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Blocks of the network")
-        self.setWhatsThis("Click a cell, or use the arrow keys: left and right for blocks, up and down for heads.")
+        self.setWhatsThis(
+            "Click a cell, or use the arrow keys: left and right for blocks, up and down for heads."
+        )
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
@@ -49,7 +62,9 @@ class Schematic(QWidget):
             "chosen": "current",
             "background": "foreground",
         }
-        self._colours = {name: QColor(getattr(theme, part).as_hex()) for name, part in parts.items()}
+        self._colours = {
+            name: QColor(getattr(theme, part).as_hex()) for name, part in parts.items()
+        }
         self.update()
 
     def set_blocks(self, blocks: Mapping[str, tuple[int, int]]) -> None:
@@ -91,7 +106,9 @@ class Schematic(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if not self.blocks:
             painter.setPen(self._colours["text"])
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "No attention has been recorded yet.")
+            painter.drawText(
+                self.rect(), Qt.AlignmentFlag.AlignCenter, "No attention has been recorded yet."
+            )
         self._draw_links(painter)
         for block, (channels, heads) in self.blocks.items():
             for head in range(heads):
@@ -116,7 +133,9 @@ class Schematic(QWidget):
         found = self._head_at(event.position()) if event is not None else None
         if found != self._hovered:
             self._hovered = found
-            self.setCursor(Qt.CursorShape.ArrowCursor if found is None else Qt.CursorShape.PointingHandCursor)
+            self.setCursor(
+                Qt.CursorShape.ArrowCursor if found is None else Qt.CursorShape.PointingHandCursor
+            )
             self.update()
 
     def leaveEvent(self, event: QEvent | None) -> None:
@@ -159,7 +178,9 @@ class Schematic(QWidget):
         return bool(super().event(event))
 
     def _head_at(self, point: QPointF) -> Head | None:
-        cells = ((block, head) for block, (_, heads) in self.blocks.items() for head in range(heads))
+        cells = (
+            (block, head) for block, (_, heads) in self.blocks.items() for head in range(heads)
+        )
         return next((one for one in cells if self.cell(*one).contains(point)), None)
 
     def _draw_links(self, painter: QPainter) -> None:
@@ -196,8 +217,16 @@ class Schematic(QWidget):
         names = list(self.blocks)
         painter.setPen(self._colours["text"])
         for stage in range(-(-len(names) // len(LEVELS))):
-            first, last = names[stage * len(LEVELS)], names[min(stage * len(LEVELS) + 4, len(names) - 1)]
-            span = QRectF(self.cell(first, 0).left(), 0, self.cell(last, 0).right() - self.cell(first, 0).left(), TOP)
+            first, last = (
+                names[stage * len(LEVELS)],
+                names[min(stage * len(LEVELS) + 4, len(names) - 1)],
+            )
+            span = QRectF(
+                self.cell(first, 0).left(),
+                0,
+                self.cell(last, 0).right() - self.cell(first, 0).left(),
+                TOP,
+            )
             painter.drawText(span, Qt.AlignmentFlag.AlignCenter, f"stage {stage + 1}")
 
     def _centre(self, block: str) -> QPointF:

@@ -51,7 +51,9 @@ class WatchedWriter:
         target = Path(path)
         if target.suffix.lower() not in saving.SUFFIXES:
             return None
-        order = saving.Order(saving.cube_to_save(data, attributes), target, may_replace=target.exists())
+        order = saving.Order(
+            saving.cube_to_save(data, attributes), target, may_replace=target.exists()
+        )
         return str(saving.write(order))
 
 

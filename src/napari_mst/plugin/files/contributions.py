@@ -34,7 +34,9 @@ def read_layers(path: Paths) -> list[LayerTuple]:
     return layers or NO_LAYERS
 
 
-def write_layer(path: str, data: Any, attributes: Mapping[str, Any], suffix: str = ".hdr") -> list[str]:
+def write_layer(
+    path: str, data: Any, attributes: Mapping[str, Any], suffix: str = ".hdr"
+) -> list[str]:
     """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
 
     What the dialog of napari let the user replace is replaced, and nothing else. Without wavelengths the user is asked

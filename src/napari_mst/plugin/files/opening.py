@@ -81,12 +81,16 @@ def saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:
     for path, cube in cubes.items():
         text = cube.metadata.get(PICKS)
         if text and (has_picks or layers):
-            show_warning(f"{path.name}: the picks that were saved with it were left out, as there are others.")
+            show_warning(
+                f"{path.name}: the picks that were saved with it were left out, as there are others."
+            )
         elif text:
             try:
                 layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
             except ValueError:
-                show_warning(f"{path.name}: the picks that were saved with it are damaged, and were left out.")
+                show_warning(
+                    f"{path.name}: the picks that were saved with it are damaged, and were left out."
+                )
     return layers
 
 
@@ -119,7 +123,9 @@ def open_files() -> None:
     """Ask for cubes and photos, whatever their suffix, and open them: a command of napari's menus."""
     viewer = current_viewer()
     folder = get_open_history()[0]
-    chosen, _ = QFileDialog.getOpenFileNames(questions.window(), "Open cubes or photos", folder, "All files (*)")
+    chosen, _ = QFileDialog.getOpenFileNames(
+        questions.window(), "Open cubes or photos", folder, "All files (*)"
+    )
     if viewer is not None and chosen:
         update_open_history(chosen[0])
         open_paths(viewer, [Path(one) for one in chosen])
@@ -128,7 +134,9 @@ def open_files() -> None:
 def open_folder() -> None:
     """Ask for a cube that is a folder (Zarr, single bands), and open it: a command of napari's menus."""
     viewer = current_viewer()
-    chosen = QFileDialog.getExistingDirectory(questions.window(), "Open the folder of a cube", get_open_history()[0])
+    chosen = QFileDialog.getExistingDirectory(
+        questions.window(), "Open the folder of a cube", get_open_history()[0]
+    )
     if viewer is not None and chosen:
         update_open_history(chosen)
         open_paths(viewer, [Path(chosen)])

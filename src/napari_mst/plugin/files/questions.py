@@ -44,9 +44,17 @@ _HIDDEN_PLATFORMS = ("offscreen", "minimal")
 def window() -> QWidget | None:
     """The window that a question can be asked over; None in a script without one, or on another thread than Qt's."""
     app = QApplication.instance()
-    if app is None or QThread.currentThread() is not app.thread() or app.platformName() in _HIDDEN_PLATFORMS:
+    if (
+        app is None
+        or QThread.currentThread() is not app.thread()
+        or app.platformName() in _HIDDEN_PLATFORMS
+    ):
         return None
-    windows = (widget for widget in app.topLevelWidgets() if isinstance(widget, QMainWindow) and widget.isVisible())
+    windows = (
+        widget
+        for widget in app.topLevelWidgets()
+        if isinstance(widget, QMainWindow) and widget.isVisible()
+    )
     return app.activeWindow() or next(windows, None)
 
 
@@ -60,15 +68,21 @@ def offer(text: str, yes: str, accept: Callable[[], object]) -> QMessageBox | No
     box.addButton("No", QMessageBox.ButtonRole.RejectRole)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setModal(False)
-    box.accepted.connect(lambda: QTimer.singleShot(0, accept))  # it may open dialogs: let this one close first
+    box.accepted.connect(
+        lambda: QTimer.singleShot(0, accept)
+    )  # it may open dialogs: let this one close first
     box.show()
     return box
 
 
 def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:
     """The value that the user chooses for the option of *question* about the file *name*; None if they cancel."""
-    what = {"variable": "Which array is the cube?", "band_axis": "Which axis holds the bands?"}[question.option]
-    dialog = ChoiceDialog(f"{shown(name, 50)} can be read in several ways.\n{what}", question.choices, parent)
+    what = {"variable": "Which array is the cube?", "band_axis": "Which axis holds the bands?"}[
+        question.option
+    ]
+    dialog = ChoiceDialog(
+        f"{shown(name, 50)} can be read in several ways.\n{what}", question.choices, parent
+    )
     is_accepted = dialog.exec()
     dialog.deleteLater()
     return dialog.value if is_accepted else None
@@ -85,7 +99,9 @@ class ChoiceDialog(QDialog):
             item.setData(Qt.ItemDataRole.UserRole, value)
         self.list.setCurrentRow(0)
         rows = min(len(choices), _ROWS)
-        self.list.setFixedHeight(rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth() + 4)
+        self.list.setFixedHeight(
+            rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth() + 4
+        )
         self.buttons = _buttons(self, "Open")
         self.list.itemDoubleClicked.connect(self.accept)
         layout = QVBoxLayout(self)
@@ -111,11 +127,18 @@ class WavelengthsDialog(QDialog):
     """
 
     def __init__(
-        self, name: str, shape: Sequence[int], band_axis: int, known: tuple[float, float] | None, parent: QWidget
+        self,
+        name: str,
+        shape: Sequence[int],
+        band_axis: int,
+        known: tuple[float, float] | None,
+        parent: QWidget,
     ) -> None:
         super().__init__(parent, windowTitle="Save hyperspectral cube")
         self._shape = shape
-        self.title = _label(f"The layer '{shown(name, 40)}' has no wavelengths. What are those of its bands?")
+        self.title = _label(
+            f"The layer '{shown(name, 40)}' has no wavelengths. What are those of its bands?"
+        )
         self.axes = QComboBox(toolTip="The axis along which the wavelength changes.")
         for axis, word in ((0, "first"), (-1, "last")):
             self.axes.addItem(f"the {word} axis: {shape[axis]} bands", axis)
@@ -125,7 +148,9 @@ class WavelengthsDialog(QDialog):
         self.listed = QRadioButton("These:")
         self.start, self.stop = (_wavelength_box(nm) for nm in known or (400.0, 700.0))
         self.text = QLineEdit(placeholderText="400, 410, 420, ...", toolTip="One number a band.")
-        self.file_button = QPushButton("Read file ...", toolTip="A table or text: the first number of each line.")
+        self.file_button = QPushButton(
+            "Read file ...", toolTip="A table or text: the first number of each line."
+        )
         self.units = QComboBox(toolTip="Of the numbers above; the file will say nanometres.")
         self.units.addItem("nm", "nm")
         self.units.addItem("\N{MICRO SIGN}m", "um")
@@ -154,7 +179,12 @@ class WavelengthsDialog(QDialog):
     def _wire(self) -> None:
         edits = (self.start.valueChanged, self.stop.valueChanged, self.text.textChanged)
         choices = (self.unknown.toggled, self.even.toggled, self.listed.toggled)
-        for changed in (*edits, *choices, self.axes.currentIndexChanged, self.units.currentIndexChanged):
+        for changed in (
+            *edits,
+            *choices,
+            self.axes.currentIndexChanged,
+            self.units.currentIndexChanged,
+        ):
             changed.connect(self._check)
         for changed, kind in zip(edits, (self.even, self.even, self.listed), strict=True):
             changed.connect(calling(self._choose, kind))
@@ -176,7 +206,9 @@ class WavelengthsDialog(QDialog):
             return None
         bands, texts = self._shape[self.band_axis], self.text.text().replace(",", " ").split()
         if self.even.isChecked():
-            texts = [repr(float(nm)) for nm in np.linspace(self.start.value(), self.stop.value(), bands)]
+            texts = [
+                repr(float(nm)) for nm in np.linspace(self.start.value(), self.stop.value(), bands)
+            ]
         return typed_wavelengths(texts, self.units.currentData(), bands)
 
     def _check(self) -> None:
@@ -220,7 +252,9 @@ def _in_a_row(*widgets: QWidget) -> QHBoxLayout:
 
 def _buttons(dialog: QDialog, yes: str) -> QDialogButtonBox:
     """What ends *dialog*: a button that says *yes*, and Cancel."""
-    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
+    buttons = QDialogButtonBox(
+        QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+    )
     buttons.button(QDialogButtonBox.StandardButton.Ok).setText(yes)
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)

@@ -82,7 +82,12 @@ class Recogniser:
         """See what *layer* is, once."""
         is_new = isinstance(layer, Image) and layer not in self._seen
         path = layer.source.path
-        if not is_new or cube_of(layer) is not None or not path or layer.source.reader_plugin == PLUGIN:
+        if (
+            not is_new
+            or cube_of(layer) is not None
+            or not path
+            or layer.source.reader_plugin == PLUGIN
+        ):
             return
         self._seen.add(layer)
         if is_own_cube(path):
@@ -99,9 +104,16 @@ class Recogniser:
         worker.finished.connect(partial(self._workers.discard, worker))
         worker.start()
 
-    def _on_read(self, layer_ref: "weakref.ref[Image]", path: Path, read: "SpectralCube | Damage") -> None:
+    def _on_read(
+        self, layer_ref: "weakref.ref[Image]", path: Path, read: "SpectralCube | Damage"
+    ) -> None:
         viewer, layer = self._viewer_ref(), layer_ref()
-        if viewer is None or layer is None or layer not in viewer.layers or cube_of(layer) is not None:
+        if (
+            viewer is None
+            or layer is None
+            or layer not in viewer.layers
+            or cube_of(layer) is not None
+        ):
             return
         if isinstance(read, SpectralCube):
             self._show_cube(viewer, layer, path, read)
@@ -111,7 +123,9 @@ class Recogniser:
     def _show_cube(self, viewer: ViewerModel, layer: Image, path: Path, cube: SpectralCube) -> None:
         tell_warnings(path, cube)
         others = [other for other in viewer.layers if cube_of(other) is not None]
-        band = min(max(round(float(layer.world_to_data(viewer.dims.point)[0])), 0), len(cube.data) - 1)
+        band = min(
+            max(round(float(layer.world_to_data(viewer.dims.point)[0])), 0), len(cube.data) - 1
+        )
         before = viewer.dims.point
         layer = _as_cube(viewer, layer, cube)
         _add_picks(viewer, path, cube)
@@ -147,10 +161,18 @@ class Recogniser:
             layer.data = pixels
         else:  # napari is still about to select the layer that it has added
             QTimer.singleShot(0, partial(self._exchange, weakref.ref(layer), pixels, is_coloured))
-        change = "was turned upright, as its file asks" if asked != 1 else "was given the colours that its file means"
-        show_info(f"'{shown(layer.name, 40)}' {change}. napari's reader shows the pixels as they are stored.")
+        change = (
+            "was turned upright, as its file asks"
+            if asked != 1
+            else "was given the colours that its file means"
+        )
+        show_info(
+            f"'{shown(layer.name, 40)}' {change}. napari's reader shows the pixels as they are stored."
+        )
 
-    def _exchange(self, layer_ref: "weakref.ref[Image]", pixels: NDArray[Any], is_coloured: bool) -> None:
+    def _exchange(
+        self, layer_ref: "weakref.ref[Image]", pixels: NDArray[Any], is_coloured: bool
+    ) -> None:
         viewer, layer = self._viewer_ref(), layer_ref()
         if viewer is not None and layer is not None and layer in viewer.layers:
             _exchange(viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})

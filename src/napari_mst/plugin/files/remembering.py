@@ -27,7 +27,12 @@ def offer_soon(path: Path) -> None:
 def offer(path: Path) -> None:
     """Offer it, unless it was offered since napari was started, napari has a reader for it, or no other claims it."""
     suffix = path.suffix
-    if not suffix or suffix in _offered or not _is_disputed(path) or get_preferred_reader(str(path)):
+    if (
+        not suffix
+        or suffix in _offered
+        or not _is_disputed(path)
+        or get_preferred_reader(str(path))
+    ):
         return
     text = f"napari asks for a reader for every {suffix} file. Should it always take MST++ Hyperspectral?"
     if questions.offer(text, f"Always for {suffix}", partial(remember, suffix)) is not None:

@@ -35,7 +35,10 @@ def chart() -> list[LayerTuple]:
 
 def chart_cube() -> SpectralCube:
     """Reflectance of the 24 patches, 31 bands of 400-700 nm, under a light that falls off towards the corners."""
-    with resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file, np.load(file) as stored:
+    with (
+        resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file,
+        np.load(file) as stored,
+    ):
         wavelengths, spectra = stored["wavelength"], stored["iset_macbethChart"]
     data = _patches(spectra.T)
     rows, columns = (np.linspace(-1, 1, side, dtype=np.float32) for side in data.shape[1:])
@@ -48,7 +51,11 @@ def _patches(spectra: NDArray[np.float32]) -> NDArray[np.float32]:
     """(B, 24) spectra, listed down the columns of the chart -> (B, H, W)."""
     rows, columns = PATCHES
     pitch = PATCH + GAP
-    data = np.full((len(spectra), rows * pitch + GAP, columns * pitch + GAP), FRAME_REFLECTANCE, dtype=np.float32)
+    data = np.full(
+        (len(spectra), rows * pitch + GAP, columns * pitch + GAP),
+        FRAME_REFLECTANCE,
+        dtype=np.float32,
+    )
     for index, spectrum in enumerate(spectra.T):
         top, left = (GAP + pitch * place for place in (index % rows, index // rows))
         data[:, top : top + PATCH, left : left + PATCH] = spectrum[:, None, None]
@@ -57,5 +64,8 @@ def _patches(spectra: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def coffee() -> list[LayerTuple]:
     """A photo of a cup of coffee; its origin is in sample_data/README.md."""
-    with resources.files("napari_mst").joinpath("sample_data/coffee.jpg").open("rb") as file, Image.open(file) as image:
+    with (
+        resources.files("napari_mst").joinpath("sample_data/coffee.jpg").open("rb") as file,
+        Image.open(file) as image,
+    ):
         return [(np.asarray(image), {"name": "coffee", "rgb": True}, "image")]

@@ -68,7 +68,9 @@ def save_cube() -> None:
         ask_to_save(viewer)
 
 
-def ask_to_save(viewer: ViewerModel, layer: Image | None = None, suggested: Path | None = None) -> "Save | None":
+def ask_to_save(
+    viewer: ViewerModel, layer: Image | None = None, suggested: Path | None = None
+) -> "Save | None":
     """Ask for a file, and begin to save the cube of *layer*, or of the one that is selected or shown.
 
     None if there is none, or the user cancels. The dialog begins at the *suggested* file.
@@ -191,7 +193,9 @@ class Save(QObject):
             show_info(f"The cube was saved as {shown(self.path.name)}.")
 
     def _progress_dialog(self) -> QProgressDialog:
-        dialog = QProgressDialog(f"Saving {shown(self._name)} ...", "Cancel", 0, STEPS, questions.window())
+        dialog = QProgressDialog(
+            f"Saving {shown(self._name)} ...", "Cancel", 0, STEPS, questions.window()
+        )
         dialog.setWindowTitle(TITLE)
         dialog.setWindowModality(Qt.WindowModality.NonModal)
         dialog.setMinimumDuration(PATIENCE)
@@ -223,7 +227,9 @@ class Save(QObject):
 def _write(order: Order, reports: Reports) -> Outcome:
     """The job of the thread: what went wrong is a result too."""
     try:
-        path = write_cube(order.path, order.cube, overwrite=order.may_replace, progress=reports.watch.reach)
+        path = write_cube(
+            order.path, order.cube, overwrite=order.may_replace, progress=reports.watch.reach
+        )
     except Cancelled:
         raise
     except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
@@ -239,15 +245,22 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     pixels = data[0] if attributes.get("multiscale") else data
     cube = cube_of_data(pixels, attributes.get("metadata", {}))
     if cube is None and (np.ndim(pixels) != 3 or attributes.get("rgb")):
-        raise SaveError(f"Expected a layer of (bands, rows, columns), got {np.shape(pixels)}. Select a cube layer.")
+        raise SaveError(
+            f"Expected a layer of (bands, rows, columns), got {np.shape(pixels)}. Select a cube layer."
+        )
     axis = _likely_axis(pixels.shape) if cube is None else 0
     if cube is None:
-        cube = SpectralCube(pixels, np.arange(len(pixels), dtype=np.float64), unit=BAND_INDEX, quantity="")
+        cube = SpectralCube(
+            pixels, np.arange(len(pixels), dtype=np.float64), unit=BAND_INDEX, quantity=""
+        )
     parent = questions.window()
     if cube.unit != BAND_INDEX or parent is None:
         return cube
     known = _calibrated(attributes, len(pixels)) if axis == 0 else None
-    return _completed(cube, questions.WavelengthsDialog(attributes.get("name", ""), pixels.shape, axis, known, parent))
+    return _completed(
+        cube,
+        questions.WavelengthsDialog(attributes.get("name", ""), pixels.shape, axis, known, parent),
+    )
 
 
 def _completed(cube: SpectralCube, dialog: questions.WavelengthsDialog) -> SpectralCube:
@@ -282,7 +295,11 @@ def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float
 def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
     """*cube* with the picks on the layer of *data*, if that is in the viewer."""
     viewer = current_viewer()
-    layer = next((layer for layer in viewer.layers if layer.data is data), None) if viewer is not None else None
+    layer = (
+        next((layer for layer in viewer.layers if layer.data is data), None)
+        if viewer is not None
+        else None
+    )
     points = picks.picks_layer(viewer) if layer is not None else None
     if layer is None:
         return cube
@@ -296,7 +313,9 @@ def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
 
 def _suggestion(layer: Image) -> Path:
     """Where the dialog begins: the folder of the last save, and the name of *layer* as an ENVI raster."""
-    name = "".join(letter for letter in layer.name if letter.isprintable() and letter not in NOT_IN_NAMES).strip(" .")
+    name = "".join(
+        letter for letter in layer.name if letter.isprintable() and letter not in NOT_IN_NAMES
+    ).strip(" .")
     return Path(get_save_history()[0]) / f"{name or 'cube'}.hdr"
 
 
@@ -304,7 +323,9 @@ def _ask_path(suggested: Path) -> Path | None:
     """The file that the user chooses; None if they cancel. Whether it may be replaced is asked later."""
     first = SUFFIXES.get(suggested.suffix.lower(), SUFFIXES[".hdr"])
     forms = [first, *(form for form in WRITABLE if form is not first)]
-    kinds = [f"{form.title} ({' '.join(f'*{suffix}' for suffix in form.suffixes)})" for form in forms]
+    kinds = [
+        f"{form.title} ({' '.join(f'*{suffix}' for suffix in form.suffixes)})" for form in forms
+    ]
     chosen, kind = QFileDialog.getSaveFileName(
         questions.window(),
         TITLE,

@@ -66,7 +66,9 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     reconstructor.prepare(reports.say, watch.is_cancelled)
     rows, columns = (photo if options.region is None else photo.cropped(options.region)).shape
     plan = reconstructor.plan_for(photo, **options.for_photo, is_cancelled=watch.is_cancelled)
-    reports.say(" ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions]))
+    reports.say(
+        " ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions])
+    )
     if rows * columns >= PREVIEW_FROM:
         reports.preview(reconstructor.preview(photo, watch.is_cancelled, region=options.region))
     with record_attention(reconstructor.model) as record:
@@ -146,10 +148,14 @@ def sentence_of(error: Exception) -> NapariMstError:
     if isinstance(error, NapariMstError):
         failure = type(error)(str(error))
     elif isinstance(error, MemoryError):
-        failure = OutOfMemory("Expected enough memory for the run, got too little. Close other programs.")
+        failure = OutOfMemory(
+            "Expected enough memory for the run, got too little. Close other programs."
+        )
     else:
         logger.error("The job failed", exc_info=error)
-        failure = NapariMstError(f"Expected the run to succeed, got {type(error).__name__}: {str(error)[:150]}.")
+        failure = NapariMstError(
+            f"Expected the run to succeed, got {type(error).__name__}: {str(error)[:150]}."
+        )
     traceback.clear_frames(error.__traceback__)
     return failure
 
@@ -159,7 +165,9 @@ def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) ->
 
     It reports to *workspace*.
     """
-    worker = create_worker(request.job or job, request, _worker_class=JobWorker, _ignore_errors=True)
+    worker = create_worker(
+        request.job or job, request, _worker_class=JobWorker, _ignore_errors=True
+    )
     generation = request.generation
     worker.reports.progressed.connect(partial(workspace.report, generation))
     worker.reports.told.connect(partial(workspace.say, generation))

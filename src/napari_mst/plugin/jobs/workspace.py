@@ -95,9 +95,13 @@ class Workspace:
     """
 
     state_changed = Signal(JobState)
-    preview_ready = Signal(SpectralCube, object)  # what `cube_ready` will replace, and the same `Source`
+    preview_ready = Signal(
+        SpectralCube, object
+    )  # what `cube_ready` will replace, and the same `Source`
     cube_ready = Signal(SpectralCube, object)  # the cube and the `Source` that it came from
-    made = Signal(object, object)  # what another job than that of a cube has made, and its `Request`
+    made = Signal(
+        object, object
+    )  # what another job than that of a cube has made, and its `Request`
     recorded = Signal(Recording)  # the attention of a run, now the last of `recordings`
     failed = Signal(NapariMstError, object)  # the error and the `Request` that it ended
 
@@ -174,7 +178,9 @@ class Workspace:
         if self._request is not None and self._listens_to(generation):
             request, seconds = self._request, self._clock() - self._began
             where = result.provenance.device or "this computer"
-            self._close(" ".join([f"Done in {seconds:.1f} s on {where}.", *result.provenance.assumptions]))
+            self._close(
+                " ".join([f"Done in {seconds:.1f} s on {where}.", *result.provenance.assumptions])
+            )
             if request.job is None:
                 self.cube_ready.emit(result, request.source)
             else:

@@ -6,15 +6,33 @@ from pathlib import Path
 from napari.layers import Image
 from qtpy.QtCore import QLocale, Qt
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QCheckBox, QComboBox, QCompleter, QFileDialog, QFormLayout, QHBoxLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QCompleter,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QWidget,
+)
 
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, load_cameras, load_illuminants, matching_camera
+from napari_mst.photo.cameras import (
+    BALANCED,
+    OF_SENSOR,
+    Capture,
+    load_cameras,
+    load_illuminants,
+    matching_camera,
+)
 from napari_mst.photo.files import camera_named_in
 
 _FILE = "file"  # the entry that opens a dialog
 _TABLES = "Tables (*.csv);;All files (*)"
-CAMERA_HINT = "What took the photo: type a part of the name. A CSV file holds lines of nm, red, green, blue."
+CAMERA_HINT = (
+    "What took the photo: type a part of the name. A CSV file holds lines of nm, red, green, blue."
+)
 ILLUMINANT_HINT = "The light that the photo was taken in. A CSV file holds lines of nm, power."
 WHITE_HINT = (
     "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of the file: spectra of an "
@@ -40,7 +58,12 @@ class CameraRows:
         ticks = QHBoxLayout()
         ticks.addWidget(self.white, 1)
         ticks.addWidget(self.balanced)
-        self._rows: tuple[QWidget | QHBoxLayout, ...] = (self.camera, self.illuminant, ticks, self.linear)
+        self._rows: tuple[QWidget | QHBoxLayout, ...] = (
+            self.camera,
+            self.illuminant,
+            ticks,
+            self.linear,
+        )
         for title, row in zip(("Camera", "Illuminant", "White", ""), self._rows, strict=True):
             form.addRow(title, row)
         self.show(None, is_needed=False)
@@ -49,16 +72,22 @@ class CameraRows:
         """Show the rows for the photo of *layer*, or hide them all."""
         for row in self._rows:
             self._form.setRowVisible(row, is_needed)
-        self._form.setRowVisible(self.linear, is_needed and layer is not None and layer.dtype == "uint8")
+        self._form.setRowVisible(
+            self.linear, is_needed and layer is not None and layer.dtype == "uint8"
+        )
         self.hint = self._suggest(layer) if is_needed else ""
 
     @property
     def capture(self) -> Capture:
         """What was chosen. Raises `CameraError` if something is missing, or unknown."""
         if not self.camera.currentText().strip():
-            raise CameraError("Expected the camera of the photo, got none. Choose it, or type a part of its name.")
+            raise CameraError(
+                "Expected the camera of the photo, got none. Choose it, or type a part of its name."
+            )
         if not self.illuminant.currentText().strip():
-            raise CameraError("Expected the illuminant of the photo, got none. Choose the light that it was taken in.")
+            raise CameraError(
+                "Expected the illuminant of the photo, got none. Choose the light that it was taken in."
+            )
         balance = BALANCED if self.balanced.isChecked() else OF_SENSOR
         camera, illuminant = (box.currentText().strip() for box in (self.camera, self.illuminant))
         return Capture(camera, illuminant, float(self.white.text() or 0), balance)

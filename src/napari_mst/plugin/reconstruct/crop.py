@@ -37,7 +37,9 @@ def shapes_layer(viewer: ViewerModel) -> Shapes | None:
     active = viewer.layers.selection.active
     if isinstance(active, Shapes):
         return active
-    return next((layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None)
+    return next(
+        (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None
+    )
 
 
 def draw(viewer: ViewerModel, layer: Image) -> None:
@@ -47,7 +49,9 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
         line = max(1.0, 0.004 * max(LayerPhoto.of(layer, viewer.dims.point).shape))
         style = {"edge_width": line, "edge_color": "#ffd400", "face_color": "transparent"}
         metadata = {METADATA_KEY: ROLE}
-        shapes = viewer.add_shapes(**Placement.of(layer).image_kwargs(), **style, name="Region", metadata=metadata)
+        shapes = viewer.add_shapes(
+            **Placement.of(layer).image_kwargs(), **style, name="Region", metadata=metadata
+        )
     viewer.layers.selection.active = shapes
     shapes.mode = "add_rectangle"
 
@@ -55,7 +59,9 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
 def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
     region = _rectangle(layer.corner_pixels[:, -2:], shape)
     if not layer.visible or region is None:
-        raise PhotoError(f"Expected '{layer.name}' on the screen, got none of it. Show it, or take the whole photo.")
+        raise PhotoError(
+            f"Expected '{layer.name}' on the screen, got none of it. Show it, or take the whole photo."
+        )
     return region
 
 
@@ -68,7 +74,9 @@ def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
     world = [shapes.data_to_world(corner)[-2:] for outline in chosen for corner in outline]
     region = _rectangle(photo.placement.pixels_at(world), photo.shape)
     if region is None:
-        raise PhotoError("Expected a rectangle on the photo, got one beside it. Draw it on the photo.")
+        raise PhotoError(
+            "Expected a rectangle on the photo, got one beside it. Draw it on the photo."
+        )
     return region
 
 

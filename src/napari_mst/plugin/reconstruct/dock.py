@@ -46,15 +46,19 @@ CORRECTION_HINT = (
     "Move spectra whose colour is not that of the photo just as far as its codes tell. Noise that the network removed "
     "stays away. For models that know how a photo shows their spectra."
 )
-QUALITY_HINT = "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
-PARTS: dict[str, Part] = {"whole photo": "whole", "what is on the screen": "visible", "a drawn rectangle": "drawn"}
+QUALITY_HINT = (
+    "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
+)
+PARTS: dict[str, Part] = {
+    "whole photo": "whole",
+    "what is on the screen": "visible",
+    "a drawn rectangle": "drawn",
+}
 PART_HINT = (
     "How much of the photo to reconstruct. Attention is global, so a part is another image: its numbers differ from "
     "those of the whole photo."
 )
-ENSEMBLE_HINT = (
-    "The published 8-fold ensemble: eight times the time, nearly the same accuracy. Its spread is no error bar."
-)
+ENSEMBLE_HINT = "The published 8-fold ensemble: eight times the time, nearly the same accuracy. Its spread is no error bar."
 PRECISIONS = {
     "float32": "Exact to rounding.",
     "bfloat16": "16 bits: features take half the memory. On a processor faster only where numba is not installed. "
@@ -76,7 +80,9 @@ class Paragraph(QLabel):
 
     def __init__(self) -> None:
         flags = Qt.TextInteractionFlag.TextSelectableByMouse
-        super().__init__(wordWrap=True, textInteractionFlags=flags, textFormat=Qt.TextFormat.PlainText)
+        super().__init__(
+            wordWrap=True, textInteractionFlags=flags, textFormat=Qt.TextFormat.PlainText
+        )
 
     def setText(self, text: str) -> None:
         """Show *text* in full."""
@@ -98,7 +104,9 @@ class ReconstructDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.survey = survey()
-        self.photos = LayerBox("The Image layer to reconstruct: RGB, grey, or the current page of a stack.")
+        self.photos = LayerBox(
+            "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
+        )
         self.parts = QComboBox(toolTip=PART_HINT)
         for title, part in PARTS.items():
             self.parts.addItem(title, part)
@@ -111,7 +119,12 @@ class ReconstructDock(Dock):
         self.about = Paragraph()
         self.devices, self.precisions = QComboBox(), QComboBox()
         self.memory = QDoubleSpinBox(
-            maximum=4096, decimals=1, singleStep=0.5, suffix=" GB", specialValueText="automatic", toolTip=MEMORY_HINT
+            maximum=4096,
+            decimals=1,
+            singleStep=0.5,
+            suffix=" GB",
+            specialValueText="automatic",
+            toolTip=MEMORY_HINT,
         )
         self.correction = QCheckBox("match the photo", checked=True, toolTip=CORRECTION_HINT)
         self.quality = QCheckBox("show what was off", toolTip=QUALITY_HINT)
@@ -125,7 +138,9 @@ class ReconstructDock(Dock):
         self._wire()
 
     def _lay_out(self) -> None:
-        self.form = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.form = QFormLayout(
+            fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+        )
         self.form.addRow("Photo", self.photos)
         self.form.addRow("Part", self.parts)
         self.form.addRow("Model", self.models)
@@ -273,9 +288,13 @@ class ReconstructDock(Dock):
             self._add_device("automatic", "auto", self.survey.error, ("float32",))
         else:
             best = self.survey.devices[0]
-            self._add_device(f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}", best.precisions)
+            self._add_device(
+                f"automatic ({best.name})", "auto", f"{best.name}: {best.reason}", best.precisions
+            )
         for device in self.survey.devices:
-            self._add_device(device.name, device.name, f"{device.name}: {device.reason}", device.precisions)
+            self._add_device(
+                device.name, device.name, f"{device.name}: {device.reason}", device.precisions
+            )
         self._show_device()
         self._show_state(self.workspace.state)
 
@@ -314,7 +333,12 @@ class ReconstructDock(Dock):
             f"{data}: {', '.join(f'{name} {value:g}' for name, value in values.items())}"
             for data, values in card.accuracy.items()
         )
-        facts = [f"Training data: {card.training_data}", *measured, f"Licence: {card.licence}", card.reference]
+        facts = [
+            f"Training data: {card.training_data}",
+            *measured,
+            f"Licence: {card.licence}",
+            card.reference,
+        ]
         self.about.setToolTip("\n".join(facts))
 
     def _show_camera(self) -> None:
@@ -335,7 +359,9 @@ class ReconstructDock(Dock):
     def _hint(self) -> str:
         if not self.photos.count():
             return "Open a photo first: File > Open, or File > Open Sample > napari-mst."
-        ready = f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+        ready = (
+            f"Ready for {self.devices.toolTip()}." if self.is_ready else "Looking for devices ..."
+        )
         return f"{self.camera.hint} {ready}".lstrip()
 
     def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
@@ -347,7 +373,9 @@ class ReconstructDock(Dock):
 
     def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
         has_gpu = self.devices.count() > 2
-        self.cpu_button.setVisible(isinstance(error, OutOfMemory) and has_gpu and request.options.device != "cpu")
+        self.cpu_button.setVisible(
+            isinstance(error, OutOfMemory) and has_gpu and request.options.device != "cpu"
+        )
 
     def _run_on_cpu(self) -> None:
         self.devices.setCurrentIndex(self.devices.findData("cpu"))

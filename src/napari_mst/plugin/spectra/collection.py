@@ -56,7 +56,11 @@ class Collection:
         """The cube layers whose spectra are drawn; and last the reference, where it is none of them."""
         shown = shown_cube_layers(viewer)
         reference = self.reference_layer(viewer)
-        return [*shown, reference] if shown and reference is not None and reference not in shown else shown
+        return (
+            [*shown, reference]
+            if shown and reference is not None and reference not in shown
+            else shown
+        )
 
     def reference_layer(self, viewer: ViewerModel) -> Image | None:
         """The cube layer that the others are compared with, if it is still there."""
@@ -70,7 +74,9 @@ class Collection:
             return [None] * len(layers)
         pixels = [pixel_at(layer, position) for layer in layers]
         return [
-            None if pixel is None else point_spectrum(_cube(layer), *pixel, self.window, cube_name=layer.name)
+            None
+            if pixel is None
+            else point_spectrum(_cube(layer), *pixel, self.window, cube_name=layer.name)
             for layer, pixel in zip(layers, pixels, strict=True)
         ]
 
@@ -79,7 +85,11 @@ class Collection:
         layers = self.cubes(viewer)
         self._points = {id(cube.data): self._read(cube) for cube in map(_cube, layers)}
         self._bands = []
-        return [*self._picked(viewer, layers), *self._drawn(viewer, layers), *self._from_files(layers)]
+        return [
+            *self._picked(viewer, layers),
+            *self._drawn(viewer, layers),
+            *self._from_files(layers),
+        ]
 
     def forget(self) -> None:
         """Let go of everything that was read."""
@@ -97,13 +107,19 @@ class Collection:
             return []
         looks = list(zip(picks.names(points), picks.colours(points), strict=True))
         windows = picks.windows(points).tolist()
-        columns = [self._pixels(layer, *picks.pixels_of(points, layer), windows, looks) for layer in layers]
+        columns = [
+            self._pixels(layer, *picks.pixels_of(points, layer), windows, looks) for layer in layers
+        ]
         shown = points.shown.tolist()
         reference = self.reference_layer(viewer)
         truth = None if reference is None or reference not in layers else layers.index(reference)
         rows: list[Spectra] = list(zip(*columns, strict=True))
         of = (rows.__getitem__, lambda index: _compared(rows[index], truth))
-        return [Entry(points, index, *of, shown[index]) for index, row in enumerate(rows) if _is_anywhere(row)]
+        return [
+            Entry(points, index, *of, shown[index])
+            for index, row in enumerate(rows)
+            if _is_anywhere(row)
+        ]
 
     def _pixels(
         self,
@@ -117,7 +133,9 @@ class Collection:
         cube = _cube(layer)
         before, now = self._points[id(cube.data)][1], Picked()
         spectra = list[Spectrum | None]()
-        for (row, column), is_inside, window, look in zip(pixels.tolist(), inside, windows, looks, strict=True):
+        for (row, column), is_inside, window, look in zip(
+            pixels.tolist(), inside, windows, looks, strict=True
+        ):
             key = (row, column, window, layer.name, *look)
             if is_inside:
                 now[key] = self._with_band(cube, before.get(key) or _picked(cube, *key))
@@ -127,7 +145,9 @@ class Collection:
 
     def _with_band(self, cube: SpectralCube, spectrum: Spectrum) -> Spectrum:
         """*spectrum* of one pixel with its error band, if that is read already; else it is asked for."""
-        is_wanted = self.has_error_bands and cube.has_wavelengths and cube.provenance.error_factor > 0
+        is_wanted = (
+            self.has_error_bands and cube.has_wavelengths and cube.provenance.error_factor > 0
+        )
         row, column = spectrum.origin.row, spectrum.origin.column
         if not is_wanted or spectrum.spread or row is None or column is None:
             return spectrum
@@ -150,7 +170,12 @@ class Collection:
         if reference is not None and layers:
             readings.append((layers[0], errors_of(layers[0], reference)))
         tasks = self.regions.tasks(drawn, readings, viewer)
-        self.reader.ask([*(task for columns in tasks.values() for column in columns for task in column), *self._bands])
+        self.reader.ask(
+            [
+                *(task for columns in tasks.values() for column in columns for task in column),
+                *self._bands,
+            ]
+        )
         return list(self.regions.gather(tasks, len(layers)))
 
     def _from_files(self, layers: Sequence[Image]) -> list[Entry]:
@@ -159,11 +184,15 @@ class Collection:
         blank = (None,) * max(0, len(layers) - 1)
         rows: list[Spectra] = [(spectrum, *blank) for spectrum in self.loaded]
         shown = [(index, index not in self._hidden_loaded) for index, fit in enumerate(fits) if fit]
-        return [Entry(None, index, rows.__getitem__, is_shown=is_shown) for index, is_shown in shown]
+        return [
+            Entry(None, index, rows.__getitem__, is_shown=is_shown) for index, is_shown in shown
+        ]
 
     def unload(self, removed: set[int]) -> None:
         """Take spectra from files away."""
-        self.loaded = [spectrum for index, spectrum in enumerate(self.loaded) if index not in removed]
+        self.loaded = [
+            spectrum for index, spectrum in enumerate(self.loaded) if index not in removed
+        ]
         self._hidden_loaded = moved_up(self._hidden_loaded, removed)
 
     def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
@@ -194,7 +223,9 @@ def _cube(layer: Image) -> SpectralCube:
     return cube
 
 
-def _picked(cube: SpectralCube, row: int, column: int, window: int, of: str, name: str, colour: str) -> Spectrum:
+def _picked(
+    cube: SpectralCube, row: int, column: int, window: int, of: str, name: str, colour: str
+) -> Spectrum:
     return point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
 
 

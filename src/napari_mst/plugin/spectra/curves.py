@@ -69,7 +69,9 @@ class Curves(pg.GraphicsObject):
                 painter.fillPath(_band(spectrum.wavelengths, spectrum.lower, spectrum.upper), tint)
         for line in sorted(self.lines, key=lambda one: one.is_faded, reverse=True):
             painter.setPen(pen(line.tint(1.0), line.style, 2 if is_smooth else 1))
-            painter.drawPath(pg.arrayToQPath(line.spectrum.wavelengths, line.spectrum.values, connect="finite"))
+            painter.drawPath(
+                pg.arrayToQPath(line.spectrum.wavelengths, line.spectrum.values, connect="finite")
+            )
 
 
 def pen(colour: QColor, style: int, width: float) -> QPen:
@@ -84,14 +86,18 @@ def pen(colour: QColor, style: int, width: float) -> QPen:
 def _band(x: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> object:
     good = np.isfinite(lower) & np.isfinite(upper)
     return pg.arrayToQPath(
-        np.concatenate([x[good], x[good][::-1]]), np.concatenate([upper[good], lower[good][::-1]]), connect="all"
+        np.concatenate([x[good], x[good][::-1]]),
+        np.concatenate([upper[good], lower[good][::-1]]),
+        connect="all",
     )
 
 
 def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
     """The least and the largest value of *lines* and their bounds; None if there is no number."""
     spectra = [line.spectrum for line in lines]
-    parts = [part for one in spectra for part in (one.values, one.lower, one.upper) if part is not None]
+    parts = [
+        part for one in spectra for part in (one.values, one.lower, one.upper) if part is not None
+    ]
     values = np.concatenate(parts) if parts else np.empty(0)
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if values.size else None
@@ -105,4 +111,6 @@ def _extent(lines: Sequence[Line]) -> QRectF:
     left, right = min(low for low, _ in ends), max(high for _, high in ends)
     (low, high), wide = values, (right - left) or 1.0
     tall = (high - low) or 1.0
-    return QRectF(left - MARGIN * wide, low - MARGIN * tall, (1 + 2 * MARGIN) * wide, (1 + 2 * MARGIN) * tall)
+    return QRectF(
+        left - MARGIN * wide, low - MARGIN * tall, (1 + 2 * MARGIN) * wide, (1 + 2 * MARGIN) * tall
+    )

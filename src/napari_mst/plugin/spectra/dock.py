@@ -270,7 +270,9 @@ class SpectraDock(Dock):
     def _list_matches(self) -> None:
         """List what the chosen spectrum is most like."""
         rows = self.table.chosen()
-        self.matches.list_for(self.entries[rows[0]].first if rows and rows[0] < len(self.entries) else None)
+        self.matches.list_for(
+            self.entries[rows[0]].first if rows and rows[0] < len(self.entries) else None
+        )
         self._draw_lines()
 
     def _settle(self) -> None:

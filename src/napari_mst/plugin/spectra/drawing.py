@@ -38,16 +38,24 @@ class Drawing:
             return []
         return [one and self._viewed(one, self._refused_live) for one in spectra]
 
-    def lines(self, entries: Sequence[Entry], groups: Sequence[Group], chosen: Set[int]) -> list[Line]:
+    def lines(
+        self, entries: Sequence[Entry], groups: Sequence[Group], chosen: Set[int]
+    ) -> list[Line]:
         """The curves of *entries*, of which those in the rows *chosen* stand out; many labels are summed up."""
         self._refused, self._groups = set(), [group for group in groups if group.is_large]
-        few = [row for row, entry in enumerate(entries) if entry.is_shown and (not entry.is_of_many or row in chosen)]
+        few = [
+            row
+            for row, entry in enumerate(entries)
+            if entry.is_shown and (not entry.is_of_many or row in chosen)
+        ]
         many = [row for row in few if entries[row].is_of_many]
         self._left_out = max(0, len(many) - MOST_CURVES)
         without = set(many[MOST_CURVES:])
         drawn = [(row, entries[row]) for row in few if row not in without]
         self._drawn = [entry for _, entry in drawn]
-        lines = [line for group in self._groups for line in self._summary(group, is_faded=bool(chosen))]
+        lines = [
+            line for group in self._groups for line in self._summary(group, is_faded=bool(chosen))
+        ]
         for row, entry in drawn:
             is_faded = bool(chosen) and row not in chosen
             is_banded = row in chosen or (not chosen and len(entries) == 1)
@@ -65,7 +73,9 @@ class Drawing:
         curves = [entry.first for entry in self._drawn]
         summaries = [group.summary[0] for group in self._groups]
         spectra = [*curves, *(one for one in summaries if one is not None)]
-        named = [(NO_COLOUR, name, style) for style, name in enumerate(cubes)] if len(cubes) > 1 else []
+        named = (
+            [(NO_COLOUR, name, style) for style, name in enumerate(cubes)] if len(cubes) > 1 else []
+        )
         return [*((spectrum.colour or NO_COLOUR, spectrum.name, 0) for spectrum in spectra), *named]
 
     def notes(self) -> list[str]:
@@ -77,18 +87,32 @@ class Drawing:
         ]
         if self._left_out:
             notes.append(f"Of the selected curves, {self._left_out:,} are not drawn.")
-        return notes + [f"Drawn as measured: {reason}" for reason in sorted(self._refused | self._refused_live)]
+        return notes + [
+            f"Drawn as measured: {reason}" for reason in sorted(self._refused | self._refused_live)
+        ]
 
     def _curves(self, entry: Entry) -> list[tuple[Spectrum, int]]:
         """The spectra of *entry* that the plot draws, and the numbers of their cubes."""
         if self.is_error_shown:
-            return [] if entry.comparison is None else [(_like(entry.comparison.error, entry.first), 0)]
-        return [(spectrum, number) for number, spectrum in enumerate(entry.spectra) if spectrum is not None]
+            return (
+                []
+                if entry.comparison is None
+                else [(_like(entry.comparison.error, entry.first), 0)]
+            )
+        return [
+            (spectrum, number)
+            for number, spectrum in enumerate(entry.spectra)
+            if spectrum is not None
+        ]
 
     def _summary(self, group: Group, *, is_faded: bool) -> list[Line]:
         spectra = (group.error_summary,) if self.is_error_shown else group.summary
-        shown = [(number, spectrum) for number, spectrum in enumerate(spectra) if spectrum is not None]
-        return [Line(self._viewed(one, self._refused), number, -1, is_faded) for number, one in shown]
+        shown = [
+            (number, spectrum) for number, spectrum in enumerate(spectra) if spectrum is not None
+        ]
+        return [
+            Line(self._viewed(one, self._refused), number, -1, is_faded) for number, one in shown
+        ]
 
     def _viewed(self, spectrum: Spectrum, refused: set[str]) -> Spectrum:
         """*spectrum* as the plot shows it; as it is, if it cannot be shown so, and the reason is added to *refused*."""

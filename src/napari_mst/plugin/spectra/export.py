@@ -59,7 +59,11 @@ def _place_of(layer: Image, spectrum: Spectrum) -> str:
             return ""
     except SpectrumError:
         return ""
-    return place if np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True) else ""
+    return (
+        place
+        if np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
+        else ""
+    )
 
 
 def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
@@ -68,10 +72,17 @@ def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None
     if matrix is None:
         return
     pixels, _ = picks.pixels_of(points, layer)
-    taken = {(*pixel, window) for pixel, window in zip(pixels.tolist(), picks.windows(points).tolist(), strict=True)}
+    taken = {
+        (*pixel, window)
+        for pixel, window in zip(pixels.tolist(), picks.windows(points).tolist(), strict=True)
+    }
     for spectrum in spectra:
         origin = spectrum.origin
-        if origin.row is None or origin.column is None or (origin.row, origin.column, origin.window) in taken:
+        if (
+            origin.row is None
+            or origin.column is None
+            or (origin.row, origin.column, origin.window) in taken
+        ):
             continue
         taken.add((origin.row, origin.column, origin.window))
         points.feature_defaults = {"name": spectrum.name, "window": origin.window}
@@ -93,7 +104,10 @@ def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> Non
     viewer.layers.selection.active = active
     if matrix is None:
         return
-    outlines = [np.array(spectrum.origin.vertices) @ matrix[:2, :2].T + matrix[:2, 2] for spectrum in spectra]
+    outlines = [
+        np.array(spectrum.origin.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
+        for spectrum in spectra
+    ]
     tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
     shapes.add_polygons(outlines, edge_color=tints)
     shapes.features = {"name": [spectrum.name for spectrum in spectra]}
@@ -109,7 +123,9 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in PICTURES:
-        raise SaveError(f"Expected a file name ending in {' or '.join(PICTURES)}, got {path.name[:60]!r}. Add one.")
+        raise SaveError(
+            f"Expected a file name ending in {' or '.join(PICTURES)}, got {path.name[:60]!r}. Add one."
+        )
     needed = 4 * FINENESS**2 * size.width() * size.height()
     with saving(path, needed=needed, overwrite=True) as (temporary,):
         (_svg if path.suffix.lower() == ".svg" else _png)(scene, size, temporary)
@@ -131,10 +147,16 @@ def _png(scene: QGraphicsScene, size: QSize, path: Path) -> None:
     image.fill(Qt.GlobalColor.white)
     _paint(scene, QPainter(image), size)
     if not image.save(str(path), "PNG"):
-        raise SaveError(f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder.")
+        raise SaveError(
+            f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder."
+        )
 
 
 def _paint(scene: QGraphicsScene, painter: QPainter, size: QSize) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    scene.render(painter, QRectF(0, 0, size.width(), size.height()), QRectF(0, 0, size.width(), size.height()))
+    scene.render(
+        painter,
+        QRectF(0, 0, size.width(), size.height()),
+        QRectF(0, 0, size.width(), size.height()),
+    )
     painter.end()

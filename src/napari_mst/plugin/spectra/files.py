@@ -62,7 +62,10 @@ class SpectraFiles:
         """Ask for a file, and save the spectra whose curves are shown."""
         path, _ = QFileDialog.getSaveFileName(self._dock, "Save spectra", "spectra.csv", SAVES)
         if path:
-            self._keep(partial(_write, path), lambda count: f"{count:,} spectra saved as {Path(path).name}.")
+            self._keep(
+                partial(_write, path),
+                lambda count: f"{count:,} spectra saved as {Path(path).name}.",
+            )
 
     def open_spectra(self) -> None:
         """Ask for a file; its spectra become picks and regions again where they belong to the cube."""

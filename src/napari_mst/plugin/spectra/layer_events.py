@@ -59,7 +59,9 @@ class LayerEvents:
         """Give the shapes of *layer* colours of their own."""
         if isinstance(layer, Shapes) and self._dock.collection.has_regions:
             points = picks.picks_layer(self._dock.viewer)
-            region_layers.tell_apart(layer, np.empty((0, 4)) if points is None else points.face_color)
+            region_layers.tell_apart(
+                layer, np.empty((0, 4)) if points is None else points.face_color
+            )
 
     def _is_redrawing(self, kind: str, layer: Any) -> bool:
         """Whether a shape is dragged, paint was undone, or other points are selected."""

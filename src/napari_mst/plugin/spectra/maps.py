@@ -99,9 +99,13 @@ def _layer(order: Order, number: int, title: str, data: Any, more: dict[str, Any
 
 def _classes(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     if len(order.spectra) > MOST_CLASSES:
-        raise SpectrumError(f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Hide some curves.")
+        raise SpectrumError(
+            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Hide some curves."
+        )
     found = maps.classify(order.cube, order.spectra, order.number, **reports.watch.arguments)
-    return found.labels, _coloured([spectrum.colour for spectrum in order.spectra], [s.name for s in order.spectra])
+    return found.labels, _coloured(
+        [spectrum.colour for spectrum in order.spectra], [s.name for s in order.spectra]
+    )
 
 
 def _clusters(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
@@ -111,9 +115,13 @@ def _clusters(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
 
 def _coloured(tints: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
     """Labels 1, 2, ... in the colours and with the names of their spectra."""
-    table: dict[int | None, Any] = {number: tint or "#888888" for number, tint in enumerate(tints, 1)}
+    table: dict[int | None, Any] = {
+        number: tint or "#888888" for number, tint in enumerate(tints, 1)
+    }
     return {
-        "colormap": DirectLabelColormap(color_dict={None: "transparent", 0: "transparent", **table}),
+        "colormap": DirectLabelColormap(
+            color_dict={None: "transparent", 0: "transparent", **table}
+        ),
         "features": _named(names),
     }
 
@@ -137,12 +145,17 @@ def _ratio(order: Order, _: Reports) -> tuple[Any, dict[str, Any]]:
 
 
 def _difference(order: Order, _: Reports) -> tuple[Any, dict[str, Any]]:
-    return maps.normalised_difference(order.cube, *order.wavelengths), {"contrast_limits": (-1.0, 1.0)}
+    return maps.normalised_difference(order.cube, *order.wavelengths), {
+        "contrast_limits": (-1.0, 1.0)
+    }
 
 
 def _composite(order: Order, _: Reports) -> tuple[Any, dict[str, Any]]:
     red, green, blue = order.wavelengths
-    return colours.composite(order.cube, (red, green, blue)), {"rgb": True, "contrast_limits": (0.0, 1.0)}
+    return colours.composite(order.cube, (red, green, blue)), {
+        "rgb": True,
+        "contrast_limits": (0.0, 1.0),
+    }
 
 
 def _true_colour(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
@@ -152,7 +165,9 @@ def _true_colour(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
 
 def _from_photo(order: Order, reports: Reports) -> tuple[Any, dict[str, Any]]:
     if order.photo is None:
-        raise SpectrumError("Expected a photo of the size of the cube, got none. Open the photo that it was made from.")
+        raise SpectrumError(
+            "Expected a photo of the size of the cube, got none. Open the photo that it was made from."
+        )
     photo = order.photo.read()
     return _map(colours.colour_difference(order.cube, photo, **reports.watch.arguments))
 
@@ -178,7 +193,9 @@ def _limits(data: Any) -> tuple[float, float]:
     """From the 1st to the 99th percentile of a sample of *data*."""
     sample = data.reshape(-1)[:: max(1, data.size // 2**20)]
     sample = sample[np.isfinite(sample)]
-    low, high = (float(one) for one in np.percentile(sample, (1, 99))) if sample.size else (0.0, 1.0)
+    low, high = (
+        (float(one) for one in np.percentile(sample, (1, 99))) if sample.size else (0.0, 1.0)
+    )
     return (low, high) if high > low else (low, low + 1.0)
 
 
@@ -209,7 +226,12 @@ MAPS = (
         "How far each pixel is from all others, as RX measures it.",
         look={"colormap": "magma"},
     ),
-    MapKind(*("Ratio A / B", "image", _ratio), "Drag the lines A and B in the plot.", lines=AB, look=VIRIDIS),
+    MapKind(
+        *("Ratio A / B", "image", _ratio),
+        "Drag the lines A and B in the plot.",
+        lines=AB,
+        look=VIRIDIS,
+    ),
     MapKind(
         *("Normalised difference", "image", _difference),
         "(A - B) / (A + B): drag the lines A and B in the plot.",
@@ -221,7 +243,9 @@ MAPS = (
         "Three bands as red, green and blue: drag their lines in the plot.",
         lines=RGB,
     ),
-    MapKind(*("True colour", "image", _true_colour), "What an eye sees in daylight (CIE 1931, D65)."),
+    MapKind(
+        *("True colour", "image", _true_colour), "What an eye sees in daylight (CIE 1931, D65)."
+    ),
     MapKind(
         *("Difference from the photo", "image", _from_photo),
         "How far the true colour is from that of the photo (CIEDE2000; about 1 is just seen).",
@@ -248,7 +272,13 @@ MAPS = (
 )
 
 
-def fitting_photo(photos: Sequence[Image], shape: tuple[int, int], point: Sequence[float]) -> LayerPhoto | None:
+def fitting_photo(
+    photos: Sequence[Image], shape: tuple[int, int], point: Sequence[float]
+) -> LayerPhoto | None:
     """The topmost of *photos* that has *shape* (H, W)."""
-    fits = (LayerPhoto.of(one, point) for one in photos if one.rgb and one.metadata.get(METADATA_KEY) != ROLE)
+    fits = (
+        LayerPhoto.of(one, point)
+        for one in photos
+        if one.rgb and one.metadata.get(METADATA_KEY) != ROLE
+    )
     return next((photo for photo in fits if np.shape(photo.pixels)[-3:-1] == shape), None)

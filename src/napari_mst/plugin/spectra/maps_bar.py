@@ -19,8 +19,22 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.plugin.jobs.worker import JobWorker
-from napari_mst.plugin.spectra.maps import MAPS, MOST_CLASSES, MapKind, Order, fitting_photo, make_map
-from napari_mst.plugin.viewer.layers import LayerTuple, Placement, active_cube_layer, cube_of, photo_layers, put_on_top
+from napari_mst.plugin.spectra.maps import (
+    MAPS,
+    MOST_CLASSES,
+    MapKind,
+    Order,
+    fitting_photo,
+    make_map,
+)
+from napari_mst.plugin.viewer.layers import (
+    LayerTuple,
+    Placement,
+    active_cube_layer,
+    cube_of,
+    photo_layers,
+    put_on_top,
+)
 
 if TYPE_CHECKING:
     from napari_mst.plugin.spectra.dock import SpectraDock
@@ -122,8 +136,14 @@ class MapsBar(QWidget):
         if layer is None or cube is None:
             return None
         reference = collection.reference_layer(viewer)
-        shown = [entry for entry in self._dock.entries if entry.is_shown] if self.kind.needs == "spectra" else []
-        spectra = [entry.first for entry in shown[: MOST_CLASSES + 1] if entry.spectra[0] is not None]
+        shown = (
+            [entry for entry in self._dock.entries if entry.is_shown]
+            if self.kind.needs == "spectra"
+            else []
+        )
+        spectra = [
+            entry.first for entry in shown[: MOST_CLASSES + 1] if entry.spectra[0] is not None
+        ]
         return Order(
             self.kind,
             cube,
@@ -163,7 +183,10 @@ class MapsBar(QWidget):
     def _show_lines(self) -> None:
         places = self._wavelengths()
         self._dock.plot.set_markers(
-            [(name, tint, place) for (name, tint, _), place in zip(self.kind.lines, places, strict=False)]
+            [
+                (name, tint, place)
+                for (name, tint, _), place in zip(self.kind.lines, places, strict=False)
+            ]
         )
 
     def _on_marker(self, number: int, wavelength: float) -> None:
@@ -195,7 +218,10 @@ class MapsBar(QWidget):
     def _added(self, data: Any, arguments: dict[str, Any], layer_type: str) -> Layer:
         """A new layer on top of all images."""
         viewer = self._dock.viewer
-        add: dict[str, Callable[..., Layer]] = {"image": viewer.add_image, "labels": viewer.add_labels}
+        add: dict[str, Callable[..., Layer]] = {
+            "image": viewer.add_image,
+            "labels": viewer.add_labels,
+        }
         layer = add[layer_type](data, **arguments)
         put_on_top(viewer, layer)
         layer.visible = arguments["visible"]

@@ -31,7 +31,12 @@ class MatchList(QListWidget):
                 self._found = best_matches(spectrum, self.library, MATCHES)
         with QSignalBlocker(self):
             self.clear()
-            self.addItems([f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}" for match in self._found])
+            self.addItems(
+                [
+                    f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
+                    for match in self._found
+                ]
+            )
             self.setCurrentRow(0)
         self.setVisible(bool(self._found))
         self.setFixedHeight(4 + max(1, len(self._found)) * self.sizeHintForRow(0))
@@ -39,7 +44,9 @@ class MatchList(QListWidget):
     def chosen(self) -> Spectrum | None:
         """The match that is selected in the list, without a colour."""
         row = self.currentRow()
-        return replace(self._found[row].spectrum, colour="") if 0 <= row < len(self._found) else None
+        return (
+            replace(self._found[row].spectrum, colour="") if 0 <= row < len(self._found) else None
+        )
 
     def set_library(self, library: Sequence[Spectrum]) -> None:
         """Look for matches in *library* from now on."""

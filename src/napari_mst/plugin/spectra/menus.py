@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from napari_mst.plugin.spectra.dock import SpectraDock
     from napari_mst.spectra.compare import Comparison
 
-SPREADS = (("Mean and 1 standard deviation", "std"), ("Mean and 5-95 %", (5.0, 95.0)), ("Mean only", ""))
-RANGES = (("Fit the values", None, False), ("0 to 1", (0.0, 1.0), False), ("Locked (the wheel zooms)", None, True))
+SPREADS = (
+    ("Mean and 1 standard deviation", "std"),
+    ("Mean and 5-95 %", (5.0, 95.0)),
+    ("Mean only", ""),
+)
+RANGES = (
+    ("Fit the values", None, False),
+    ("0 to 1", (0.0, 1.0), False),
+    ("Locked (the wheel zooms)", None, True),
+)
 ERROR_BAND = (
     "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube of a bundled model.\n"
     "Calibrated on simulated scenes; napari-mst evaluate prints how many lie there on real ones."
@@ -39,7 +47,11 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-SHAPES = (("a polygon", "add_polygon"), ("a rectangle", "add_rectangle"), ("an ellipse", "add_ellipse"))
+SHAPES = (
+    ("a polygon", "add_polygon"),
+    ("a rectangle", "add_rectangle"),
+    ("an ellipse", "add_ellipse"),
+)
 
 
 class SpectraMenus:
@@ -47,14 +59,24 @@ class SpectraMenus:
 
     def __init__(self, dock: "SpectraDock") -> None:
         self._dock = dock
-        self.pick = _button("Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True)
+        self.pick = _button(
+            "Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True
+        )
         self.regions = _button(
-            "Regions", "The mean of every shape and every label of the layers that are shown.", checkable=True
+            "Regions",
+            "The mean of every shape and every label of the layers that are shown.",
+            checkable=True,
         )
         self.view = _button("View", "What the plot shows of the curves.")
-        self.maps = QToolButton(text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True)
-        self.compare = _button("Compare", "Compare with a reference cube, or with a library of spectra.")
-        self.save = _button("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
+        self.maps = QToolButton(
+            text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True
+        )
+        self.compare = _button(
+            "Compare", "Compare with a reference cube, or with a library of spectra."
+        )
+        self.save = _button(
+            "Save", "Keep the cube, the spectra and the plot, or open spectra again."
+        )
         self.buttons = [self.pick, self.regions, self.view, self.maps, self.compare, self.save]
         self._fill_pick(self.pick.menu())
         self._fill_regions(self.regions.menu())
@@ -69,7 +91,9 @@ class SpectraMenus:
 
     def columns(self) -> "tuple[Column, ...]":
         """What the table says besides."""
-        return SCORES if self._dock.collection.reference_layer(self._dock.viewer) is not None else ()
+        return (
+            SCORES if self._dock.collection.reference_layer(self._dock.viewer) is not None else ()
+        )
 
     def _fill_pick(self, menu: QMenu) -> None:
         titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
@@ -89,7 +113,9 @@ class SpectraMenus:
             points.feature_defaults = {"name": "", "window": side}
 
     def _fill_regions(self, menu: QMenu) -> None:
-        self.draws = [menu.addAction(f"Draw {title}", calling(self._draw, mode)) for title, mode in SHAPES]
+        self.draws = [
+            menu.addAction(f"Draw {title}", calling(self._draw, mode)) for title, mode in SHAPES
+        ]
         menu.addSeparator()
         self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
         self.regions.setChecked(True)
@@ -101,7 +127,9 @@ class SpectraMenus:
         cube_layer = active_cube_layer(viewer)
         if cube_layer is None:
             return
-        shapes = [layer for layer in region_layers.region_layers(viewer) if isinstance(layer, Shapes)]
+        shapes = [
+            layer for layer in region_layers.region_layers(viewer) if isinstance(layer, Shapes)
+        ]
         layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
         viewer.layers.selection.active = layer
         layer.mode = mode
@@ -181,19 +209,27 @@ class SpectraMenus:
 
 
 def _score(title: str, tip: str, text: Callable[["Comparison"], str]) -> Column:
-    return Column(title, tip, lambda entry: "" if entry.comparison is None else text(entry.comparison))
+    return Column(
+        title, tip, lambda entry: "" if entry.comparison is None else text(entry.comparison)
+    )
 
 
 SCORES = (
     _score("RMSE", "Root mean square error to the reference.", lambda one: f"{one.rmse:.4f}"),
     _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
-    _score("SAM", "Mean spectral angle to the reference in degrees.", lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}"),
+    _score(
+        "SAM",
+        "Mean spectral angle to the reference in degrees.",
+        lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}",
+    ),
 )
 
 
 def style_of(theme: Theme) -> str:
     """The style sheet of the buttons."""
-    return STYLE.format(**{name: getattr(theme, name).as_hex() for name in ("primary", "secondary", "current")})
+    return STYLE.format(
+        **{name: getattr(theme, name).as_hex() for name in ("primary", "secondary", "current")}
+    )
 
 
 def _button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:

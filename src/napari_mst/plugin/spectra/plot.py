@@ -82,7 +82,12 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def _arrange(self) -> None:
         self.ci.layout.setSpacing(0)
         self.ci.layout.setContentsMargins(4, 8, 10, 4)
-        for name, row, column in (("left", 0, 0), ("view", 0, 1), ("strip", 1, 1), ("bottom", 2, 1)):
+        for name, row, column in (
+            ("left", 0, 0),
+            ("view", 0, 1),
+            ("strip", 1, 1),
+            ("bottom", 2, 1),
+        ):
             self.addItem(getattr(self, name), row, column)
         self.bottom.setStyle(hideOverlappingLabels=False)
         self.left.setWidth(LEFT_WIDTH)
@@ -96,7 +101,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view.setMouseEnabled(x=True, y=False)
         self.view.disableAutoRange()
         colours = visible_spectrum(np.arange(*VISIBLE, dtype=np.float64))
-        self.colours = pg.ImageItem(colours[:, None], rect=(VISIBLE[0], 0, VISIBLE[1] - VISIBLE[0], 1))
+        self.colours = pg.ImageItem(
+            colours[:, None], rect=(VISIBLE[0], 0, VISIBLE[1] - VISIBLE[0], 1)
+        )
         self.strip.addItem(self.colours)
         for item in (self.curves, self.band, self.cursor):
             self.view.addItem(item, ignoreBounds=True)
@@ -155,10 +162,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Draw the spectra that are under the mouse, of one cube each."""
         while len(self.lives) < len(spectra):
             self.lives.append(pg.PlotCurveItem(antialias=True))
-            self.lives[-1].setSegmentedLineMode("on")  # one path of a noisy spectrum takes ten times as long
+            self.lives[-1].setSegmentedLineMode(
+                "on"
+            )  # one path of a noisy spectrum takes ten times as long
             self.view.addItem(self.lives[-1], ignoreBounds=True)
             if self._theme is not None:
-                self.lives[-1].setPen(pen(QColor(self._theme.text.as_hex()), len(self.lives) - 1, 1.5))
+                self.lives[-1].setPen(
+                    pen(QColor(self._theme.text.as_hex()), len(self.lives) - 1, 1.5)
+                )
         for live, spectrum in zip(self.lives, [*spectra, *[None] * len(self.lives)], strict=False):
             if spectrum is None:
                 live.clear()
@@ -185,7 +196,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _values(self) -> tuple[float, float] | None:
         """The least and the largest value that is drawn."""
-        ranges = [one for one in (self._pinned_range, value_range(self._live_lines)) if one is not None]
+        ranges = [
+            one for one in (self._pinned_range, value_range(self._live_lines)) if one is not None
+        ]
         return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
     def _is_fitting(self) -> bool:
@@ -269,7 +282,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Qt calls this when a button goes up in the plot: a click selects the curve under it."""
         super().mouseReleaseEvent(event)
         place = QPointF(event.position())
-        is_click = self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
+        is_click = (
+            self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
+        )
         if is_click and event.button() == Qt.MouseButton.LeftButton and self._is_inside(place):
             self.line_clicked.emit(self.line_at(place))
 
@@ -287,7 +302,9 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         return bool(self.view.sceneBoundingRect().contains(position))
 
     def _on_mouse_moved(self, position: QPointF) -> None:
-        self.cursor_moved.emit(self.view.mapSceneToView(position).x() if self._is_inside(position) else None)
+        self.cursor_moved.emit(
+            self.view.mapSceneToView(position).x() if self._is_inside(position) else None
+        )
 
 
 def _place(line: pg.InfiniteLine, value: float | None) -> None:

@@ -81,7 +81,9 @@ class RegionReader(QObject):
             return
         small = tuple(task for task in self._wanted if not task.is_large)
         self._stop, self._running = _Flag(), small or self._wanted[:1]
-        self._worker = create_worker(run_all, [(self._running, self._stop.get)], _start_thread=False)
+        self._worker = create_worker(
+            run_all, [(self._running, self._stop.get)], _start_thread=False
+        )
         self._worker.returned.connect(self._on_found)
         self._worker.errored.connect(self._on_error)
         self._worker.finished.connect(self._on_finished)
@@ -89,7 +91,9 @@ class RegionReader(QObject):
 
     def _on_found(self, found: Found) -> None:
         self.found |= found
-        read = {task.slot: found[task.key] for task in self._running if found.get(task.key) is not None}
+        read = {
+            task.slot: found[task.key] for task in self._running if found.get(task.key) is not None
+        }
         self.latest |= {slot: one for slot, one in read.items() if slot in self._slots}
         self.found_more.emit()
 

@@ -19,7 +19,9 @@ ROLE = "map"
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
     """The visible layers with regions, but for the maps that we made."""
-    layers = (layer for layer in viewer.layers if isinstance(layer, Shapes | Labels) and layer.visible)
+    layers = (
+        layer for layer in viewer.layers if isinstance(layer, Shapes | Labels) and layer.visible
+    )
     return [layer for layer in layers if layer.metadata.get(METADATA_KEY) != ROLE]
 
 
@@ -30,8 +32,12 @@ class Looks:
         self._layer, self._first = layer.name, int(isinstance(layer, Shapes))
         self._names = _names(layer)
         wanted = np.array(indices, dtype=int)
-        found = layer.edge_color[wanted] if isinstance(layer, Shapes) else layer.colormap.map(wanted)
-        self._colours = dict(zip(indices, np.asarray(found, dtype=float).reshape(-1, 4), strict=True))
+        found = (
+            layer.edge_color[wanted] if isinstance(layer, Shapes) else layer.colormap.map(wanted)
+        )
+        self._colours = dict(
+            zip(indices, np.asarray(found, dtype=float).reshape(-1, 4), strict=True)
+        )
 
     def name(self, index: int) -> str:
         """What a region is called: its feature "name", or the layer's name and its number."""
@@ -44,7 +50,12 @@ class Looks:
     def named(self, spectrum: Spectrum, index: int) -> Spectrum:
         """*spectrum* with the name and the colour of its region."""
         name = self.name(index)
-        return replace(spectrum, name=name, colour=self.colour(index), origin=replace(spectrum.origin, region=name))
+        return replace(
+            spectrum,
+            name=name,
+            colour=self.colour(index),
+            origin=replace(spectrum.origin, region=name),
+        )
 
 
 def _numbers(layer: Shapes | Labels) -> list[int]:
@@ -57,7 +68,11 @@ def _numbers(layer: Shapes | Labels) -> list[int]:
 def _names(layer: Shapes | Labels) -> dict[int, str]:
     """The names that a person has given, by the index of the shape, or by the label."""
     told = layer.features.get("name", ())
-    return {number: name for number, name in zip(_numbers(layer), told, strict=False) if isinstance(name, str)}
+    return {
+        number: name
+        for number, name in zip(_numbers(layer), told, strict=False)
+        if isinstance(name, str)
+    }
 
 
 def rename(layer: Shapes | Labels, index: int, name: str) -> None:

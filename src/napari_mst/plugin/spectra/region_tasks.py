@@ -65,7 +65,9 @@ class Reading:
     of_labels: Callable[..., Labelled[Any] | None]
 
 
-def tasks_of(layer: Shapes | Labels, on: Image, version: Hashable, viewer: ViewerModel, reading: Reading) -> list[Task]:
+def tasks_of(
+    layer: Shapes | Labels, on: Image, version: Hashable, viewer: ViewerModel, reading: Reading
+) -> list[Task]:
     """Tasks of the cube layer *on*: one a shape, or one for all labels, whose state *version* tells from another.
 
     The first gives what was read, or None off the image; the other gives it by the numbers of the labels.
@@ -78,8 +80,13 @@ def tasks_of(layer: Shapes | Labels, on: Image, version: Hashable, viewer: Viewe
         labels, page = _page(layer, viewer)
         key = (reading.what, id(cube.data), id(layer), version, page, matrix.tobytes())
         inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-        return [Task(key, slot, partial(_read_labels, labels, inverse, shape, reading), is_large=True)]
-    outlines = [_vertices(corners, kind, matrix) for corners, kind in zip(layer.data, layer.shape_type, strict=True)]
+        return [
+            Task(key, slot, partial(_read_labels, labels, inverse, shape, reading), is_large=True)
+        ]
+    outlines = [
+        _vertices(corners, kind, matrix)
+        for corners, kind in zip(layer.data, layer.shape_type, strict=True)
+    ]
     return [
         Task(
             (reading.what, id(cube.data), kind, outline.tobytes()),
@@ -97,7 +104,9 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
         raise TypeError(f"Expected a cube layer, got {on.name!r}.")
 
     def of_region(region: Region, slot: Hashable) -> Spectrum:
-        return region_spectrum(cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts)
+        return region_spectrum(
+            cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts
+        )
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
         return label_spectra(cube, labels, spread, **facts, **watch.arguments)
@@ -115,13 +124,21 @@ def errors_of(on: Image, reference: Image) -> Reading:
 
     def of_region(region: Region, _: Hashable) -> Comparison | None:
         try:
-            return compare_region(cube, truth, region) if cube is not None and truth is not None else None
+            return (
+                compare_region(cube, truth, region)
+                if cube is not None and truth is not None
+                else None
+            )
         except SpectrumError:
             return None
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Comparison] | None:
         try:
-            return None if cube is None or truth is None else compare_labels(cube, truth, labels, **watch.arguments)
+            return (
+                None
+                if cube is None or truth is None
+                else compare_labels(cube, truth, labels, **watch.arguments)
+            )
         except SpectrumError:
             return None
 
@@ -134,8 +151,12 @@ def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
 
-def _error_band(cube: SpectralCube, row: int, column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    from napari_mst.reconstruction.error_bands import spectrum_band  # it imports torch, which takes seconds
+def _error_band(
+    cube: SpectralCube, row: int, column: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    from napari_mst.reconstruction.error_bands import (
+        spectrum_band,
+    )  # it imports torch, which takes seconds
 
     return spectrum_band(cube, row, column)
 
@@ -168,7 +189,11 @@ def _facts(layer: Image) -> dict[str, Any]:
     facts = {"cube_name": layer.name}
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
         return facts
-    return {**facts, "pixel_area": float(abs(np.linalg.det(matrix[:2, :2]))), "area_unit": f"{unit}^2"}
+    return {
+        **facts,
+        "pixel_area": float(abs(np.linalg.det(matrix[:2, :2]))),
+        "area_unit": f"{unit}^2",
+    }
 
 
 def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
@@ -179,7 +204,9 @@ def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
     return data[page], page
 
 
-def on_grid(labels: NDArray[Any], matrix: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[Any]:
+def on_grid(
+    labels: NDArray[Any], matrix: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[Any]:
     """The label at the centre of each of (H, W) pixels, which *matrix* takes to pixels of *labels*; 0 outside."""
     if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
         return labels
@@ -189,7 +216,9 @@ def on_grid(labels: NDArray[Any], matrix: NDArray[np.float64], shape: tuple[int,
     for start in range(0, shape[0], step):
         rows = np.arange(start, min(shape[0], start + step))[:, None]
         at = [np.floor(m[0] * rows + m[1] * columns + m[2] + 0.5).astype(int) for m in matrix[:2]]
-        inside = np.logical_and.reduce([(one >= 0) & (one < side) for one, side in zip(at, labels.shape, strict=True)])
+        inside = np.logical_and.reduce(
+            [(one >= 0) & (one < side) for one, side in zip(at, labels.shape, strict=True)]
+        )
         found[start : start + step][inside] = labels[at[0][inside], at[1][inside]]
     return found
 

@@ -45,7 +45,14 @@ class RowActions:
     def choose_label(self, layer: Labels) -> None:
         """Select the row of the label that is selected on the image, for example with napari's colour picker."""
         of = (layer, layer.selected_label)
-        row = next((row for row, entry in enumerate(self._dock.entries) if (entry.layer, entry.index) == of), None)
+        row = next(
+            (
+                row
+                for row, entry in enumerate(self._dock.entries)
+                if (entry.layer, entry.index) == of
+            ),
+            None,
+        )
         if row is not None:
             self._dock.table.selectRow(row)
 

@@ -88,7 +88,12 @@ class Group:
     """
 
     def __init__(
-        self, layer: Shapes | Labels, found: Sequence[Mapping[int, Any]], cubes: int, hidden: set[int], looks: int
+        self,
+        layer: Shapes | Labels,
+        found: Sequence[Mapping[int, Any]],
+        cubes: int,
+        hidden: set[int],
+        looks: int,
     ) -> None:
         self.name, self._state = layer.name, (cubes, looks)
         self._all, self._found = found, found[:cubes]
@@ -97,11 +102,15 @@ class Group:
         self._looks, self._hidden = Looks(layer, numbers), np.array(sorted(hidden), dtype=int)
         self.is_large = isinstance(layer, Labels) and len(numbers) > MOST_CURVES
         of = (self.spectra, self._errors.get)
-        self.entries = [Entry(layer, number, *of, number not in hidden, self.is_large) for number in numbers]
+        self.entries = [
+            Entry(layer, number, *of, number not in hidden, self.is_large) for number in numbers
+        ]
 
     def is_of(self, found: Sequence[Mapping[int, Any]], cubes: int, looks: int) -> bool:
         """Whether this is still what was *found*; shapes, which are few, are always looked at anew."""
-        is_same = len(found) == len(self._all) and all(one is two for one, two in zip(found, self._all, strict=True))
+        is_same = len(found) == len(self._all) and all(
+            one is two for one, two in zip(found, self._all, strict=True)
+        )
         return is_same and self._state == (cubes, looks)
 
     def spectra(self, number: int) -> Spectra:
@@ -127,7 +136,9 @@ class Group:
         values = found.curves[~np.isin(found.numbers, self._hidden)]
         lower, median, upper = _percentiles(values)
         name = f"{self.name}: median of {len(values):,}"
-        return Spectrum(curve.wavelengths, median, curve.unit, name, "", lower, upper, "90 % of the labels")
+        return Spectrum(
+            curve.wavelengths, median, curve.unit, name, "", lower, upper, "90 % of the labels"
+        )
 
 
 def _percentiles(values: Values) -> Values:
@@ -166,13 +177,18 @@ class RegionEntries:
         self._made = {}
 
     def tasks(
-        self, layers: Iterable[Shapes | Labels], readings: Sequence[tuple[Image, Reading]], viewer: ViewerModel
+        self,
+        layers: Iterable[Shapes | Labels],
+        readings: Sequence[tuple[Image, Reading]],
+        viewer: ViewerModel,
     ) -> dict[Shapes | Labels, list[list[Task]]]:
         """What is to be read of each layer: a list for each of the *readings*."""
         found = dict[Shapes | Labels, list[list[Task]]]()
         for layer in layers:
             version = self._pixels.get(layer, 0), _undone(layer)
-            found[layer] = [tasks_of(layer, on, version, viewer, reading) for on, reading in readings]
+            found[layer] = [
+                tasks_of(layer, on, version, viewer, reading) for on, reading in readings
+            ]
         self._undone = weakref.WeakKeyDictionary({layer: _undone(layer) for layer in found})
         return found
 
@@ -180,7 +196,9 @@ class RegionEntries:
         """Whether paint on *layer* was undone since; napari tells of it as of any other redrawing."""
         return self._undone.get(layer, 0) != _undone(layer)
 
-    def gather(self, tasks: Mapping[Shapes | Labels, Sequence[Sequence[Task]]], cubes: int) -> Iterator[Entry]:
+    def gather(
+        self, tasks: Mapping[Shapes | Labels, Sequence[Sequence[Task]]], cubes: int
+    ) -> Iterator[Entry]:
         """The entries of the regions that are read already on the *cubes*; the others come later."""
         before, self._made = self._made, {}
         for layer, columns in tasks.items():
@@ -217,4 +235,6 @@ def _undone(layer: Layer) -> int:
 
 def moved_up(hidden: set[int], removed: set[int]) -> set[int]:
     """The indices in *hidden*, as they are when those *removed* are gone."""
-    return {index - sum(gone < index for gone in removed) for index in hidden if index not in removed}
+    return {
+        index - sum(gone < index for gone in removed) for index in hidden if index not in removed
+    }

@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from qtpy.QtCore import QAbstractTableModel, QItemSelection, QItemSelectionModel, QModelIndex, QRectF, Qt, Signal
+from qtpy.QtCore import (
+    QAbstractTableModel,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QRectF,
+    Qt,
+    Signal,
+)
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
@@ -40,9 +48,15 @@ def area(entry: Entry) -> str:
     return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
 
 
-NAME = Column("Spectrum", "Double-click to rename. The tick shows and hides the curve.", lambda entry: entry.first.name)
+NAME = Column(
+    "Spectrum",
+    "Double-click to rename. The tick shows and hides the curve.",
+    lambda entry: entry.first.name,
+)
 PLACE = Column("Place", "Row and column, or the layer of the region.", lambda entry: entry.place)
-PIXELS = Column("Pixels", "Pixels that it is the mean of; in brackets, those without a number.", counted)
+PIXELS = Column(
+    "Pixels", "Pixels that it is the mean of; in brackets, those without a number.", counted
+)
 
 
 def value_at(spectrum: Spectrum, wavelength: float) -> float:
@@ -70,7 +84,9 @@ class SpectraModel(QAbstractTableModel):
     def columns(self) -> tuple[Column, ...]:
         """All columns, from left to right."""
         at = f"{self.wavelength:g} {self.unit}"
-        value = Column(at, f"Value at {at}.", lambda entry: _number(value_at(entry.first, self.wavelength)))
+        value = Column(
+            at, f"Value at {at}.", lambda entry: _number(value_at(entry.first, self.wavelength))
+        )
         return (NAME, PLACE, PIXELS, value, *self.extra)
 
     def set_entries(self, entries: Sequence[Entry], extra: tuple[Column, ...] = ()) -> None:
@@ -102,7 +118,9 @@ class SpectraModel(QAbstractTableModel):
         """See Qt."""
         return 0 if parent is not None and parent.isValid() else len(self.columns)
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole) -> object:
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> object:
         """See Qt."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
@@ -110,7 +128,11 @@ class SpectraModel(QAbstractTableModel):
         align = Qt.AlignmentFlag.AlignVCenter | (
             Qt.AlignmentFlag.AlignLeft if section < 2 else Qt.AlignmentFlag.AlignRight
         )
-        return {Role.DisplayRole: column.title, Role.ToolTipRole: column.tip, Role.TextAlignmentRole: align}.get(role)
+        return {
+            Role.DisplayRole: column.title,
+            Role.ToolTipRole: column.tip,
+            Role.TextAlignmentRole: align,
+        }.get(role)
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
@@ -128,7 +150,11 @@ class SpectraModel(QAbstractTableModel):
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
         """See Qt."""
         flags = super().flags(index)
-        return flags | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsUserCheckable if index.column() == 0 else flags
+        return (
+            flags | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsUserCheckable
+            if index.column() == 0
+            else flags
+        )
 
     def setData(self, index: QModelIndex, value: object, role: int = Role.EditRole) -> bool:
         """See Qt; the change comes back as new entries."""
@@ -165,7 +191,10 @@ class SpectraTable(QTableView):
         super().__init__()
         self.setModel(model)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.DoubleClicked
+            | QAbstractItemView.EditTrigger.EditKeyPressed
+        )
         self.setShowGrid(False)
         self.setWordWrap(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -187,7 +216,9 @@ class SpectraTable(QTableView):
         """Select *rows* and no others."""
         chosen = QItemSelection()
         for row in rows:
-            chosen.select(self.model().index(row, 0), self.model().index(row, self.model().columnCount() - 1))
+            chosen.select(
+                self.model().index(row, 0), self.model().index(row, self.model().columnCount() - 1)
+            )
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -204,5 +235,9 @@ class SpectraTable(QTableView):
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows * ROW_HEIGHT + 4)
         header = self.horizontalHeader()
         for column in range(header.count()):
-            mode = QHeaderView.ResizeMode.Stretch if column == 0 else QHeaderView.ResizeMode.ResizeToContents
+            mode = (
+                QHeaderView.ResizeMode.Stretch
+                if column == 0
+                else QHeaderView.ResizeMode.ResizeToContents
+            )
             header.setSectionResizeMode(column, mode)

@@ -26,8 +26,14 @@ class View:
 AS_IS = View("As it is", "", lambda spectrum, _: spectrum)
 VIEWS = (
     AS_IS,
-    View("Normalised to area", "relative to area", lambda spectrum, _: normalised(spectrum, "area")),
-    View("Normalised to maximum", "relative to maximum", lambda spectrum, _: normalised(spectrum, "maximum")),
+    View(
+        "Normalised to area", "relative to area", lambda spectrum, _: normalised(spectrum, "area")
+    ),
+    View(
+        "Normalised to maximum",
+        "relative to maximum",
+        lambda spectrum, _: normalised(spectrum, "maximum"),
+    ),
     View("Normalised at the band shown", "relative to the band shown", normalised, is_of_band=True),
     View("First derivative", "change per nm", lambda spectrum, _: first_derivative(spectrum)),
     View("Continuum removed", "continuum removed", lambda spectrum, _: continuum_removed(spectrum)),

@@ -18,7 +18,10 @@ class CanvasMouse:
     """Calls *on_move* and *on_click* with the world position, and *on_undo*, while it is attached to a viewer."""
 
     def __init__(
-        self, on_move: Callable[[Position], None], on_click: Callable[[Position], object], on_undo: Callable[[], None]
+        self,
+        on_move: Callable[[Position], None],
+        on_click: Callable[[Position], object],
+        on_undo: Callable[[], None],
     ) -> None:
         self._on_move, self._on_click, self._on_undo = on_move, on_click, on_undo
 

@@ -69,19 +69,30 @@ class Placement:
 
         Both are (rows, columns), in pixels of this one.
         """
-        return replace(self, scale=self.scale * step, translate=np.asarray(self._place()(offset), dtype=np.float64))
+        return replace(
+            self,
+            scale=self.scale * step,
+            translate=np.asarray(self._place()(offset), dtype=np.float64),
+        )
 
     def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
         """World positions (n, 2) -> pixels (n, 2): row and column, not rounded."""
         to_world = Affine(affine_matrix=self.affine).compose(self._place())
-        return np.asarray([to_world.inverse(position) for position in np.asarray(positions)], dtype=np.float64)
+        return np.asarray(
+            [to_world.inverse(position) for position in np.asarray(positions)], dtype=np.float64
+        )
 
     def _place(self) -> Affine:
-        return Affine(scale=self.scale, rotate=self.rotate, shear=[self.shear], translate=self.translate)
+        return Affine(
+            scale=self.scale, rotate=self.rotate, shear=[self.shear], translate=self.translate
+        )
 
     def image_kwargs(self) -> dict[str, Any]:
         """For a layer of two axes."""
-        placed = {name: getattr(self, name) for name in ("scale", "translate", "rotate", "affine", "units")}
+        placed = {
+            name: getattr(self, name)
+            for name in ("scale", "translate", "rotate", "affine", "units")
+        }
         return {**placed, "shear": [self.shear]}
 
     def cube_kwargs(self, start: float, step: float, unit: str) -> dict[str, Any]:
@@ -112,7 +123,9 @@ class LayerPhoto:
     path: str | None = None
 
     @classmethod
-    def of(cls, layer: Image, point: Sequence[float], region: Rectangle | None = None) -> "LayerPhoto":
+    def of(
+        cls, layer: Image, point: Sequence[float], region: Rectangle | None = None
+    ) -> "LayerPhoto":
         """The photo, or the page of a stack, that *layer* shows when the sliders stand at world *point*.
 
         Of a *region* of it only that part is asked for.
@@ -121,7 +134,15 @@ class LayerPhoto:
         pages = pixels.shape[: pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)]
         at = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
         index = tuple(int(i) for i in np.clip(at, 0, np.array(pages, dtype=int) - 1))
-        return cls(layer.name, Placement.of(layer), weakref.ref(layer), pixels, index, region, layer.source.path)
+        return cls(
+            layer.name,
+            Placement.of(layer),
+            weakref.ref(layer),
+            pixels,
+            index,
+            region,
+            layer.source.path,
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -145,9 +166,13 @@ class LayerPhoto:
         """The photo; raises `PhotoError` if the layer holds something else."""
         pixels = np.asarray(self.pixels[self.index])
         photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
-        notes = [f"Only the current page ({', '.join(map(str, self.index))}) of the stack was used."] * bool(self.index)
+        notes = [
+            f"Only the current page ({', '.join(map(str, self.index))}) of the stack was used."
+        ] * bool(self.index)
         notes += ["The 3 planes were taken as red, green and blue."] * _is_planar(pixels.shape)
-        place = georeference_in(Path(self.path), photo.shape) if self.path and not self.index else None
+        place = (
+            georeference_in(Path(self.path), photo.shape) if self.path and not self.index else None
+        )
         return replace(photo, assumptions=(*photo.assumptions, *notes), georeference=place)
 
 
@@ -190,7 +215,9 @@ def _is_planar(shape: tuple[int, ...]) -> bool:
 
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:
     """The Image layer of *cube*, on *placement* (or from pixel (0, 0)): data, the arguments of `add_image`, "image"."""
-    placement = placement or Placement(np.ones(2), np.zeros(2), np.eye(2), 0.0, np.eye(3), ("pixel", "pixel"))
+    placement = placement or Placement(
+        np.ones(2), np.zeros(2), np.eye(2), 0.0, np.eye(3), ("pixel", "pixel")
+    )
     start, step, label, unit = spectral_axis(cube, placement.is_calibrated)
     arguments = {
         **placement.cube_kwargs(start, step, unit),
@@ -228,10 +255,18 @@ def spectral_axis(cube: SpectralCube, is_calibrated: bool) -> tuple[float, float
     steps = np.diff(cube.wavelengths)
     step = float(steps.mean()) if steps.size else 1.0
     line = cube.wavelengths[0] + step * np.arange(len(cube.wavelengths))
-    if not cube.has_wavelengths or step <= 0 or np.abs(cube.wavelengths - line).max() > UNEVEN * step:
+    if (
+        not cube.has_wavelengths
+        or step <= 0
+        or np.abs(cube.wavelengths - line).max() > UNEVEN * step
+    ):
         return 0.0, 1.0, "band", "dimensionless" if is_calibrated else "pixel"
     start = float(cube.wavelengths[0])
-    return (start, step, "wavelength (nm)", "dimensionless") if is_calibrated else (start, step, "wavelength", "nm")
+    return (
+        (start, step, "wavelength (nm)", "dimensionless")
+        if is_calibrated
+        else (start, step, "wavelength", "nm")
+    )
 
 
 def contrast_limits(data: NDArray[Any]) -> tuple[float, float]:
@@ -256,19 +291,29 @@ def cube_of(layer: Layer | None) -> SpectralCube | None:
 def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     """The cube of a layer's *data* and *metadata*; None if there is none, or *data* no longer has its bands."""
     cube = metadata.get(METADATA_KEY)
-    if not isinstance(cube, SpectralCube) or np.ndim(data) != 3 or len(data) != len(cube.wavelengths):
+    if (
+        not isinstance(cube, SpectralCube)
+        or np.ndim(data) != 3
+        or len(data) != len(cube.wavelengths)
+    ):
         return None
     return cube if data is cube.data else replace(cube, data=data)
 
 
 def photo_layers(viewer: ViewerModel) -> list[Image]:
     """The Image layers that a photo can be read from, topmost first."""
-    return [layer for layer in reversed(viewer.layers) if isinstance(layer, Image) and not _is_made(layer)]
+    return [
+        layer
+        for layer in reversed(viewer.layers)
+        if isinstance(layer, Image) and not _is_made(layer)
+    ]
 
 
 def _is_made(layer: Image) -> bool:
     """Whether *layer* shows a cube or a map of ours."""
-    is_map = QUALITY_KEY in layer.metadata or isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+    is_map = QUALITY_KEY in layer.metadata or isinstance(
+        layer.metadata.get(METADATA_KEY), AttentionMap
+    )
     return is_map or cube_of(layer) is not None
 
 
@@ -277,7 +322,9 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
     active = viewer.layers.selection.active
     if cube_of(active) is not None:
         return active if active.visible else None
-    shown = (layer for layer in reversed(viewer.layers) if layer.visible and cube_of(layer) is not None)
+    shown = (
+        layer for layer in reversed(viewer.layers) if layer.visible and cube_of(layer) is not None
+    )
     return next(shown, None)
 
 
@@ -291,14 +338,21 @@ def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
     if active is None or cube is None:
         return []
     others = [layer for layer in reversed(viewer.layers) if layer.visible and layer is not active]
-    same = [layer for layer in others if (other := cube_of(layer)) is not None and other.unit == cube.unit]
+    same = [
+        layer
+        for layer in others
+        if (other := cube_of(layer)) is not None and other.unit == cube.unit
+    ]
     return [layer for layer in (active, *same) if image_matrix(layer) is not None]
 
 
 def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
     """(3, 3) matrix from (row, column, 1) of *layer* to the last two axes of the world; None if others mix in."""
     origin = np.array(layer.data_to_world(np.zeros(layer.ndim)))
-    axes = np.stack([layer.data_to_world(axis) for axis in np.eye(layer.ndim)], axis=1) - origin[:, None]
+    axes = (
+        np.stack([layer.data_to_world(axis) for axis in np.eye(layer.ndim)], axis=1)
+        - origin[:, None]
+    )
     mixed = np.abs([*axes[:-2, -2:].ravel(), *axes[-2:, :-2].ravel(), 0.0]).max()
     if mixed > MIXED * np.abs(axes).max():
         return None
@@ -310,7 +364,11 @@ def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
 def to_pixels(source: Layer, target: Layer) -> NDArray[np.float64] | None:
     """(3, 3) matrix from (row, column, 1) of *source* to those of *target*; None as for `image_matrix`."""
     there, here = image_matrix(target), image_matrix(source)
-    return None if there is None or here is None else np.asarray(np.linalg.solve(there, here), dtype=np.float64)
+    return (
+        None
+        if there is None or here is None
+        else np.asarray(np.linalg.solve(there, here), dtype=np.float64)
+    )
 
 
 def pixel_at(layer: Layer, position: Sequence[float]) -> tuple[int, int] | None:
@@ -337,9 +395,15 @@ def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
 def put_on_top(viewer: ViewerModel, layer: Layer) -> None:
     """Show *layer* above all images; what is drawn on them stays above it, and our own picks and regions come along."""
     layer.visible = True
-    images = [index for index, other in enumerate(viewer.layers) if not isinstance(other, Points | Shapes)]
+    images = [
+        index for index, other in enumerate(viewer.layers) if not isinstance(other, Points | Shapes)
+    ]
     viewer.layers.move(viewer.layers.index(layer), images[-1] + 1)
     top = viewer.layers.index(layer)
-    covered = [one for one in viewer.layers[:top] if isinstance(one, Points | Shapes) and METADATA_KEY in one.metadata]
+    covered = [
+        one
+        for one in viewer.layers[:top]
+        if isinstance(one, Points | Shapes) and METADATA_KEY in one.metadata
+    ]
     for drawn in covered:
         viewer.layers.move(viewer.layers.index(drawn), len(viewer.layers))

@@ -17,11 +17,29 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
-from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, Placement, pixel_at, shown_cube_layers, to_pixels
+from napari_mst.plugin.viewer.layers import (
+    METADATA_KEY,
+    LayerTuple,
+    Placement,
+    pixel_at,
+    shown_cube_layers,
+    to_pixels,
+)
 
 ROLE = "picks"
 """What marks our Points layer in its metadata."""
-PALETTE = ("#e6194b", "#f58231", "#3cb44b", "#4d8fea", "#c44fd6", "#12b5a5", "#c9a000", "#e377c2", "#9a6324", "#7f8fa6")
+PALETTE = (
+    "#e6194b",
+    "#f58231",
+    "#3cb44b",
+    "#4d8fea",
+    "#c44fd6",
+    "#12b5a5",
+    "#c9a000",
+    "#e377c2",
+    "#9a6324",
+    "#7f8fa6",
+)
 """Colours that are told apart on dark and on light; used again from the first when all are taken."""
 RELATIVE_SIZE = 0.02
 """Diameter of a point as a share of the longer side of the image."""
@@ -44,7 +62,9 @@ def pixel_under(viewer: ViewerModel, position: Position) -> tuple[Image, int, in
 
 def picks_layer(viewer: ViewerModel) -> Points | None:
     """The layer of the picks, if there is one."""
-    return next((layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None)
+    return next(
+        (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None
+    )
 
 
 def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
@@ -87,12 +107,19 @@ def windows(points: Points) -> NDArray[np.int_]:
 def names(points: Points) -> list[str]:
     """Name of each pick."""
     told = points.features.get("name")
-    return [name if isinstance(name, str) else "" for name in ([""] * len(points.data) if told is None else told)]
+    return [
+        name if isinstance(name, str) else ""
+        for name in ([""] * len(points.data) if told is None else told)
+    ]
 
 
 def colours(layer: Any) -> list[str]:
     """Colour of each point as "#rrggbb"."""
-    return [str(colour)[:7].lower() for colour in rgb_to_hex(layer.face_color)] if len(layer.face_color) else []
+    return (
+        [str(colour)[:7].lower() for colour in rgb_to_hex(layer.face_color)]
+        if len(layer.face_color)
+        else []
+    )
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
@@ -100,7 +127,9 @@ def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
     told = points.feature_defaults.get("window")
     defaults = {"name": "", "window": 1 if told is None else int(told.iloc[0])}
     points.features = points.features.assign(**{feature: list(values)})
-    points.feature_defaults = {key: value for key, value in defaults.items() if key in points.features}
+    points.feature_defaults = {
+        key: value for key, value in defaults.items() if key in points.features
+    }
 
 
 def name_all(points: Points, added: Sequence[int] = ()) -> None:
@@ -148,7 +177,10 @@ def tell_apart(points: Points, added: Sequence[int]) -> None:
 
 def unused_colour(others: NDArray[np.floating]) -> NDArray[np.floating]:
     """The RGBA colour of the palette that is used least among *others* (n, 4)."""
-    uses = [int(np.isclose(others[:, :3], colour[:3], atol=1e-2).all(axis=1).sum()) for colour in COLOURS]
+    uses = [
+        int(np.isclose(others[:, :3], colour[:3], atol=1e-2).all(axis=1).sum())
+        for colour in COLOURS
+    ]
     return np.asarray(COLOURS[int(np.argmin(uses))])
 
 
@@ -164,12 +196,23 @@ class State:
     @classmethod
     def of(cls, points: Points) -> "State":
         """A copy of what *points* are now."""
-        return cls(points.data.copy(), points.face_color.copy(), points.shown.copy(), points.features.copy())
+        return cls(
+            points.data.copy(),
+            points.face_color.copy(),
+            points.shown.copy(),
+            points.features.copy(),
+        )
 
     def equals(self, other: "State") -> bool:
         """Whether the other is the same."""
-        pairs = ((self.data, other.data), (self.face_color, other.face_color), (self.shown, other.shown))
-        return all(np.array_equal(one, two) for one, two in pairs) and self.features.equals(other.features)
+        pairs = (
+            (self.data, other.data),
+            (self.face_color, other.face_color),
+            (self.shown, other.shown),
+        )
+        return all(np.array_equal(one, two) for one, two in pairs) and self.features.equals(
+            other.features
+        )
 
 
 class History:
@@ -201,7 +244,9 @@ class History:
             _restore(points, self._states[-1])
         finally:
             self.is_undoing = False
-        self._states[-1] = State.of(points)  # napari may keep the same features in columns of another type
+        self._states[-1] = State.of(
+            points
+        )  # napari may keep the same features in columns of another type
         return True
 
 
@@ -220,7 +265,9 @@ def _restore(points: Points, state: State) -> None:
 def picks_text(points: Points, layer: Layer) -> str:
     """The picks within the cube *layer* as its file keeps them: "row column window #rrggbb name, ..."."""
     at, inside = pixels_of(points, layer)
-    told = zip(at.tolist(), windows(points).tolist(), colours(points), names(points), inside, strict=True)
+    told = zip(
+        at.tolist(), windows(points).tolist(), colours(points), names(points), inside, strict=True
+    )
     return ", ".join(
         f"{row} {column} {window} {colour} {quote(name, safe='')}"
         for (row, column), window, colour, name, is_inside in told
@@ -234,8 +281,15 @@ def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
     data = np.array([(int(row), int(column)) for row, column, *_ in rows], dtype=float)
     sides, marks, told = zip(*(row[2:] for row in rows), strict=True)
     known = {"name": [unquote(name) for name in told], "window": [int(side) for side in sides]}
-    features = {key: np.array(values, dtype=object if key == "name" else int) for key, values in known.items()}
-    return data, _arguments(shape) | {"features": features, "face_color": transform_color(list(marks))}, "points"
+    features = {
+        key: np.array(values, dtype=object if key == "name" else int)
+        for key, values in known.items()
+    }
+    return (
+        data,
+        _arguments(shape) | {"features": features, "face_color": transform_color(list(marks))},
+        "points",
+    )
 
 
 def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:

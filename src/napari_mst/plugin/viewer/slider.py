@@ -26,7 +26,9 @@ class SliderLabel:
         viewer.layers.events.removed.connect(self.write)
         viewer.layers.selection.events.active.connect(self.write)
         viewer.dims.events.current_step.connect(self.write)
-        viewer.dims.events.axis_labels.connect(self.write)  # napari writes its own when a layer is added
+        viewer.dims.events.axis_labels.connect(
+            self.write
+        )  # napari writes its own when a layer is added
 
     def write(self, _: object = None) -> None:
         """Write the wavelength, or the number of the band; nothing where there is no cube."""
@@ -73,7 +75,9 @@ _labels: "weakref.WeakKeyDictionary[ViewerModel, SliderLabel]" = weakref.WeakKey
 
 def show_wavelength(viewer: ViewerModel) -> None:
     """Have the slider of *viewer* tell its wavelength, from now on."""
-    viewer = getattr(viewer, "__wrapped__", viewer)  # napari gives a proxy, which cannot be held weakly
+    viewer = getattr(
+        viewer, "__wrapped__", viewer
+    )  # napari gives a proxy, which cannot be held weakly
     if viewer not in _labels:
         _labels[viewer] = SliderLabel(viewer)
     _labels[viewer].write()
