@@ -114,7 +114,9 @@ def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "make", [pillow("a.jpg", asked=6), tiff("rgb"), tiff("minisblack")], ids=str
+    "make",
+    [pillow("a.jpg", asked=6), tiff("rgb"), tiff("minisblack")],
+    ids=["jpeg-turned", "tiff", "tiff-grey"],
 )
 def test_a_photo_of_one_page_is_what_it_is_elsewhere(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path)
