@@ -203,7 +203,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from napari_mst.errors import SaveError
-from napari_mst.formats import commit, read_cube, write_cube
+from napari_mst import crash_safe
+from napari_mst.formats import read_cube, write_cube
 from napari_mst.cube import SpectralCube
 crash_safe._check_space = lambda *_: None
 wavelengths = np.array([400.0, 500.0, 600.0])

@@ -73,7 +73,7 @@ def test_control_c_that_is_ignored_stays_ignored() -> None:
 
 PRESSED = """
 import signal, sys, time
-from napari_mst import control_c
+from napari_mst.cli import control_c
 control_c.GRACE = 0.1
 control_c.end_at_control_c()
 try:

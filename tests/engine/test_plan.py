@@ -241,7 +241,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from napari_mst import Reconstructor, load_model
-from napari_mst.engine import native, workers
+from napari_mst.engine import workers
+from napari_mst.engine.forms import native
 
 def kilobytes(field):
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -100,7 +100,7 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
 def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("opening", "saving"):
+    for module in ("files.opening", "files.saving"):
         monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
     layer = cube_viewer.layers["cube"]
     layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
@@ -136,7 +136,7 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)
-    for module in ("opening", "saving"):
+    for module in ("files.opening", "files.saving"):
         monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
     cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
