@@ -1,7 +1,7 @@
 # The commands. Each does all the set-up; what is there already is not done again.
 #
 #   make demo        a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
-#   make test        every check and every test, but for the slow ones
+#   make test        every check and every test, but for the slow ones (make checks, make tests: one of both)
 #   make test-slow   the tests that take long: some minutes to an hour together; CI runs them every night
 #
 # Another interpreter than python3: make test PYTHON=python3.13
@@ -12,25 +12,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # A virtual display where there is none; macOS and Windows have no DISPLAY and need none.
 NO_DISPLAY = [ -z "$$DISPLAY" ] && command -v xvfb-run >/dev/null
-VIRTUAL_DISPLAY = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
+XVFB = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
+DISPLAYED = $(shell if $(NO_DISPLAY); then echo '$(XVFB)'; fi)
+
+# Tests on several cores; some of them take half a gigabyte, so not on all that a large machine has.
+PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .PHONY: demo test tests test-slow checks system clean
 
 demo: .venv/ready
-	@if $(NO_DISPLAY); \
-	then $(VIRTUAL_DISPLAY) $(BIN)/python -m napari_mst.plugin.demo --out demo; \
-	else $(BIN)/python -m napari_mst.plugin.demo --out demo --keep-open; fi
+	$(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
 
-test: checks
-	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(MAKE) --no-print-directory tests; \
-	else $(MAKE) --no-print-directory tests; fi
+test: checks tests
 
 tests: .venv/ready
-	$(BIN)/python -m pytest
-	QT_API=pyside6 $(BIN)/python -m pytest tests/plugin
+	$(DISPLAYED) $(PYTEST)
+	QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin
 
 test-slow: .venv/ready
-	@if $(NO_DISPLAY); then $(VIRTUAL_DISPLAY) $(BIN)/python -m pytest -m slow; else $(BIN)/python -m pytest -m slow; fi
+	$(DISPLAYED) $(BIN)/python -m pytest -m slow
 
 checks: .venv/ready
 	PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files
