@@ -18,11 +18,14 @@ import numpy as np
 import spectral
 
 from napari_mst.cube import SpectralCube
-from napari_mst.spectra import maps
+from napari_mst.spectra.classification import classify
+from napari_mst.spectra.clustering import cluster
 from napari_mst.spectra.colours import colour_difference, composite, true_colour
 from napari_mst.spectra.compare import compare_region, error_map
+from napari_mst.spectra.components import anomalies, principal_components
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.matching import best_matches
+from napari_mst.spectra.ratios import normalised_difference
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 
@@ -84,21 +87,21 @@ def all_maps(cube: SpectralCube, rounds: int) -> None:
     rows: Sequence[tuple[str, Callable[[], object], Callable[[], object] | None]] = [
         (
             "classify, 5 spectra",
-            lambda: maps.classify(cube, picks),
+            lambda: classify(cube, picks),
             lambda: spectral.spectral_angles(image, members),
         ),
         (
             "cluster, 5 of 3 iterations",
-            lambda: maps.cluster(cube, 5, 3),
+            lambda: cluster(cube, 5, 3),
             lambda: spectral.kmeans(image, 5, 3),
         ),
         (
             "principal components, 3",
-            lambda: maps.principal_components(cube, 3),
+            lambda: principal_components(cube, 3),
             lambda: components(image),
         ),
-        ("anomalies (RX)", lambda: maps.anomalies(cube), lambda: spectral.rx(image)),
-        ("normalised difference", lambda: maps.normalised_difference(cube, 500, 600), None),
+        ("anomalies (RX)", lambda: anomalies(cube), lambda: spectral.rx(image)),
+        ("normalised difference", lambda: normalised_difference(cube, 500, 600), None),
         ("composite", lambda: composite(cube, (650, 550, 450)), None),
         ("true colour", lambda: true_colour(cube), None),
         ("its CIEDE2000 from a photo", lambda: colour_difference(cube, photo), None),

@@ -10,7 +10,7 @@ import spectral
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra import maps, strips
+from napari_mst.spectra import classification, clustering, components, ratios, strips
 from napari_mst.spectra.spectrum import Spectrum
 
 WAVELENGTHS = np.linspace(400, 700, 8)
@@ -49,7 +49,7 @@ def test_classes_are_the_nearest_angles_of_spectral() -> None:
     expected = np.degrees(
         spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS]))
     )
-    found = maps.classify(CUBE, PICKS, threshold=8)
+    found = classification.classify(CUBE, PICKS, threshold=8)
     np.testing.assert_allclose(found.angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
     np.testing.assert_array_equal(
         found.labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
@@ -61,7 +61,7 @@ def test_classes_are_the_nearest_angles_of_spectral() -> None:
 def test_class_of_black_and_of_no_number_is_zero() -> None:
     cube = with_holes()
     cube.data[:, 30, 20] = 0
-    found = maps.classify(cube, PICKS, threshold=180)
+    found = classification.classify(cube, PICKS, threshold=180)
     expected = HOLES.copy()
     expected[30, 20] = True
     np.testing.assert_array_equal(found.labels == 0, expected)
@@ -74,12 +74,14 @@ def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
     inside = WAVELENGTHS >= 480
     member = np.interp(WAVELENGTHS[inside], fine, pick.values)
     expected = np.degrees(spectral.spectral_angles(IMAGE[..., inside], member[None]))[..., 0]
-    np.testing.assert_allclose(maps.classify(CUBE, [pick]).angles, expected, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(
+        classification.classify(CUBE, [pick]).angles, expected, rtol=1e-6, atol=1e-5
+    )
 
 
 def test_clusters_are_those_of_spectral() -> None:
     labels, centres = spectral.kmeans(IMAGE, 5, 30)
-    found = maps.cluster(CUBE, 5, 30)
+    found = clustering.cluster(CUBE, 5, 30)
     np.testing.assert_array_equal(found.labels, labels + 1)
     np.testing.assert_allclose([centre.values for centre in found.centres], centres, rtol=1e-9)
     assert found.centres[0].name == "cluster 1"
@@ -87,13 +89,13 @@ def test_clusters_are_those_of_spectral() -> None:
 
 def test_clusters_end_after_so_many_iterations() -> None:
     np.testing.assert_array_equal(
-        maps.cluster(CUBE, 5, 2).labels, spectral.kmeans(IMAGE, 5, 2)[0] + 1
+        clustering.cluster(CUBE, 5, 2).labels, spectral.kmeans(IMAGE, 5, 2)[0] + 1
     )
 
 
 def test_clusters_leave_out_what_is_no_number() -> None:
     labels, centres = spectral.kmeans(IMAGE[~HOLES][None], 4, 30)
-    found = maps.cluster(with_holes(), 4, 30)
+    found = clustering.cluster(with_holes(), 4, 30)
     np.testing.assert_array_equal(found.labels[~HOLES], labels[0] + 1)
     assert not found.labels[HOLES].any()
     np.testing.assert_allclose([centre.values for centre in found.centres], centres, rtol=1e-9)
@@ -101,7 +103,7 @@ def test_clusters_leave_out_what_is_no_number() -> None:
 
 def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spectral")
-    maps.cluster(CUBE, 3, 3)
+    clustering.cluster(CUBE, 3, 3)
     assert not caplog.records
     assert logging.getLogger("spectral").level == logging.INFO
 
@@ -110,7 +112,7 @@ def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> 
 def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
     judge = spectral.principal_components(IMAGE[good][None])
-    found = maps.principal_components(cube, 3)
+    found = components.principal_components(cube, 3)
     np.testing.assert_allclose(
         found.explained, judge.eigenvalues[:3] / judge.eigenvalues.sum(), rtol=1e-9
     )
@@ -126,42 +128,42 @@ def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
 @pytest.mark.parametrize("has_holes", [False, True])
 def test_anomalies_are_those_of_spectral(has_holes: bool) -> None:
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
-    found = maps.anomalies(cube)
+    found = components.anomalies(cube)
     np.testing.assert_allclose(found[good], spectral.rx(IMAGE[good]), rtol=1e-5)
     assert np.isnan(found[~good]).all()
 
 
 def test_constant_cube_has_no_anomalies_and_no_variance() -> None:
     cube = SpectralCube(np.full((3, 4, 5), 0.25, dtype=np.float32), np.array([400.0, 500, 600]))
-    assert not maps.anomalies(cube).any()
-    found = maps.principal_components(cube, 3)
+    assert not components.anomalies(cube).any()
+    found = components.principal_components(cube, 3)
     assert not found.bands.any()
     assert not found.explained.any()
-    assert set(maps.cluster(cube, 2).labels.ravel()) == {1}
+    assert set(clustering.cluster(cube, 2).labels.ravel()) == {1}
 
 
 def test_normalised_difference_is_spectrals_ndvi() -> None:
-    found = maps.normalised_difference(CUBE, 705 - 10, 600)
+    found = ratios.normalised_difference(CUBE, 705 - 10, 600)
     np.testing.assert_allclose(found, spectral.ndvi(IMAGE, CUBE.nearest_band(600), 7), rtol=1e-6)
-    assert np.isnan(maps.normalised_difference(with_holes(), 695, WAVELENGTHS[3])[HOLES]).all()
+    assert np.isnan(ratios.normalised_difference(with_holes(), 695, WAVELENGTHS[3])[HOLES]).all()
 
 
 def test_ratio_is_that_of_the_nearest_bands_and_never_infinite() -> None:
     np.testing.assert_allclose(
-        maps.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
+        ratios.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
     )
     black = SpectralCube(np.zeros((8, 2, 2), dtype=np.uint8), WAVELENGTHS)
-    assert np.isnan(maps.band_ratio(black, 400, 700)).all()
-    assert np.isnan(maps.normalised_difference(black, 400, 700)).all()
+    assert np.isnan(ratios.band_ratio(black, 400, 700)).all()
+    assert np.isnan(ratios.normalised_difference(black, 400, 700)).all()
     with pytest.raises(SpectrumError, match="wavelength within 400-700 nm, got 701"):
-        maps.band_ratio(CUBE, 500, 701)
+        ratios.band_ratio(CUBE, 500, 701)
 
 
 RUNS: dict[str, Callable[..., Any]] = {
-    "classify": lambda **watch: maps.classify(CUBE, PICKS, **watch),
-    "cluster": lambda **watch: maps.cluster(CUBE, 3, 4, **watch),
-    "components": lambda **watch: maps.principal_components(CUBE, 2, **watch),
-    "anomalies": lambda **watch: maps.anomalies(CUBE, **watch),
+    "classify": lambda **watch: classification.classify(CUBE, PICKS, **watch),
+    "cluster": lambda **watch: clustering.cluster(CUBE, 3, 4, **watch),
+    "components": lambda **watch: components.principal_components(CUBE, 2, **watch),
+    "anomalies": lambda **watch: components.anomalies(CUBE, **watch),
 }
 
 
@@ -183,21 +185,21 @@ def test_cancel_is_heeded_at_once(name: str) -> None:
 
 def test_what_cannot_be_mapped_is_refused() -> None:
     empty = SpectralCube(np.full((2, 3, 3), np.nan), np.array([400.0, 500]))
-    for run in (maps.cluster, maps.principal_components, maps.anomalies):
+    for run in (clustering.cluster, components.principal_components, components.anomalies):
         with pytest.raises(
             SpectrumError, match=r"two or more pixels that are numbers|1 to 2 components"
         ):
             run(empty)
     with pytest.raises(SpectrumError, match="2 to 65535 clusters, got 1"):
-        maps.cluster(CUBE, 1)
+        clustering.cluster(CUBE, 1)
     with pytest.raises(SpectrumError, match="1 to 8 components, got 9"):
-        maps.principal_components(CUBE, 9)
+        components.principal_components(CUBE, 9)
     with pytest.raises(SpectrumError, match="one or more spectra"):
-        maps.classify(CUBE, [])
+        classification.classify(CUBE, [])
     with pytest.raises(SpectrumError, match="share two or more bands"):
-        maps.classify(CUBE, [Spectrum([900.0, 950], [1.0, 2])])
+        classification.classify(CUBE, [Spectrum([900.0, 950], [1.0, 2])])
     with pytest.raises(SpectrumError, match="not all zero, got 'dark'"):
-        maps.classify(CUBE, [Spectrum(WAVELENGTHS, np.zeros(8), name="dark")])
+        classification.classify(CUBE, [Spectrum(WAVELENGTHS, np.zeros(8), name="dark")])
 
 
 def test_without_spectral_the_command_to_install_it_is_told(
@@ -205,4 +207,4 @@ def test_without_spectral_the_command_to_install_it_is_told(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "spectral", None)
     with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
-        maps.anomalies(CUBE)
+        components.anomalies(CUBE)

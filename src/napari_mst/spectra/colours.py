@@ -13,7 +13,8 @@ from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.spectra.maps import Map, band_near
+from napari_mst.spectra.ratios import band_near
+from napari_mst.spectra.spectrum import Map
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import IsCancelled, Progress, Watch
 

@@ -15,10 +15,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.metrics import DARK, mrae, rmse, spectral_angles
 from napari_mst.spectra.labels import Labelled, Moments, Numbers, label_groups, label_numbers
-from napari_mst.spectra.maps import Map
 from napari_mst.spectra.matching import FEWEST_BANDS
 from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum, Values
 from napari_mst.spectra.strips import raw_strips, strips
 from napari_mst.spectra.transforms import resampled
 from napari_mst.watch import IsCancelled, Progress, Watch

@@ -1,321 +1,411 @@
-"""From spectra to maps: classes, clusters, components and anomalies of a whole cube, by the `spectral` library.
+"""The `MAPS` table: every picture that can be made of a cube, and what each one needs.
 
-Pixels with a value that is not a number are 0 in maps of labels and NaN in the others, and count nowhere.
-The cube is worked on a few rows at a time; `progress` is told the share that is done, `is_cancelled` is asked as often.
-T. Boggs, Spectral Python, https://www.spectralpython.net. Letters: B bands, H rows, W columns; n pixels.
+The spectra dock, `napari-mst map` and Python all read it. A new map is one function and one row.
+Letters: H rows, W columns.
 """
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum, Values
-from napari_mst.spectra.strips import pixels
-from napari_mst.spectra.transforms import resampled
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.photo.photo import Photo
+from napari_mst.spectra import classification, clustering, colours, compare, components, ratios
+from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import UNWATCHED, Watch
 
-Map = NDArray[np.float32]
-LARGEST_ANGLE = 10.0
-"""Degrees: the default threshold of `classify`."""
+MOST_CLASSES = 250
+"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
+LIMIT_PIXELS = 2**20
+"""About how many pixels are looked at for the limits of contrast."""
 
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """Labels (H, W), 1 for the first spectrum and so on, 0 for none; and the angle to the nearest one in degrees."""
+Content = Literal["values", "labels", "rgb"]
+"""The pixels of a map: measured values, numbers of classes from 1 on, or red, green and blue."""
 
-    labels: NDArray[np.uint16]
-    angles: Map
+Need = Literal["spectra", "photo", "reference"]
+"""What a map needs beside the cube."""
 
-
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """Labels (H, W), 1 to the number of clusters, 0 for no numbers; and the mean spectrum of each cluster."""
-
-    labels: NDArray[np.uint16]
-    centres: tuple[Spectrum, ...]
+Limits = tuple[float, float]
+"""The values that are shown darkest and brightest."""
 
 
-@dataclass(frozen=True, eq=False)
-class PrincipalComponents:
-    """Components of a cube, the one of most variance first.
+class Number(NamedTuple):
+    """A number that a map asks for, with its range."""
+
+    label: str
+    default: float
+    low: float
+    high: float
+    decimals: int = 0
+    unit: str = ""
+
+
+class Line(NamedTuple):
+    """A wavelength that a map asks for.
 
     Attributes
     ----------
-    bands
-        (n, H, W), the value of each pixel; their mean is zero.
-    explained
-        (n,), the share of all variance that each explains, 0-1.
-    directions
-        (n, B), the unit vector of each.
+    name
+        As the formula of the map calls it.
+    colour
+        Of the line in a plot, as "#4d8fea".
+    share
+        Where it lies at first: 0 is the shortest wavelength of the cube, 1 the longest.
     """
 
-    bands: Map
-    explained: Values
-    directions: Values
+    name: str
+    colour: str
+    share: float
 
 
-def classify(
-    cube: SpectralCube,
-    spectra: Sequence[Spectrum],
-    threshold: float = LARGEST_ANGLE,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
-) -> Classes:
-    """Give each pixel the spectrum with the smallest spectral angle, if that is at most *threshold* degrees.
+@dataclass(frozen=True, eq=False)
+class MapInputs:
+    """Everything that the maps are made from; each uses the part that it needs.
 
-    The angle is that over the bands within the range of all *spectra*, which are interpolated to them. A pixel that
-    is zero everywhere has no angle.
-    Kruse et al., Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
-
-    Raises
-    ------
-    SpectrumError
-        If there are no spectra, they share fewer than two bands with the cube, or one is zero there.
-    Cancelled
-        Soon after *is_cancelled* returned true.
+    Attributes
+    ----------
+    number
+        The number that the map asks for; NaN takes its default.
+    wavelengths
+        One for each of its lines, in the unit of the cube; empty takes the first places.
+    spectra
+        Pixels are classified by these.
+    photo
+        The photo that the cube was made from, to compare colours with.
+    reference
+        The cube that errors are measured against.
     """
-    angles_of = _spectral().spectral_angles
-    bands, members = _members(cube, spectra)
-    labels = np.zeros(cube.shape[1:], dtype=np.uint16)
-    angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(_of_bands(cube, bands), Watch(progress, is_cancelled)):
-        lit = values.any(axis=1)
-        good[good] = lit
-        if lit.any():
-            found = np.degrees(angles_of(values[None, lit], members)[0])
-            angle = found.min(axis=1)
-            angles[rows][good] = angle
-            labels[rows][good] = np.where(angle <= threshold, found.argmin(axis=1) + 1, 0)
-    return Classes(labels, angles)
+
+    cube: SpectralCube
+    number: float = math.nan
+    wavelengths: Sequence[float] = ()
+    spectra: Sequence[Spectrum] = ()
+    photo: Photo | str | PathLike[str] | ArrayLike | None = None
+    reference: SpectralCube | None = None
 
 
-def cluster(
-    cube: SpectralCube,
-    count: int = 10,
-    iterations: int = 20,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
-) -> Clusters:
-    """k-means: *count* clusters of pixels with similar values, from centres evenly along the diagonal of all values.
+@dataclass(frozen=True, eq=False)
+class MapPlane:
+    """One picture of a map.
 
-    It ends when no pixel changes its cluster, or after *iterations*. A cluster may stay empty; its centre is then
-    where it began.
-
-    Raises
-    ------
-    SpectrumError
-        If *count* is not within 2 to 65535, or no pixel is a number in all bands.
-    Cancelled
-        Soon after *is_cancelled* returned true.
+    Attributes
+    ----------
+    pixels
+        (H, W), or (H, W, 3) of red, green and blue.
+    title
+        Its name where a map has several planes; "" where the title of the map says all.
     """
-    if not 2 <= count < 2**16:
-        raise SpectrumError(f"Expected 2 to {2**16 - 1} clusters, got {count}.")
-    kmeans, watch = _spectral().kmeans, Watch(progress, is_cancelled)
-    passes = iterations + 1
-    centres = _diagonal(cube, count, watch.part(0, 1 / passes))
-    labels = np.zeros(cube.shape[1:], dtype=np.uint16)
-    for iteration in range(iterations):
-        sums, sizes = np.zeros_like(centres), np.zeros(count)
-        has_changed = False
-        for rows, good, values in pixels(
-            cube, watch.part((iteration + 1) / passes, (iteration + 2) / passes)
-        ):
-            if good.any():
-                with _quiet():
-                    found, means = kmeans(values[None], count, 1, start_clusters=centres)
-                members = np.bincount(found[0], minlength=count)
-                sums += means * members[:, None]
-                sizes += members
-                has_changed |= bool((labels[rows][good] != found[0] + 1).any())
-                labels[rows][good] = found[0] + 1
-        if not has_changed:
-            break
-        np.divide(sums, sizes[:, None], out=centres, where=sizes[:, None] > 0)
-    watch.reach(1.0)
-    spectra = [
-        Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}")
-        for number, centre in enumerate(centres, 1)
-    ]
-    return Clusters(labels, tuple(spectra))
+
+    pixels: NDArray[Any]
+    title: str = ""
 
 
-def principal_components(
-    cube: SpectralCube,
-    count: int = 3,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
-) -> PrincipalComponents:
-    """The first *count* principal components of the pixels of *cube*, and the share of variance that each explains.
+@dataclass(frozen=True, eq=False)
+class MapResult:
+    """A map: one plane, or several of equal size.
 
-    Raises
-    ------
-    SpectrumError
-        If *count* is not within 1 to B, or fewer than two pixels are numbers in all bands.
-    Cancelled
-        Soon after *is_cancelled* returned true.
+    Attributes
+    ----------
+    names
+        The meanings of the labels 1, 2, ...; empty where the pixels are no labels.
+    tints
+        The colours of the labels, as "#4d8fea"; "" where any colour will do.
     """
-    if not 1 <= count <= cube.shape[0]:
-        raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
-    watch = Watch(progress, is_cancelled)
-    components = _statistics(cube, watch.part(0, 0.5)).principal_components
-    reduced = components.reduce(num=count)
-    bands = np.full((count, *cube.shape[1:]), np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
-        bands[:, rows][:, good] = reduced.transform(values).T
-    explained = components.eigenvalues[:count] / (components.eigenvalues.sum() or 1)
-    return PrincipalComponents(
-        bands, explained, np.ascontiguousarray(components.eigenvectors[:, :count].T)
-    )
+
+    planes: tuple[MapPlane, ...]
+    names: tuple[str, ...] = ()
+    tints: tuple[str, ...] = ()
 
 
-def anomalies(
-    cube: SpectralCube, progress: Progress | None = None, is_cancelled: IsCancelled | None = None
-) -> Map:
-    """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*, (H, W).
+Compute = Callable[[MapInputs, Watch], MapResult]
 
-    Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
 
-    Raises
-    ------
-    SpectrumError
-        If fewer than two pixels are numbers in all bands.
-    Cancelled
-        Soon after *is_cancelled* returned true.
+@dataclass(frozen=True, eq=False)
+class MapKind:
+    """One row of `MAPS`.
+
+    Attributes
+    ----------
+    name
+        What the command line and Python call it.
+    title
+        What the window calls it.
+    tip
+        One or two sentences that say what it shows.
+    compute
+        Makes it, from inputs whose number and wavelengths are filled in.
+    content
+        What the pixels are.
+    unit
+        Unit of values.
+    number, lines, needs
+        What it asks for.
+    colormap
+        Name of the colour map that shows values best, in napari and matplotlib alike.
+    limits
+        The full range of the values, where it is known; None looks at the values.
+    is_signed
+        True where zero belongs in the middle of the colours.
     """
-    watch = Watch(progress, is_cancelled)
-    statistics = _statistics(cube, watch.part(0, 0.5))
-    result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
-        result[rows][good] = _spectral().rx(values, background=statistics)
-    return result
+
+    name: str
+    title: str
+    tip: str
+    compute: Compute
+    content: Content = "values"
+    unit: str = ""
+    number: Number | None = None
+    lines: tuple[Line, ...] = ()
+    needs: Need | None = None
+    colormap: str = "gray"
+    limits: Limits | None = None
+    is_signed: bool = False
+
+    def make(self, inputs: MapInputs, watch: Watch = UNWATCHED) -> MapResult:
+        """Make this map from *inputs*.
+
+        Raises
+        ------
+        SpectrumError
+            If something that the map needs is missing or does not fit.
+        Cancelled
+            Soon after the watch was cancelled.
+        """
+        return self.compute(self._filled(inputs), watch)
+
+    def first_wavelengths(self, cube: SpectralCube) -> tuple[float, ...]:
+        """Where the lines of this map lie at first, in the unit of *cube*."""
+        low = float(cube.wavelengths.min())
+        high = float(cube.wavelengths.max())
+        return tuple(low + line.share * (high - low) for line in self.lines)
+
+    def limits_of(self, pixels: NDArray[Any]) -> Limits:
+        """The limits of contrast that show *pixels* of this map best."""
+        if self.limits is not None:
+            return self.limits
+        low, high = _percentile_limits(pixels)
+        if not self.is_signed:
+            return low, high
+        largest = max(abs(low), abs(high))
+        return -largest, largest
+
+    def _filled(self, inputs: MapInputs) -> MapInputs:
+        """*inputs* with the defaults of this map where they leave something open."""
+        number = inputs.number
+        if self.number is not None and math.isnan(number):
+            number = self.number.default
+        wavelengths = tuple(inputs.wavelengths) or self.first_wavelengths(inputs.cube)
+        if self.lines and len(wavelengths) != len(self.lines):
+            names = ", ".join(line.name for line in self.lines)
+            raise SpectrumError(
+                f"Expected {len(self.lines)} wavelengths ({names}), got {len(wavelengths)}. "
+                "Give one for each."
+            )
+        return replace(inputs, number=number, wavelengths=wavelengths)
 
 
-def band_ratio(cube: SpectralCube, numerator: float, denominator: float) -> Map:
-    """Ratio of the bands nearest to two wavelengths (in the unit of *cube*), (H, W); NaN where it divides by zero."""
-    return _quotient(_band(cube, numerator), _band(cube, denominator))
+def _percentile_limits(pixels: NDArray[Any]) -> Limits:
+    """From the 1st to the 99th percentile of a sample of *pixels*."""
+    sample = pixels.reshape(-1)[:: max(1, pixels.size // LIMIT_PIXELS)]
+    sample = sample[np.isfinite(sample)]
+    if not sample.size:
+        return 0.0, 1.0
+    low, high = (float(limit) for limit in np.percentile(sample, (1, 99)))
+    # napari refuses limits without a range between them, which a constant map would have.
+    return (low, high) if high > low else (low, low + 1.0)
 
 
-def normalised_difference(cube: SpectralCube, first: float, second: float) -> Map:
-    """(a - b) / (a + b) of the bands a, b nearest to two wavelengths, (H, W); NaN where a + b is zero."""
-    a, b = _band(cube, first), _band(cube, second)
-    return _quotient(a - b, a + b)
+def _one_plane(pixels: NDArray[Any]) -> MapResult:
+    return MapResult((MapPlane(pixels),))
 
 
-def band_near(cube: SpectralCube, wavelength: float) -> int:
-    """Index of the band nearest to *wavelength*. Raises `SpectrumError` outside the range of the cube."""
-    low, high = cube.wavelengths.min(), cube.wavelengths.max()
-    if not low <= wavelength <= high:
+def _classes(inputs: MapInputs, watch: Watch) -> MapResult:
+    spectra = inputs.spectra
+    if len(spectra) > MOST_CLASSES:
         raise SpectrumError(
-            f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}."
+            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
         )
-    return cube.nearest_band(wavelength)
+    found = classification.classify(inputs.cube, spectra, inputs.number, **watch.arguments)
+    names = tuple(spectrum.name for spectrum in spectra)
+    tints = tuple(spectrum.colour for spectrum in spectra)
+    return MapResult((MapPlane(found.labels),), names, tints)
 
 
-def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Map:
-    result = np.full(numerator.shape, np.nan)
-    np.divide(numerator, denominator, out=result, where=denominator != 0)
-    result[~np.isfinite(result)] = np.nan
-    return result.astype(np.float32)
+def _clusters(inputs: MapInputs, watch: Watch) -> MapResult:
+    found = clustering.cluster(inputs.cube, int(inputs.number), **watch.arguments)
+    names = tuple(centre.name for centre in found.centres)
+    return MapResult((MapPlane(found.labels),), names)
 
 
-def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
-    return np.asarray(cube.data[band_near(cube, wavelength)]).astype(np.float64)
+def _components(inputs: MapInputs, watch: Watch) -> MapResult:
+    found = components.principal_components(inputs.cube, int(inputs.number), **watch.arguments)
+    planes = []
+    for number, (band, share) in enumerate(zip(found.bands, found.explained, strict=True), 1):
+        planes.append(MapPlane(band, f"PC {number} ({share:.1%})"))
+    return MapResult(tuple(planes))
 
 
-def _members(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[NDArray[np.bool_], Values]:
-    """Which bands of *cube* all *spectra* cover, and the (n, bands) values of these there."""
-    if not spectra:
+def _anomalies(inputs: MapInputs, watch: Watch) -> MapResult:
+    return _one_plane(components.anomalies(inputs.cube, **watch.arguments))
+
+
+def _ratio(inputs: MapInputs, _: Watch) -> MapResult:
+    a, b = inputs.wavelengths
+    return _one_plane(ratios.band_ratio(inputs.cube, a, b))
+
+
+def _normalised_difference(inputs: MapInputs, _: Watch) -> MapResult:
+    a, b = inputs.wavelengths
+    return _one_plane(ratios.normalised_difference(inputs.cube, a, b))
+
+
+def _composite(inputs: MapInputs, _: Watch) -> MapResult:
+    red, green, blue = inputs.wavelengths
+    return _one_plane(colours.composite(inputs.cube, (red, green, blue)))
+
+
+def _true_colour(inputs: MapInputs, watch: Watch) -> MapResult:
+    return _one_plane(colours.true_colour(inputs.cube, **watch.arguments))
+
+
+def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
+    if inputs.photo is None:
         raise SpectrumError(
-            "Expected one or more spectra to classify by, got none. Pin some on the image."
+            "Expected a photo of the size of the cube, got none. "
+            "Open the photo that it was made from."
         )
-    bands = np.ones(cube.shape[0], dtype=bool)
-    for spectrum in spectra:
-        bands &= cube.unit == spectrum.unit
-        bands &= (cube.wavelengths >= spectrum.wavelengths.min()) & (
-            cube.wavelengths <= spectrum.wavelengths.max()
-        )
-    if bands.sum() < 2:
-        raise SpectrumError(
-            "Expected spectra that share two or more bands with the cube, got others. Choose others."
-        )
-    members = np.stack(
-        [resampled(spectrum, cube.wavelengths[bands]).values for spectrum in spectra]
-    )
-    bad = ~np.isfinite(members).all(axis=1) | ~members.any(axis=1)
-    if bad.any():
-        name = spectra[int(bad.argmax())].name
-        raise SpectrumError(
-            f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
-        )
-    return bands, members
+    found = colours.colour_difference(inputs.cube, inputs.photo, **watch.arguments)
+    return _one_plane(found)
 
 
-def _of_bands(cube: SpectralCube, bands: NDArray[np.bool_]) -> SpectralCube:
-    if bands.all():
-        return cube
-    first, last = np.flatnonzero(bands)[[0, -1]]
-    return SpectralCube(cube.data[first : last + 1], cube.wavelengths[first : last + 1], cube.unit)
+def _error(measure: compare.Measure) -> Compute:
+    """The function that maps one *measure* of the error against the reference."""
+
+    def compute(inputs: MapInputs, watch: Watch) -> MapResult:
+        if inputs.reference is None:
+            raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
+        found = compare.error_map(inputs.cube, inputs.reference, measure, **watch.arguments)
+        return _one_plane(found)
+
+    return compute
 
 
-def _diagonal(cube: SpectralCube, count: int, watch: Watch) -> Values:
-    """*count* centres evenly from the least to the largest values, (count, B), as `spectral.kmeans` begins."""
-    low, high = np.full(cube.shape[0], np.inf), np.full(cube.shape[0], -np.inf)
-    for _, good, values in pixels(cube, watch):
-        if good.any():
-            low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
-    if not np.isfinite(low).all():
-        raise _no_numbers(0)
-    return np.asarray(low + np.arange(count)[:, None] * ((high - low) / (count - 1)))
+_A_AND_B = (Line("A", "#4d8fea", 0.75), Line("B", "#f58231", 0.4))
+_RED_GREEN_BLUE = (Line("R", "#e6194b", 0.8), Line("G", "#3cb44b", 0.5), Line("B", "#4d8fea", 0.2))
 
+_ROWS = (
+    MapKind(
+        name="classes",
+        title="Spectral angle classes",
+        tip="Each pixel gets the spectrum with the smallest spectral angle, "
+        "if that angle is small enough.",
+        compute=_classes,
+        content="labels",
+        number=Number("Largest angle", classification.LARGEST_ANGLE, 0.1, 90.0, 1, "deg"),
+        needs="spectra",
+    ),
+    MapKind(
+        name="clusters",
+        title="k-means clusters",
+        tip="Pixels with similar values are grouped into this many clusters.",
+        compute=_clusters,
+        content="labels",
+        number=Number("Clusters", 6, 2, 200),
+    ),
+    MapKind(
+        name="components",
+        title="Principal components",
+        tip="The directions in which the pixels differ most, with the share of the variance "
+        "that each explains. Each component is a picture of its own.",
+        compute=_components,
+        number=Number("Components", 3, 1, 20),
+    ),
+    MapKind(
+        name="anomalies",
+        title="Anomalies (RX)",
+        tip="How far each pixel is from all others, as RX measures it.",
+        compute=_anomalies,
+        colormap="magma",
+    ),
+    MapKind(
+        name="ratio",
+        title="Ratio A / B",
+        tip="Band A divided by band B.",
+        compute=_ratio,
+        lines=_A_AND_B,
+        colormap="viridis",
+    ),
+    MapKind(
+        name="normalised-difference",
+        title="Normalised difference",
+        tip="(A - B) / (A + B) of two bands.",
+        compute=_normalised_difference,
+        lines=_A_AND_B,
+        colormap="PiYG",
+        limits=(-1.0, 1.0),
+        is_signed=True,
+    ),
+    MapKind(
+        name="composite",
+        title="Composite",
+        tip="Three bands as red, green and blue, each stretched to its own contrast.",
+        compute=_composite,
+        content="rgb",
+        lines=_RED_GREEN_BLUE,
+        limits=(0.0, 1.0),
+    ),
+    MapKind(
+        name="true-colour",
+        title="True colour",
+        tip="What an eye sees in daylight (CIE 1931, D65).",
+        compute=_true_colour,
+        content="rgb",
+        limits=(0.0, 255.0),
+    ),
+    MapKind(
+        name="photo-difference",
+        title="Difference from the photo",
+        tip="How far the true colour is from that of the photo "
+        "(CIEDE2000; a difference of about 1 is just visible).",
+        compute=_photo_difference,
+        unit="CIEDE2000",
+        needs="photo",
+        colormap="magma",
+    ),
+    MapKind(
+        name="reference-difference",
+        title="Difference from the reference",
+        tip="Cube minus reference, averaged over the bands.",
+        compute=_error("difference"),
+        needs="reference",
+        colormap="PiYG",
+        is_signed=True,
+    ),
+    MapKind(
+        name="reference-rmse",
+        title="RMSE to the reference",
+        tip="Root mean square error over the bands.",
+        compute=_error("rmse"),
+        needs="reference",
+        colormap="magma",
+    ),
+    MapKind(
+        name="reference-angle",
+        title="SAM to the reference (deg)",
+        tip="Spectral angle between each pixel and the reference.",
+        compute=_error("angle"),
+        unit="deg",
+        needs="reference",
+        colormap="magma",
+    ),
+)
 
-def _statistics(cube: SpectralCube, watch: Watch) -> Any:
-    """`spectral.GaussianStats` of all pixels: mean and covariance, merged over strips.
-
-    Chan, Golub & LeVeque, The American Statistician 37 (1983) 242, doi:10.2307/2683386.
-    """
-    bands = cube.shape[0]
-    count, mean, squares = 0, np.zeros(bands), np.zeros((bands, bands))
-    for _, _, values in pixels(cube, watch):
-        if not (new := len(values)):
-            continue
-        step = values.mean(axis=0) - mean
-        values -= mean + step
-        squares += values.T @ values + np.outer(step, step) * (count * new / (count + new))
-        mean += step * (new / (count + new))
-        count += new
-    if count < 2:
-        raise _no_numbers(count)
-    return _spectral().GaussianStats(mean, squares / (count - 1), count)
-
-
-def _no_numbers(count: int) -> SpectrumError:
-    return SpectrumError(f"Expected two or more pixels that are numbers in all bands, got {count}.")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """`spectral.kmeans` writes two lines to standard error each time."""
-    logger = logging.getLogger("spectral")
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def _spectral() -> Any:
-    try:
-        import spectral
-    except ImportError:
-        raise SpectrumError(
-            'Expected spectral for maps, got none. Run: pip install "napari-mst[spectra]"'
-        ) from None
-    return spectral
+MAPS: dict[str, MapKind] = {kind.name: kind for kind in _ROWS}
+"""Every map, by name, in the order in which the window lists them."""

@@ -1,6 +1,6 @@
 """One curve: values over wavelengths, how far they spread, and where on which cube they were taken.
 
-Letters: B bands.
+Letters: B bands, H rows, W columns.
 """
 
 import re
@@ -15,6 +15,9 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.errors import SpectrumError
 
 Values = NDArray[np.float64]
+
+Map = NDArray[np.float32]
+"""A number for each pixel of a cube, (H, W)."""
 
 STD = "std"
 """What `Spectrum.spread` says where lower and upper are one standard deviation from the mean."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
 from napari_mst.watch import Watch
 
 STRIP_PIXELS = 2**16
@@ -40,3 +41,11 @@ def pixels(
     for rows, strip in strips(cube, watch):
         good = np.asarray(np.isfinite(strip).all(axis=0))
         yield rows, good, np.ascontiguousarray(strip[:, good].T)
+
+
+def check_enough(count: int) -> None:
+    """Refuse a map of fewer than two usable pixels: they have no spread. Raises `SpectrumError`."""
+    if count < 2:
+        raise SpectrumError(
+            f"Expected two or more pixels that are numbers in all bands, got {count}."
+        )

@@ -1,6 +1,7 @@
 """Maps of a cube: the table, and the bar that makes them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,17 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst import colour
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled
 from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.files.samples import chart_cube
-from napari_mst.plugin.spectra import maps
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.maps import MAPS
 from napari_mst.plugin.spectra.maps_bar import MapsBar
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, cube_layer
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapResult
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
-NUMBERS = {kind.title: number for number, kind in enumerate(MAPS)}
+NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def made(dock: SpectraDock, title: str, qtbot: QtBot) -> Any:
     return [layer for layer in dock.viewer.layers if layer not in before][-1]
 
 
-@pytest.mark.parametrize("title", [kind.title for kind in MAPS])
+@pytest.mark.parametrize("title", [kind.title for kind in MAPS.values()])
 def test_every_map_is_a_layer_on_the_place_of_its_cube(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
 ) -> None:
@@ -156,13 +156,12 @@ def test_a_map_is_cancelled_and_another_can_be_made(
     qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def endless(cube: SpectralCube, progress: Any, is_cancelled: Callable[[], bool]) -> None:
-        while not is_cancelled():
-            progress(0.5)
-        raise Cancelled("Cancelled.")
+    def endless(inputs: MapInputs, watch: Watch) -> MapResult:
+        while True:
+            watch.reach(0.5)
 
     with monkeypatch.context() as patch:
-        patch.setattr(maps.maps, "anomalies", endless)
+        patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], compute=endless))
         spectra_dock.menus.maps.setChecked(True)
         bar: MapsBar = spectra_dock.maps
         bar.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
@@ -213,9 +212,9 @@ def test_thousands_of_spectra_are_refused_as_classes(
     spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
 ) -> None:
     curve = Spectrum([400.0, 700.0], [0.1, 0.2])
-    spectra_dock.open_spectra([curve] * (maps.MOST_CLASSES + 1))
-    qtbot.waitUntil(lambda: len(spectra_dock.entries) > maps.MOST_CLASSES)
+    spectra_dock.open_spectra([curve] * (MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(spectra_dock.entries) > MOST_CLASSES)
     spectra_dock.menus.maps.setChecked(True)
     spectra_dock.maps.run()
     qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)
-    assert told() == ["Expected at most 250 spectra to classify by, got more. Hide some curves."]
+    assert told() == ["Expected at most 250 spectra to classify by, got more. Leave some out."]

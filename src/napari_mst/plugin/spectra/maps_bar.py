@@ -19,14 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.plugin.jobs.worker import JobWorker
-from napari_mst.plugin.spectra.maps import (
-    MAPS,
-    MOST_CLASSES,
-    MapKind,
-    Order,
-    fitting_photo,
-    make_map,
-)
+from napari_mst.plugin.spectra.maps import Order, fitting_photo, make_map
 from napari_mst.plugin.viewer.layers import (
     LayerTuple,
     Placement,
@@ -35,6 +28,7 @@ from napari_mst.plugin.viewer.layers import (
     photo_layers,
     put_on_top,
 )
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
 
 if TYPE_CHECKING:
     from napari_mst.plugin.spectra.dock import SpectraDock
@@ -64,9 +58,9 @@ class MapsBar(QWidget):
         self._show_kind()
 
     def _lay_out(self) -> None:
-        for number, kind in enumerate(MAPS):
+        for number, kind in enumerate(MAPS.values()):
             self.kinds.addItem(kind.title)
-            self.kinds.setItemData(number, kind.tip, 3)
+            self.kinds.setItemData(number, _tip(kind), 3)
         self.kinds.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.kinds.setMinimumContentsLength(12)
         row = QHBoxLayout()
@@ -85,7 +79,7 @@ class MapsBar(QWidget):
     @property
     def kind(self) -> MapKind:
         """The map that is chosen."""
-        return MAPS[self.kinds.currentIndex()]
+        return list(MAPS.values())[self.kinds.currentIndex()]
 
     @property
     def is_busy(self) -> bool:
@@ -144,17 +138,15 @@ class MapsBar(QWidget):
         spectra = [
             entry.first for entry in shown[: MOST_CLASSES + 1] if entry.spectra[0] is not None
         ]
-        return Order(
-            self.kind,
+        inputs = MapInputs(
             cube,
-            layer.name,
-            Placement.of(layer),
-            self.number.value(),
-            tuple(self._wavelengths()),
-            tuple(spectra),
-            fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point),
-            None if reference is None else cube_of(reference),
+            number=self.number.value(),
+            wavelengths=tuple(self._wavelengths()),
+            spectra=tuple(spectra),
+            reference=None if reference is None else cube_of(reference),
         )
+        photo = fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point)
+        return Order(self.kind, inputs, layer.name, Placement.of(layer), photo)
 
     def _wavelengths(self) -> list[float]:
         """Where the lines of the chosen map are."""
@@ -162,20 +154,20 @@ class MapsBar(QWidget):
         if cube is None or not self.kind.lines:
             return []
         low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
-        first = [low + share * (high - low) for *_, share in self.kind.lines]
+        first = list(self.kind.first_wavelengths(cube))
         places = self._places.setdefault(self.kind.title, first)
         return [min(max(place, low), high) for place in places]
 
     def _show_kind(self) -> None:
         number = self.kind.number
-        self.kinds.setToolTip(self.kind.tip)
+        self.kinds.setToolTip(_tip(self.kind))
         self.number.setVisible(number is not None)
         if number is not None:
             self.number.setDecimals(number.decimals)
             self.number.setRange(number.low, number.high)
             self.number.setValue(number.default)
             self.number.setToolTip(number.label)
-            self.number.setSuffix("\N{DEGREE SIGN}" if number.decimals else "")
+            self.number.setSuffix("\N{DEGREE SIGN}" if number.unit == "deg" else "")
         self._drawn = None
         if self.isVisible():
             self._show_lines()
@@ -242,3 +234,10 @@ class MapsBar(QWidget):
         self.run_button.setText("Cancel" if self.is_busy and not is_live else "Run")
         self.bar.setVisible(self.is_busy and not is_live)
         self.bar.setValue(0)
+
+
+def _tip(kind: MapKind) -> str:
+    """The tooltip of a map, with how its lines are moved."""
+    if not kind.lines:
+        return kind.tip
+    return f"{kind.tip} Drag the lines in the plot."

@@ -1,0 +1,117 @@
+"""Maps of classes: each pixel gets the known spectrum that it is most like.
+
+Pixels with a value that is not a number get the label 0 and the angle NaN. Letters: B bands, H
+rows, W columns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra.matching import FEWEST_BANDS
+from napari_mst.spectra.spectral_python import import_spectral
+from napari_mst.spectra.spectrum import Map, Spectrum, Values
+from napari_mst.spectra.strips import pixels
+from napari_mst.spectra.transforms import resampled
+from napari_mst.watch import IsCancelled, Progress, Watch
+
+LARGEST_ANGLE = 10.0
+"""Degrees: the default threshold of `classify`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes of the pixels of a cube.
+
+    Attributes
+    ----------
+    labels
+        (H, W), 1 for the first spectrum, 2 for the second and so on; 0 for none.
+    angles
+        (H, W), degrees to the nearest spectrum.
+    """
+
+    labels: NDArray[np.uint16]
+    angles: Map
+
+
+def classify(
+    cube: SpectralCube,
+    spectra: Sequence[Spectrum],
+    threshold: float = LARGEST_ANGLE,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> Classes:
+    """Give each pixel the spectrum with the smallest spectral angle, up to *threshold* degrees.
+
+    The bands within the range of all *spectra* count, and the spectra are interpolated to them. A
+    pixel that is zero everywhere has no angle. Kruse et al., Remote Sens. Environ. 44 (1993) 145,
+    doi:10.1016/0034-4257(93)90013-N.
+
+    Raises
+    ------
+    SpectrumError
+        If there are no spectra, they share fewer than two bands with the cube, or one is zero
+        there.
+    Cancelled
+        Soon after *is_cancelled* returned true.
+    """
+    angles_between = import_spectral().spectral_angles
+    bands = _shared_bands(cube, spectra)
+    members = _members(spectra, cube.wavelengths[bands])
+    labels = np.zeros(cube.shape[1:], dtype=np.uint16)
+    angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
+    for rows, good, values in pixels(_of_bands(cube, bands), Watch(progress, is_cancelled)):
+        lit = values.any(axis=1)
+        good[good] = lit
+        if not lit.any():
+            continue
+        found = np.degrees(angles_between(values[None, lit], members)[0])
+        smallest = found.min(axis=1)
+        angles[rows][good] = smallest
+        labels[rows][good] = np.where(smallest <= threshold, found.argmin(axis=1) + 1, 0)
+    return Classes(labels, angles)
+
+
+def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> NDArray[np.bool_]:
+    """(B,) True for the bands of *cube* that all *spectra* cover."""
+    if not spectra:
+        raise SpectrumError(
+            "Expected one or more spectra to classify by, got none. Pin some, or open a library."
+        )
+    bands = np.ones(cube.shape[0], dtype=bool)
+    for spectrum in spectra:
+        bands &= cube.unit == spectrum.unit
+        bands &= cube.wavelengths >= spectrum.wavelengths.min()
+        bands &= cube.wavelengths <= spectrum.wavelengths.max()
+    if bands.sum() < FEWEST_BANDS:
+        raise SpectrumError(
+            "Expected spectra that share two or more bands with the cube, got others. "
+            "Choose others."
+        )
+    return bands
+
+
+def _members(spectra: Sequence[Spectrum], wavelengths: Values) -> Values:
+    """(spectra, bands) values of *spectra* at *wavelengths*; refuses those that have no angle."""
+    members = np.stack([resampled(spectrum, wavelengths).values for spectrum in spectra])
+    is_bad = ~np.isfinite(members).all(axis=1) | ~members.any(axis=1)
+    if is_bad.any():
+        name = spectra[int(is_bad.argmax())].name
+        raise SpectrumError(
+            f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
+        )
+    return members
+
+
+def _of_bands(cube: SpectralCube, bands: NDArray[np.bool_]) -> SpectralCube:
+    """*cube* with the chosen *bands* alone: neighbours, so that no number is copied."""
+    if bands.all():
+        return cube
+    first, last = np.flatnonzero(bands)[[0, -1]]
+    chosen = slice(first, last + 1)
+    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)
