@@ -28,7 +28,7 @@ def cube() -> SpectralCube:
 
 @pytest.mark.parametrize("name", [card.name for card in MODELS.values() if card.file])
 def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
-    """After new weights: `python -m napari_mst.training.calibrate` on all files of models/weights."""
+    """After new weights: `napari-mst calibrate` on all files of models/weights."""
     assert 0.5 < MODELS[name].error_factor < 10
 
 

@@ -100,10 +100,11 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one():
     assert fit.reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
 
 
-def test_command_writes_a_model_with_its_card(tmp_path):
-    fit.main(["-o", str(tmp_path / "model.safetensors"), "--steps", "0", "--seed", "5"])
+def test_fit_writes_a_model_with_its_card(tmp_path):
+    fit.fit_to_file(FitSettings(steps=0, seed=5), tmp_path / "model.safetensors")
     model = load_model(tmp_path / "model.safetensors")
     assert model.card.name == "mstpp-srgb"
+    assert "--seed 5" in model.card.reference
     assert model.card.is_linear
     assert model.assumptions == ()
 
@@ -120,7 +121,9 @@ def test_two_processes_fit_one_model_that_says_so(tmp_path):
     ]
     options = [
         "-m",
-        "napari_mst.training.fit",
+        "napari_mst",
+        "retrain",
+        "mstpp-srgb",
         "-o",
         str(tmp_path / "model.safetensors"),
         "--steps",

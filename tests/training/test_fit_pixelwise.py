@@ -4,10 +4,10 @@ import torch
 
 from napari_mst import load_model
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training import fit_pixelwise as fitting
 from napari_mst.training.fit_pixelwise import (
     PixelwiseSettings,
     fit_pixelwise,
+    fit_pixelwise_to_file,
     quantile_loss,
     validate,
 )
@@ -43,8 +43,9 @@ def test_bundled_band_covers_nine_in_ten_spectra_that_it_never_saw():
     assert 0.85 < covered < 0.95
 
 
-def test_command_writes_a_model_with_its_card(tmp_path):
-    fitting.main(["-o", str(tmp_path / "model.safetensors"), "--steps", "0", "--seed", "5"])
+def test_fit_writes_a_model_with_its_card(tmp_path):
+    settings = PixelwiseSettings(steps=0, seed=5)
+    fit_pixelwise_to_file(settings, tmp_path / "model.safetensors")
     model = load_model(tmp_path / "model.safetensors")
     assert model.card.name == "pixelwise-srgb"
     assert "--seed 5" in model.card.reference

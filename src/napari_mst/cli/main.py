@@ -1,4 +1,4 @@
-"""The command line: `napari-mst reconstruct | models | cameras | info | spectra | attention | evaluate | train`.
+"""The command line: `napari-mst reconstruct | models | cameras | info | spectra | attention | evaluate | train | ...`.
 
 Results go to standard output, notes and errors to standard error. Exit codes: 0 all well; 1 some photos of several
 failed, the others were written; 2 the command or its input was refused, in one sentence; 74 the output could not be
@@ -38,7 +38,7 @@ from napari_mst.batch import (
     plan_jobs,
 )
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop
-from napari_mst.cli.training import add_evaluate, add_train
+from napari_mst.cli.training import add_calibrate, add_evaluate, add_retrain, add_train
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import (
     CameraError,
@@ -133,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
         _add_spectra,
         add_evaluate,
         add_train,
+        add_retrain,
+        add_calibrate,
     ):
         add(commands)
     return parser

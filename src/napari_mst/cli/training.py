@@ -166,6 +166,50 @@ def add_train(commands: Any) -> None:
     parser.set_defaults(command=_train)
 
 
+def add_retrain(commands: Any) -> None:
+    """Add `retrain` to the sub-parsers *commands*."""
+    parser = commands.add_parser("retrain", help="a bundled model, made again as it was made")
+    parser.add_argument("name", choices=("mstpp-srgb", "pixelwise-srgb"), metavar="NAME")
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="OUT")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--stages", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE")
+    parser.add_argument("--scenes", type=Path, metavar="FOLDER")
+    parser.set_defaults(command=_retrain)
+
+
+def add_calibrate(commands: Any) -> None:
+    """Add `calibrate` to the sub-parsers *commands*."""
+    parser = commands.add_parser("calibrate", help="measure the error band of a model")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.set_defaults(command=_calibrate)
+
+
+def _retrain(options: argparse.Namespace) -> int:
+    from napari_mst.training.fit import FitSettings, fit_to_file
+    from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise_to_file
+
+    if options.name == "pixelwise-srgb":
+        steps = PixelwiseSettings.steps if options.steps is None else options.steps
+        pixelwise = PixelwiseSettings(steps=steps, seed=options.seed)
+        fit_pixelwise_to_file(pixelwise, options.output, options.scenes)
+        return 0
+    steps = FitSettings.steps if options.steps is None else options.steps
+    settings = FitSettings(steps=steps, stages=options.stages, seed=options.seed)
+    fit_to_file(settings, options.output, options.device, options.checkpoint, options.scenes)
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from napari_mst.training.calibrate import calibrate
+
+    for file in options.files:
+        print(f"{file.name}: factor {calibrate(file).error_factor:g}")
+    return 0
+
+
 def _train(options: argparse.Namespace) -> int:
     from napari_mst.training.fit import FitSettings
     from napari_mst.training.train import Plan, train

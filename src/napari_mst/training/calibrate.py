@@ -1,4 +1,4 @@
-"""Calibrate the error band of a model: `python -m napari_mst.training.calibrate FILE ...` writes it into the card.
+"""Calibrate the error band of a model: `napari-mst calibrate FILE ...` writes it into the card.
 
 The factor is such that nine in ten values of simulated scenes, of spectra that no model has seen, lie in the band, in
 the bands and pixels that `core_mrae` counts. The photos are as those in training, in size as well: 36 % are clean, the
@@ -7,7 +7,6 @@ bad ones narrower. Clean simulated photos alone would give half of it or less, a
 scenes, whose materials are less like the measured ones (docs/training.md).
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -106,19 +105,3 @@ def needed_factors(
     error = reference - estimate
     margin = np.where(error > 0, above, below).clip(np.finfo(np.float32).tiny)
     return np.asarray(np.abs(error) / margin)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Command line: one line a file."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="weights with a card (.safetensors)"
-    )
-    for file in parser.parse_args(arguments).files:
-        print(f"{file.name}: factor {calibrate(file).error_factor:g}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,11 @@
-"""Fit MST++ to simulated photos: `python -m napari_mst.training.fit -o weights.safetensors`.
+"""Fit MST++ to simulated photos: `napari-mst retrain mstpp-srgb -o weights.safetensors`.
 
 The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the surroundings of a pixel
 add to it. Deterministic for a seed, a step count and a number of processes and threads; a run that was stopped
 continues from its last checkpoint to the same weights. Several GPUs, or several cores, which one small network uses
-badly by threads: `torchrun --nproc-per-node 2 -m napari_mst.training.fit ...`.
+badly by threads: `torchrun --nproc-per-node 2 --no-python napari-mst retrain mstpp-srgb ...`.
 """
 
-import argparse
 import copy
 import math
 import os
@@ -329,38 +328,26 @@ def join_processes(device: str) -> str:
 
 def _card(settings: FitSettings, processes: int) -> ModelCard:
     options = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
-    start = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
-    command = f"{start} -m napari_mst.training.fit {options}"
+    launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
+    command = f"{launch}napari-mst retrain mstpp-srgb {options}"
     return replace(CARD, reference=f"{CARD.reference}; made by `{command}`, one thread each")
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Command line of the fit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)"
-    )
-    parser.add_argument("--steps", type=int, default=FitSettings.steps)
-    parser.add_argument("--seed", type=int, default=FitSettings.seed)
-    parser.add_argument("--stages", type=int, default=FitSettings.stages)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--checkpoint", type=Path, help="where to continue from; beside the output by default"
-    )
-    parser.add_argument(
-        "--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card"
-    )
-    options = parser.parse_args(arguments)
-    settings = FitSettings(steps=options.steps, stages=options.stages, seed=options.seed)
-    device = join_processes(options.device)
-    checkpoint = options.checkpoint or options.output.with_suffix(".checkpoint")
+def fit_to_file(
+    settings: FitSettings,
+    output: Path,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    scenes: Path | None = None,
+) -> None:
+    """Fit the network, and write it as float16 with its card; of several processes the first writes.
+
+    The fit goes on from *checkpoint*, which lies beside *output* unless it is given. *scenes* is a
+    folder of real scenes; the accuracy on them goes into the card.
+    """
+    device = join_processes(device)
+    checkpoint = checkpoint or output.with_suffix(".checkpoint")
     fit = Fit(settings, checkpoint, pixelwise_network(), device)
     network = fit.run()
     if fit.rank == 0:
-        save_measured(network, options.output, _card(settings, fit.processes), options.scenes)
-
-
-if __name__ == "__main__":
-    main()
+        save_measured(network, output, _card(settings, fit.processes), scenes)

@@ -1,10 +1,9 @@
-"""Fit the pixelwise network: `python -m napari_mst.training.fit_pixelwise -o weights.safetensors`, minutes on one core.
+"""Fit the pixelwise network: `napari-mst retrain pixelwise-srgb -o weights.safetensors`.
 
-The estimate minimises the relative error, the margins around it the pinball loss at 5 and 95 %. Deterministic for a
+It takes minutes on one core. The estimate minimises the relative error, the margins around it the pinball loss at 5 and 95 %. Deterministic for a
 seed, a step count and a number of threads.
 """
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -122,27 +121,15 @@ PIXELWISE_CARD = replace(
 """What the bundled pixelwise model is, but for its accuracy, which is measured."""
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Command line of the fit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="the .safetensors file to write (float16)"
-    )
-    parser.add_argument("--steps", type=int, default=PixelwiseSettings.steps)
-    parser.add_argument("--seed", type=int, default=PixelwiseSettings.seed)
-    parser.add_argument(
-        "--scenes", type=Path, help="folder of real scenes; the accuracy on them goes into the card"
-    )
-    options = parser.parse_args(arguments)
-    settings = PixelwiseSettings(steps=options.steps, seed=options.seed)
-    command = f"python -m napari_mst.training.fit_pixelwise --steps {settings.steps} --seed {settings.seed}"
-    card = replace(
-        PIXELWISE_CARD, reference=f"{PIXELWISE_CARD.reference}; made by `{command}`, one thread"
-    )
-    save_measured(fit_pixelwise(settings), options.output, card, options.scenes)
+def fit_pixelwise_to_file(
+    settings: PixelwiseSettings, output: Path, scenes: Path | None = None
+) -> None:
+    """Fit the network, and write it as float16 with its card.
 
-
-if __name__ == "__main__":
-    main()
+    *scenes* is a folder of real scenes; the accuracy on them goes into the card.
+    """
+    options = f"--steps {settings.steps} --seed {settings.seed}"
+    command = f"napari-mst retrain pixelwise-srgb {options}"
+    reference = f"{PIXELWISE_CARD.reference}; made by `{command}`, one thread"
+    card = replace(PIXELWISE_CARD, reference=reference)
+    save_measured(fit_pixelwise(settings), output, card, scenes)
