@@ -21,8 +21,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.clustering import cluster
 from napari_mst.spectra.colours import colour_difference, composite, true_colour
-from napari_mst.spectra.compare import compare_region, error_map
+from napari_mst.spectra.compare import compare_region
 from napari_mst.spectra.components import anomalies, principal_components
+from napari_mst.spectra.cube_errors import error_map
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.ratios import normalised_difference

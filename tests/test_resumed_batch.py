@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from napari_mst.cli import main as cli
+from napari_mst.cli.command import DONE, REFUSED
 from napari_mst.formats import read_cube
 
 
@@ -36,16 +37,16 @@ def test_a_cube_that_lost_its_seal_does_not_stay(
         "--device",
         "cpu",
     ]
-    assert cli.main(command) == cli.DONE
-    assert cli.main(command) == cli.DONE
+    assert cli.main(command) == DONE
+    assert cli.main(command) == DONE
     assert "2 of 2 cubes are of this run, and stay" in capsys.readouterr().err
     header, numbers = out / "1.hdr", out / "1.img"
     sealed, intact = header.read_text(), numbers.read_bytes()
     header.write_text("".join(sealed.splitlines(keepends=True)[:-1]))
     numbers.write_bytes(bytes(4) + intact[4:])
     assert read_cube(header).provenance.source == "1.png"
-    assert cli.main(command) == cli.REFUSED
+    assert cli.main(command) == REFUSED
     assert "which exists" in capsys.readouterr().err
-    assert cli.main([*command, "--overwrite"]) == cli.DONE
+    assert cli.main([*command, "--overwrite"]) == DONE
     assert "1 of 2 cubes are of this run, and stay" in capsys.readouterr().err
     assert (header.read_text(), numbers.read_bytes()) == (sealed, intact)

@@ -3,9 +3,8 @@
 The public names are imported on first use, so that `import napari_mst` loads neither torch nor napari.
 """
 
-TYPE_CHECKING = (
-    False  # as of typing, which takes long to import: until then Ctrl-C gives a traceback
-)
+# `typing` takes long to import, and until `__main__` has run, Ctrl-C gives a traceback.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from napari_mst.spectra.compare import compare_region
     from napari_mst.spectra.labels import label_spectra
     from napari_mst.spectra.library import read_spectra, write_spectra
+    from napari_mst.spectra.maps import MAPS, MapInputs
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
     from napari_mst.spectra.spectrum import Spectrum
@@ -42,7 +42,9 @@ _HOMES = {
     "AttentionMap": "attention.record",
     "AttentionRecord": "attention.record",
     "Capture": "photo.cameras",
+    "MAPS": "spectra.maps",
     "MODELS": "models",
+    "MapInputs": "spectra.maps",
     "Model": "models",
     "ModelCard": "models",
     "NapariMstError": "errors",
@@ -72,11 +74,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "MAPS",
     "MODELS",
     "AttentionExplorer",
     "AttentionMap",
     "AttentionRecord",
     "Capture",
+    "MapInputs",
     "Model",
     "ModelCard",
     "NapariMstError",

@@ -1,4 +1,4 @@
-"""The command line with a model that is told the camera: what it asks for, what it refuses, what the file remembers."""
+"""The commands with a model that is told the camera, and what the files remember of it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 import napari_mst
 from napari_mst import Capture, Photo
-from napari_mst.cli import main as cli
+from napari_mst.cli.main import main
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 TOLD = ("--camera", "Nikon_D5100", "--illuminant", "A")
@@ -29,9 +29,7 @@ def test_cube_is_that_of_the_api_and_the_files_know_the_camera(
     targets = [photo.with_name(name) for name in ("cube.hdr", "cube.tif", "cube.npz")]
     for target in targets:
         assert (
-            cli.main(
-                ["reconstruct", str(photo), "-o", str(target), *MODEL, *TOLD, "--white", "50000"]
-            )
+            main(["reconstruct", str(photo), "-o", str(target), *MODEL, *TOLD, "--white", "50000"])
             == 0
         )
     reconstructor = napari_mst.Reconstructor(
@@ -43,7 +41,7 @@ def test_cube_is_that_of_the_api_and_the_files_know_the_camera(
         np.testing.assert_array_equal(cube.data, expected.data)
         assert cube.provenance == expected.provenance
     capsys.readouterr()
-    assert cli.main(["info", str(targets[0])]) == 0
+    assert main(["info", str(targets[0])]) == 0
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     assert ["camera", "Nikon_D5100"] in lines
     assert ["illuminant", "A"] in lines
@@ -66,7 +64,7 @@ def test_what_is_missing_or_wrong_is_refused_in_one_sentence(
     photo: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     target = photo.with_name("cube.hdr")
-    assert cli.main(["reconstruct", str(photo), "-o", str(target), *MODEL, *arguments]) == 2
+    assert main(["reconstruct", str(photo), "-o", str(target), *MODEL, *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("error:") == 1
@@ -79,12 +77,12 @@ def test_eight_bits_are_refused_unless_they_are_said_to_be_linear(
     path, target = tmp_path / "photo.png", tmp_path / "cube.hdr"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)).save(path)
     arguments = ["reconstruct", str(path), "-o", str(target), *MODEL, *TOLD]
-    assert cli.main(arguments) == 2
+    assert main(arguments) == 2
     assert (
         "photo.png: Expected linear values of 16 bits or floats, got 8 bits"
         in capsys.readouterr().err
     )
-    assert cli.main([*arguments, "--linear"]) == 0
+    assert main([*arguments, "--linear"]) == 0
 
 
 def test_batch_goes_on_only_where_the_camera_is_the_same(
@@ -95,11 +93,11 @@ def test_batch_goes_on_only_where_the_camera_is_the_same(
     folder = photo.with_name("cubes")
     folder.mkdir()
     arguments = ["reconstruct", str(photo), str(other), "-o", str(folder), *MODEL]
-    assert cli.main([*arguments, *TOLD]) == 0
+    assert main([*arguments, *TOLD]) == 0
     capsys.readouterr()
-    assert cli.main([*arguments, *TOLD]) == 0
+    assert main([*arguments, *TOLD]) == 0
     assert "2 of 2 cubes are of this run" in capsys.readouterr().err
-    assert cli.main([*arguments, "--camera", "Nikon_D5100", "--illuminant", "D65"]) == 2
+    assert main([*arguments, "--camera", "Nikon_D5100", "--illuminant", "D65"]) == 2
     assert "got raw.img which exists" in capsys.readouterr().err
 
 
@@ -107,15 +105,15 @@ def test_attention_of_a_linear_photo_needs_the_camera_too(
     photo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["attention", str(photo), "-o", str(photo.with_suffix(".npz")), *MODEL]
-    assert cli.main(arguments) == 2
+    assert main(arguments) == 2
     assert "Expected the camera" in capsys.readouterr().err
-    assert cli.main([*arguments, *TOLD]) == 0
+    assert main([*arguments, *TOLD]) == 0
     assert napari_mst.read_attention(photo.with_suffix(".npz")).provenance.camera == "Nikon_D5100"
 
 
 def test_cameras_and_illuminants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["cameras"]) == 0
+    assert main(["cameras"]) == 0
     lines = {line.strip() for line in capsys.readouterr().out.splitlines()}
     assert {*load_cameras(), *load_illuminants()} <= lines
-    assert cli.main(["models"]) == 0
+    assert main(["models"]) == 0
     assert "needs       --camera and --illuminant" in capsys.readouterr().out

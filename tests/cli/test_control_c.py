@@ -1,4 +1,4 @@
-"""Ctrl-C ends the process of the command line at any moment: while it imports, compiles, computes or saves."""
+"""Ctrl-C ends the command line at any moment: while it imports, compiles, computes or saves."""
 
 import signal
 import subprocess
@@ -89,7 +89,7 @@ print("survived")
     [
         ("signal.raise_signal(signal.SIGINT)", "cancelled"),
         (
-            "with control_c.asked_to_stop(): [signal.raise_signal(signal.SIGINT) for _ in range(2)]",
+            "with control_c.asked_to_stop(): [signal.raise_signal(2), signal.raise_signal(2)]",
             "cancelled",
         ),
         (

@@ -10,7 +10,8 @@ from napari_mst import metrics
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import regions, strips
-from napari_mst.spectra.compare import compare_region, compare_spectra, error_map
+from napari_mst.spectra.compare import compare_region, compare_spectra
+from napari_mst.spectra.cube_errors import error_map
 from napari_mst.spectra.regions import Region, point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 

@@ -1,7 +1,8 @@
-"""Ctrl-C on the command line: it ends the process at once, unless there are files to put in order first.
+"""Ctrl-C on the command line: it ends the process at once, or after files are put in order.
 
-Python's own answer is a KeyboardInterrupt wherever it happens to be, which is not dependable: libraries that are being
-imported swallow it or make another error of it, and threads that compute or compile keep the interpreter from ending.
+Python itself raises KeyboardInterrupt wherever it happens to be, which is not dependable. Libraries
+that are being imported swallow it or turn it into another error, and threads that compute or
+compile keep the interpreter from ending.
 """
 
 import _thread
@@ -13,24 +14,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 INTERRUPTED = 130
-"""Exit code: 128 and the number of SIGINT, as of a shell."""
+"""Exit status: 128 and the number of SIGINT, as in a shell."""
 
 GRACE = 1.5
-"""Seconds that `asked_to_stop` leaves for putting files in order: somebody is waiting."""
+"""Seconds that `asked_to_stop` leaves for putting files in order, while the user waits."""
 
 
 def end_at_control_c() -> None:
-    """From now on, Ctrl-C ends the process; where it is ignored, as in the background of a script, it stays so."""
+    """From now on, Ctrl-C ends the process; where a script ignores it, it stays ignored."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
 
 
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yields a function that says whether Ctrl-C was pressed in the block, which is to stop soon if it was.
+    """Yield a function that tells whether Ctrl-C was pressed; the block must then stop soon.
 
-    However the block ends, KeyboardInterrupt is raised then: a Ctrl-C is never lost. A second one acts as it did before
-    the block, and so does time, where that is to end the process.
+    However the block ends, KeyboardInterrupt is raised if Ctrl-C was pressed: it is never lost. A
+    second Ctrl-C acts as it did before the block. Where Ctrl-C ended the process before the block,
+    the process also ends after `GRACE` seconds.
     """
     before = signal.getsignal(signal.SIGINT)
     is_reached = threading.current_thread() is threading.main_thread() and callable(before)
@@ -43,9 +45,8 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
         asked.set()
         signal.signal(signal.SIGINT, before)
         if before is _end:
-            _thread.start_new_thread(
-                _end_late, ()
-            )  # a Thread takes a lock that the interrupted code may hold
+            # threading.Thread takes a lock, which the interrupted code may hold.
+            _thread.start_new_thread(_end_late, ())
 
     signal.signal(signal.SIGINT, ask)
     try:
@@ -63,12 +64,12 @@ def _end_late() -> None:
 
 
 def _end(*_: object) -> None:
-    """End this process, without anything that Python does at its end: joining threads, and looking at every object."""
+    """End this process at once: Python would join threads and look at every object first."""
     _say("cancelled\n")
     os._exit(INTERRUPTED)
 
 
 def _say(text: str) -> None:
-    """Print to standard error, though not through its buffer, in the middle of which Ctrl-C may have come."""
+    """Print to standard error, past its buffer: Ctrl-C may have come in the middle of a write."""
     with suppress(OSError):
         os.write(2, text.encode())

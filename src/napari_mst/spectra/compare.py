@@ -1,28 +1,31 @@
-"""How far a spectrum, a region or a whole cube is from its reference: error curves, MRAE, RMSE, spectral angle, maps.
+"""How far a spectrum, a region or a label is from its reference.
 
-Both are compared at the bands of the estimate within the range of the reference, which is interpolated to them.
-Metrics: `napari_mst.metrics`. Letters: B bands, H rows, W columns; n pixels.
+Both are compared at the bands of the estimate within the range of the reference, which is
+interpolated to them. Metrics: `napari_mst.metrics`. Letters: B bands, H rows, W columns; b bands
+that are compared; n pixels; N labels.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
 from napari_mst.metrics import DARK, mrae, rmse, spectral_angles
+from napari_mst.spectra.alignment import (
+    Alignment,
+    align,
+    numbers_in_both,
+    relative_errors,
+    shared_bands,
+)
 from napari_mst.spectra.labels import Labelled, Moments, Numbers, label_groups, label_numbers
-from napari_mst.spectra.matching import FEWEST_BANDS
 from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
-from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum, Values
-from napari_mst.spectra.strips import raw_strips, strips
+from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
+from napari_mst.spectra.strips import raw_strips
 from napari_mst.spectra.transforms import resampled
 from napari_mst.watch import IsCancelled, Progress, Watch
-
-Measure = Literal["difference", "rmse", "mrae", "angle"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +35,13 @@ class Comparison:
     Attributes
     ----------
     error
-        Estimate minus reference at each band; for a region the mean over its pixels and one standard deviation.
+        Estimate minus reference at each band; for a region the mean over its pixels, with bounds
+        one standard deviation away.
     mrae, rmse, angle
-        Mean over the pixels; the angle in degrees. NaN where no pixel is bright enough (`metrics.DARK`).
+        Over all pixels; the angle is the mean in degrees. NaN where no pixel is bright enough
+        (`metrics.DARK`).
     pixels
-        How many were compared; others are not numbers in one of the two.
+        How many pixels were compared; the others are not numbers in one of the two.
     """
 
     error: Spectrum
@@ -47,29 +52,64 @@ class Comparison:
 
 
 def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK) -> Comparison:
-    """*estimate* against *reference*, two curves.
+    """Compare two curves.
 
     Raises
     ------
     SpectrumError
         If they share fewer than two bands.
     """
-    bands = _shared(estimate.wavelengths, estimate.unit, reference.wavelengths, reference.unit)
-    wavelengths, values = estimate.wavelengths[bands], estimate.values[bands]
+    bands = shared_bands(estimate, reference)
+    wavelengths = estimate.wavelengths[bands]
+    values = estimate.values[bands]
     expected = resampled(reference, wavelengths).values
     good = np.isfinite(values) & np.isfinite(expected)
     curve = Spectrum(wavelengths, values - expected, estimate.unit, estimate.name, estimate.colour)
     if not good.any():
         return Comparison(curve, np.nan, np.nan, np.nan, 0)
-    e, r = values[good, None], expected[good, None]
-    angle = float(spectral_angles(e, r, dark)[0])
-    return Comparison(curve, mrae(e, r, dark), rmse(e, r), angle, 1)
+    ours = values[good, None]
+    theirs = expected[good, None]
+    angle = float(spectral_angles(ours, theirs, dark)[0])
+    return Comparison(curve, mrae(ours, theirs, dark), rmse(ours, theirs), angle, 1)
+
+
+class _Scores(NamedTuple):
+    """Sums over pixels, in total or for each of N labels, from which the metrics follow.
+
+    Attributes
+    ----------
+    squares, pixels
+        Squared errors (means over the bands), and pixels.
+    relative, lit
+        Relative errors, and pixels that are bright enough to have one.
+    angles, angled
+        Spectral angles in degrees, and pixels that have one.
+    """
+
+    squares: Values
+    pixels: Values
+    relative: Values
+    lit: Values
+    angles: Values
+    angled: Values
+
+    def comparison(self, error: Spectrum, at: int) -> Comparison:
+        """The comparison of label number *at*, whose error curve is known."""
+        return Comparison(
+            error,
+            mrae=_ratio(self.relative[at], self.lit[at]),
+            rmse=_ratio(self.squares[at], self.pixels[at]) ** 0.5,
+            angle=_ratio(self.angles[at], self.angled[at]),
+            pixels=int(self.pixels[at]),
+        )
 
 
 def compare_region(
     cube: SpectralCube, reference: SpectralCube, region: Region, dark: float = DARK
 ) -> Comparison:
-    """The pixels of *region* in *cube* against the same pixels of *reference*, a few at a time.
+    """Compare the pixels of *region* in *cube* with the same pixels of *reference*.
+
+    They are read a few at a time.
 
     Raises
     ------
@@ -77,34 +117,29 @@ def compare_region(
         If the images differ in size, or share fewer than two bands.
     """
     check_inside(cube, region)
-    bands, aligned = _aligned(cube, reference)
-    scores = np.zeros(6)
+    alignment = align(cube, reference)
+    total = np.zeros((len(_Scores._fields), 1))
 
     def differences() -> Iterator[Values]:
-        for ours, theirs in zip(
-            pixel_blocks(cube.data, region), pixel_blocks(reference.data, region), strict=True
-        ):
-            e, r = ours[bands], aligned(theirs)
-            good = np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0)
-            scores[:] += _scores(e[:, good], r[:, good], dark)
-            yield e[:, good] - r[:, good]
+        for ours, theirs in _region_pairs(cube, reference, region, alignment):
+            total[:, 0] += _pixel_scores(ours, theirs, dark).sum(axis=1)
+            yield ours - theirs
 
-    mean, deviation = mean_and_std(differences(), int(bands.sum()))
-    squares, count, relative, lit, angles, angled = scores
-    name = region_name(region)
+    mean, deviation = mean_and_std(differences(), int(alignment.bands.sum()))
+    scores = _Scores(*total)
+    pixels = int(scores.pixels[0])
+    origin = replace(region.origin, pixels=pixels, excluded=region.size - pixels)
     error = Spectrum(
-        cube.wavelengths[bands], mean, cube.unit, name, "", mean - deviation, mean + deviation, STD
+        cube.wavelengths[alignment.bands],
+        mean,
+        cube.unit,
+        region_name(region),
+        lower=mean - deviation,
+        upper=mean + deviation,
+        spread=STD,
+        origin=origin,
     )
-    error = replace(
-        error, origin=replace(region.origin, pixels=int(count), excluded=region.size - int(count))
-    )
-    return Comparison(
-        error,
-        _ratio(relative, lit),
-        _ratio(squares, count) ** 0.5,
-        _ratio(angles, angled),
-        int(count),
-    )
+    return scores.comparison(error, 0)
 
 
 def compare_labels(
@@ -114,141 +149,86 @@ def compare_labels(
     progress: Progress | None = None,
     is_cancelled: IsCancelled | None = None,
 ) -> Labelled[Comparison]:
-    """Every label of an (H, W) image but 0 as `compare_region` compares one, in one pass over both cubes.
+    """Compare every label of an (H, W) image but 0, as `compare_region` does, in one pass.
 
     Raises
     ------
     SpectrumError
-        As `compare_region`.
+        If the images differ in size, or share fewer than two bands.
     Cancelled
         Soon after *is_cancelled* returned true.
     """
-    bands, aligned = _aligned(cube, reference)
+    alignment = align(cube, reference)
     numbers = label_numbers(labels)
-    moments, scores = Moments(len(numbers), int(bands.sum())), np.zeros((6, len(numbers)))
+    moments = Moments(len(numbers), int(alignment.bands.sum()))
+    total = np.zeros((len(_Scores._fields), len(numbers)))
     sizes = np.zeros(len(numbers), dtype=int)
     for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
-        if (groups := label_groups(labels, numbers, rows)) is None:
+        groups = label_groups(labels, numbers, rows)
+        if groups is None:
             continue
         sizes[groups.labels] += groups.sizes
-        e = groups.of_image(strip)[bands]
-        r = aligned(groups.of_image(np.asarray(reference.data[:, rows])))
-        good = np.asarray(np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0))
-        if good.any():
-            e, r, groups = e[:, good], r[:, good], groups.only(good)
-            scores[:, groups.labels] += groups.total(_pixel_scores(e, r))
-            moments.add(groups, e - r)
-    squares, count, relative, lit, angles, angled = scores
-    mean, deviation = np.where(moments.count > 0, moments.mean, np.nan).T, moments.deviation().T
-    wavelengths, unit = cube.wavelengths[bands], cube.unit  # what is made later holds no cube
+        ours = alignment.of_estimate(groups.of_image(strip))
+        theirs = alignment.of_reference(groups.of_image(np.asarray(reference.data[:, rows])))
+        good = numbers_in_both(ours, theirs)
+        if not good.any():
+            continue
+        groups = groups.only(good)
+        ours = ours[:, good]
+        theirs = theirs[:, good]
+        total[:, groups.labels] += groups.total(_pixel_scores(ours, theirs))
+        moments.add(groups, ours - theirs)
+    scores = _Scores(*total)
+    mean = np.where(moments.count > 0, moments.mean, np.nan).T
+    deviation = moments.deviation().T
+    # The comparisons are made later; they must not keep the cube alive until then.
+    wavelengths = cube.wavelengths[alignment.bands]
+    unit = cube.unit
 
     def made(at: int) -> Comparison:
-        name, pixels = f"label {numbers[at]}", int(count[at])
-        bounds = mean[at] - deviation[at], mean[at] + deviation[at]
-        origin = Origin(region=name, pixels=pixels, excluded=int(sizes[at]) - pixels)
-        error = Spectrum(wavelengths, mean[at], unit, name, "", *bounds, STD, origin)
-        root, relative_error = _ratio(squares[at], count[at]) ** 0.5, _ratio(relative[at], lit[at])
-        return Comparison(error, relative_error, root, _ratio(angles[at], angled[at]), pixels)
+        name = f"label {numbers[at]}"
+        pixels = int(scores.pixels[at])
+        error = Spectrum(
+            wavelengths,
+            mean[at],
+            unit,
+            name,
+            lower=mean[at] - deviation[at],
+            upper=mean[at] + deviation[at],
+            spread=STD,
+            origin=Origin(region=name, pixels=pixels, excluded=int(sizes[at]) - pixels),
+        )
+        return scores.comparison(error, at)
 
     return Labelled(numbers, mean, made)
 
 
-def error_map(
-    cube: SpectralCube,
-    reference: SpectralCube,
-    measure: Measure = "rmse",
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
-) -> Map:
-    """How far each pixel of *cube* is from that of *reference*, (H, W), over all bands that they share.
-
-    *measure* is "difference" (mean of cube minus reference), "rmse", "mrae", or "angle" in degrees; NaN where a value
-    is not a number, and for the last two where the reference is dark (`metrics.DARK`).
-
-    Raises
-    ------
-    SpectrumError
-        If the images differ in size, or share fewer than two bands; or *measure* is another.
-    Cancelled
-        Soon after *is_cancelled* returned true.
-    """
-    if measure not in _MEASURES:
-        raise SpectrumError(f"Expected one of {', '.join(_MEASURES)}, got {str(measure)[:30]!r}.")
-    bands, aligned = _aligned(cube, reference)
-    result = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
-        e, r = strip[bands], aligned(np.asarray(reference.data[:, rows]).astype(np.float64))
-        bad = ~(np.isfinite(e).all(axis=0) & np.isfinite(r).all(axis=0))
-        e[:, bad] = r[:, bad] = np.nan
-        result[rows] = _MEASURES[measure](e, r)
-    return result
+def _region_pairs(
+    cube: SpectralCube, reference: SpectralCube, region: Region, alignment: Alignment
+) -> Iterator[tuple[Values, Values]]:
+    """The pixels of *region* that are numbers in both cubes, two arrays of (b, n) at a time."""
+    blocks = zip(pixel_blocks(cube.data, region), pixel_blocks(reference.data, region), strict=True)
+    for estimate_block, reference_block in blocks:
+        ours = alignment.of_estimate(estimate_block)
+        theirs = alignment.of_reference(reference_block)
+        good = numbers_in_both(ours, theirs)
+        yield ours[:, good], theirs[:, good]
 
 
-def _relative(e: Values, r: Values) -> Values:
-    lit = (r > DARK).all(axis=0)
-    return np.where(lit, (np.abs(e - r) / np.where(lit, r, 1)).mean(axis=0), np.nan)
-
-
-_MEASURES: dict[str, Callable[[Values, Values], Values]] = {
-    "difference": lambda e, r: np.asarray((e - r).mean(axis=0)),
-    "rmse": lambda e, r: np.asarray(np.sqrt(np.square(e - r).mean(axis=0))),
-    "mrae": _relative,
-    "angle": spectral_angles,
-}
-
-
-def _pixel_scores(e: Values, r: Values) -> Values:
-    """(6, n) what `_scores` sums, of each pixel."""
-    relative, angles = _relative(e, r), spectral_angles(e, r)
-    squares, ones = np.square(e - r).mean(axis=0), np.ones(e.shape[1])
-    return np.asarray(
-        np.nan_to_num(
-            np.stack([squares, ones, relative, ~np.isnan(relative), angles, ~np.isnan(angles)])
-        )
+def _pixel_scores(ours: Values, theirs: Values, dark: float = DARK) -> Values:
+    """(6, n) what `_Scores` sums, for each pixel of two arrays of (b, n)."""
+    relative = relative_errors(ours, theirs, dark)
+    angles = spectral_angles(ours, theirs, dark)
+    rows = _Scores(
+        squares=np.square(ours - theirs).mean(axis=0),
+        pixels=np.ones(ours.shape[1]),
+        relative=np.nan_to_num(relative),
+        lit=np.isfinite(relative).astype(float),
+        angles=np.nan_to_num(angles),
+        angled=np.isfinite(angles).astype(float),
     )
-
-
-def _scores(e: Values, r: Values, dark: float) -> Values:
-    """Sum of squared errors and pixels; of relative errors and lit pixels; of angles and pixels that have one."""
-    count, lit = e.shape[1], int((r > dark).all(axis=0).sum())
-    angles = spectral_angles(e, r, dark)
-    angles = angles[~np.isnan(angles)]
-    squares = count * rmse(e, r) ** 2 if count else 0.0
-    return np.array(
-        [squares, count, lit * mrae(e, r, dark) if lit else 0.0, lit, angles.sum(), angles.size]
-    )
+    return np.stack(rows)
 
 
 def _ratio(total: float, count: float) -> float:
     return float(total / count) if count else float("nan")
-
-
-def _shared(wavelengths: Values, unit: str, others: Values, other_unit: str) -> NDArray[np.bool_]:
-    """Which *wavelengths* are within the *others*. Raises `SpectrumError` if fewer than two are."""
-    bands = (wavelengths >= others.min()) & (wavelengths <= others.max()) & (unit == other_unit)
-    if bands.sum() < FEWEST_BANDS:
-        raise SpectrumError(
-            f"Expected a reference that shares two or more bands with {wavelengths.min():g}-{wavelengths.max():g} "
-            f"{unit}, got {others.min():g}-{others.max():g} {other_unit}. Choose another."
-        )
-    return np.asarray(bands)
-
-
-def _aligned(
-    cube: SpectralCube, reference: SpectralCube
-) -> tuple[NDArray[np.bool_], Callable[[Values], Values]]:
-    """Which bands of *cube* are compared, and the function that takes the numbers of *reference* (B, ...) to them."""
-    if cube.shape[1:] != reference.shape[1:]:
-        raise SpectrumError(
-            f"Expected a reference of {cube.shape[1]} x {cube.shape[2]} pixels, got "
-            f"{reference.shape[1]} x {reference.shape[2]}. Choose one of the same scene and size."
-        )
-    bands = _shared(cube.wavelengths, cube.unit, reference.wavelengths, reference.unit)
-    if np.array_equal(cube.wavelengths, reference.wavelengths):
-        return bands, lambda values: values
-    units = (
-        Spectrum(reference.wavelengths, row, reference.unit)
-        for row in np.eye(len(reference.wavelengths))
-    )
-    weights = np.stack([resampled(unit, cube.wavelengths[bands]).values for unit in units], axis=1)
-    return bands, lambda values: np.tensordot(weights, values, axes=1)

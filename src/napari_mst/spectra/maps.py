@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra import classification, clustering, colours, compare, components, ratios
+from napari_mst.spectra import classification, clustering, colours, components, cube_errors, ratios
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -178,7 +178,24 @@ class MapKind:
         Cancelled
             Soon after the watch was cancelled.
         """
-        return self.compute(self._filled(inputs), watch)
+        return self.compute(self.filled(inputs), watch)
+
+    def filled(self, inputs: MapInputs) -> MapInputs:
+        """*inputs* with the defaults of this map where they leave something open.
+
+        Raises `SpectrumError` if the number of wavelengths is another than that of the lines.
+        """
+        number = inputs.number
+        if self.number is not None and math.isnan(number):
+            number = self.number.default
+        wavelengths = tuple(inputs.wavelengths) or self.first_wavelengths(inputs.cube)
+        if self.lines and len(wavelengths) != len(self.lines):
+            names = ", ".join(line.name for line in self.lines)
+            raise SpectrumError(
+                f"Expected {len(self.lines)} wavelengths ({names}), got {len(wavelengths)}. "
+                "Give one for each."
+            )
+        return replace(inputs, number=number, wavelengths=wavelengths)
 
     def first_wavelengths(self, cube: SpectralCube) -> tuple[float, ...]:
         """Where the lines of this map lie at first, in the unit of *cube*."""
@@ -195,20 +212,6 @@ class MapKind:
             return low, high
         largest = max(abs(low), abs(high))
         return -largest, largest
-
-    def _filled(self, inputs: MapInputs) -> MapInputs:
-        """*inputs* with the defaults of this map where they leave something open."""
-        number = inputs.number
-        if self.number is not None and math.isnan(number):
-            number = self.number.default
-        wavelengths = tuple(inputs.wavelengths) or self.first_wavelengths(inputs.cube)
-        if self.lines and len(wavelengths) != len(self.lines):
-            names = ", ".join(line.name for line in self.lines)
-            raise SpectrumError(
-                f"Expected {len(self.lines)} wavelengths ({names}), got {len(wavelengths)}. "
-                "Give one for each."
-            )
-        return replace(inputs, number=number, wavelengths=wavelengths)
 
 
 def _percentile_limits(pixels: NDArray[Any]) -> Limits:
@@ -285,13 +288,13 @@ def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
     return _one_plane(found)
 
 
-def _error(measure: compare.Measure) -> Compute:
+def _error(measure: cube_errors.Measure) -> Compute:
     """The function that maps one *measure* of the error against the reference."""
 
     def compute(inputs: MapInputs, watch: Watch) -> MapResult:
         if inputs.reference is None:
             raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
-        found = compare.error_map(inputs.cube, inputs.reference, measure, **watch.arguments)
+        found = cube_errors.error_map(inputs.cube, inputs.reference, measure, **watch.arguments)
         return _one_plane(found)
 
     return compute
@@ -393,6 +396,14 @@ _ROWS = (
         title="RMSE to the reference",
         tip="Root mean square error over the bands.",
         compute=_error("rmse"),
+        needs="reference",
+        colormap="magma",
+    ),
+    MapKind(
+        name="reference-mrae",
+        title="MRAE to the reference",
+        tip="Mean relative error over the bands; dark pixels of the reference have none.",
+        compute=_error("mrae"),
         needs="reference",
         colormap="magma",
     ),

@@ -1,0 +1,248 @@
+"""The command `evaluate`: how well models do on real scenes, as a table."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.console import note
+from napari_mst.cli.options import add_device, add_full_scale
+from napari_mst.crash_safe import check_targets
+from napari_mst.errors import CameraError, ModelError
+from napari_mst.models import MODELS
+from napari_mst.photo.cameras import Capture, spelled
+
+if TYPE_CHECKING:
+    from napari_mst.evaluation.baselines import Method
+    from napari_mst.evaluation.camera_inputs import CameraInput
+    from napari_mst.evaluation.degradations import Input
+    from napari_mst.evaluation.scenes import Scene
+    from napari_mst.evaluation.tables import Score
+
+HELD_OUT = "held-out"
+"""The word for all cameras that no model was trained with."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of reflectance cubes at 400-700 nm, in any format; or one cube",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME|FILE",
+        help="a model; may be repeated (default: all bundled ones)",
+    )
+    parser.add_argument(
+        "--no-baselines", action="store_true", help="leave out the estimates without a network"
+    )
+    parser.add_argument(
+        "--no-colour-correction",
+        action="store_true",
+        help="judge the spectra of the networks as they are",
+    )
+    add_device(parser)
+    _add_photo_arguments(parser)
+    _add_table_arguments(parser)
+
+
+def _add_photo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says on which photos of the scenes the models are judged."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        metavar="NAME",
+        help="a kind of photo, as clean or 'JPEG 75'; may be repeated (default: all)",
+    )
+    add_full_scale(parser)
+    parser.add_argument(
+        "--camera",
+        action="append",
+        type=spelled,
+        metavar="NAME|FILE",
+        help="judge mstpp-camera on linear photos of this camera; may be repeated; "
+        f"{HELD_OUT} stands for all cameras that it was never trained with",
+    )
+    parser.add_argument(
+        "--illuminant",
+        action="append",
+        type=spelled,
+        metavar="NAME|FILE",
+        help="light of these photos; may be repeated (default: D65)",
+    )
+
+
+def _add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--per-scene", action="store_true", help="print every scene, not only the mean"
+    )
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write every scene and the means to this file"
+    )
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Methods to judge on the same photos of every scene.
+
+    Attributes
+    ----------
+    title
+        Camera and light of the photos; "" for sRGB.
+    make_methods
+        Loads the methods, which takes time and memory.
+    inputs
+        The kinds of photos.
+    """
+
+    title: str
+    make_methods: "Callable[[], dict[str, Method]]"
+    inputs: "Sequence[Input | CameraInput]"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from napari_mst.evaluation import tables
+    from napari_mst.evaluation.scenes import scene_files
+
+    trials = list(_trials(arguments))
+    files = scene_files(arguments.folder)
+    if arguments.csv:
+        check_targets([arguments.csv], overwrite=True)
+    scores = []
+    for trial in trials:
+        scores += _scores(trial, arguments, len(files))
+    averages = tables.means(scores)
+    if arguments.csv:
+        tables.write_csv(arguments.csv, [*scores, *averages])
+    rows = tables.by_input(scores) if arguments.per_scene else averages
+    print(tables.table(rows))
+    coverage = tables.coverage_table(rows)
+    if coverage:
+        print(f"\n{coverage}")
+    return DONE
+
+
+def _scores(trial: _Trial, arguments: argparse.Namespace, scene_count: int) -> "list[Score]":
+    """Judge every method of *trial* on every input and scene, with a progress bar."""
+    from napari_mst.evaluation.scenes import read_scenes
+    from napari_mst.evaluation.tables import score
+
+    methods = trial.make_methods()
+    scenes = _noted(read_scenes(arguments.folder, arguments.full_scale))
+    total = scene_count * len(trial.inputs) * len(methods)
+    found = score(methods, trial.inputs, scenes)
+    bar = tqdm(found, desc=trial.title, total=total, unit="photo")
+    return [replace(one, scene=f"{one.scene} {trial.title}".rstrip()) for one in bar]
+
+
+def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
+    """The same scenes, after the notes about each are told."""
+    for scene in scenes:
+        for text in scene.notes:
+            note(text)
+        yield scene
+
+
+def _trials(arguments: argparse.Namespace) -> Iterator[_Trial]:
+    """One trial for sRGB photos, or one for every camera under every illuminant."""
+    from napari_mst.evaluation.camera_inputs import camera_inputs
+    from napari_mst.evaluation.degradations import INPUTS
+
+    wanted = arguments.input or ()
+    if arguments.illuminant and not arguments.camera:
+        raise CameraError("Expected --camera with --illuminant, got none. Add it.")
+    if not arguments.camera:
+        yield _Trial("", partial(_srgb_methods, arguments), _chosen_inputs(wanted, INPUTS))
+        return
+    lights = arguments.illuminant or ["D65"]
+    for camera, light in product(_cameras(arguments.camera), lights):
+        capture = Capture(camera, light)
+        inputs = _chosen_inputs(wanted, camera_inputs(capture))
+        yield _Trial(f"{camera} {light}", partial(_camera_methods, arguments, capture), inputs)
+
+
+def _cameras(names: Sequence[str]) -> list[str]:
+    """The cameras that are meant by *names*."""
+    from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
+
+    cameras: list[str] = []
+    for name in names:
+        if name == HELD_OUT:
+            cameras.extend(HELD_OUT_CAMERAS)
+        else:
+            cameras.append(name)
+    return cameras
+
+
+def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
+    from napari_mst.evaluation.tables import model_method
+
+    methods: dict[str, Method] = {}
+    if not arguments.no_baselines:
+        methods.update(_baselines())
+    models = arguments.model or [
+        card.name for card in MODELS.values() if card.file and not card.needs_camera
+    ]
+    is_corrected = not arguments.no_colour_correction
+    for name in models:
+        methods[name] = model_method(name, arguments.device, is_corrected)
+    return methods
+
+
+def _baselines() -> "dict[str, Method]":
+    """The estimates without a network, but for those whose library is not installed."""
+    from napari_mst.evaluation.baselines import BASELINES
+
+    methods: dict[str, Method] = {}
+    for name, make in BASELINES.items():
+        try:
+            methods[name] = make()
+        except ModelError as error:
+            note(f"without {name}: {error}")
+    return methods
+
+
+def _camera_methods(arguments: argparse.Namespace, capture: Capture) -> "dict[str, Method]":
+    from napari_mst.evaluation.camera_inputs import linear_method
+    from napari_mst.evaluation.tables import model_method
+
+    methods: dict[str, Method] = {}
+    if not arguments.no_baselines:
+        methods["least squares"] = linear_method(capture)
+    is_corrected = not arguments.no_colour_correction
+    for name in arguments.model or ["mstpp-camera"]:
+        methods[name] = model_method(name, arguments.device, is_corrected, capture)
+    return methods
+
+
+def _chosen_inputs(
+    names: Sequence[str], kinds: "Sequence[Input | CameraInput]"
+) -> "list[Input | CameraInput]":
+    """The *kinds* with these *names*; all if there are no names."""
+    if not names:
+        return list(kinds)
+    known = {kind.name: kind for kind in kinds}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        choices = ", ".join(map(repr, known))
+        raise ModelError(
+            f"Expected an input of {choices}, got {', '.join(unknown)!r}. Choose one of them."
+        )
+    return [known[name] for name in names]
+
+
+EVALUATE = Command(
+    name="evaluate",
+    help="measure how well models do on real scenes",
+    add_arguments=_add_arguments,
+    run=_run,
+)

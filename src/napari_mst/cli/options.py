@@ -1,0 +1,104 @@
+"""Arguments that several commands share, and the types of their values.
+
+argparse prints the message of an `ArgumentTypeError`, and exits with status 2.
+"""
+
+import argparse
+import math
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+from napari_mst.photo.photo import Rectangle
+
+DEFAULT_MODEL = "mstpp-srgb"
+
+
+def rectangle(text: str) -> Rectangle:
+    """Rows and columns from "100:300,0:512"."""
+    try:
+        rows, columns = text.split(",")
+        top, bottom = rows.split(":")
+        left, right = columns.split(":")
+        return int(top), int(bottom), int(left), int(right)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"expected a region like 100:300,0:512, got {text[:40]!r}"
+        ) from None
+
+
+def gigabytes(text: str) -> int:
+    """Bytes from a size in GB."""
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        raise ArgumentTypeError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
+    return int(size * 1e9)
+
+
+def pixel(text: str) -> tuple[int, int]:
+    """Row and column from "120,80"."""
+    try:
+        row, column = text.split(",")
+        return int(row), int(column)
+    except ValueError:
+        raise ArgumentTypeError(f"expected a pixel like 120,80, got {text[:40]!r}") from None
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers from "650,550,450"."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ArgumentTypeError(f"expected numbers like 650,550, got {text[:40]!r}") from None
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add `--model` to *parser*."""
+    parser.add_argument(
+        "--model",
+        default=DEFAULT_MODEL,
+        metavar="NAME|FILE",
+        help=f"name of a model or its weights file (default: {DEFAULT_MODEL})",
+    )
+
+
+def add_device(parser: argparse.ArgumentParser, default: str = "auto") -> None:
+    """Add `--device` to *parser*."""
+    parser.add_argument(
+        "--device", default=default, help="auto, cuda, cuda:1, mps or cpu (default: %(default)s)"
+    )
+
+
+def add_region(parser: argparse.ArgumentParser) -> None:
+    """Add `--region` to *parser*."""
+    parser.add_argument(
+        "--region",
+        type=rectangle,
+        metavar="ROW0:ROW1,COL0:COL1",
+        help="use these pixels only; attention is global, so their numbers differ from those "
+        "of the whole photo",
+    )
+
+
+def add_overwrite(
+    parser: argparse.ArgumentParser, help_text: str = "replace an existing file"
+) -> None:
+    """Add `--overwrite` to *parser*."""
+    parser.add_argument("--overwrite", action="store_true", help=help_text)
+
+
+def add_full_scale(parser: argparse.ArgumentParser) -> None:
+    """Add `--full-scale` to *parser*."""
+    parser.add_argument(
+        "--full-scale",
+        type=float,
+        metavar="VALUE",
+        help="stored value that stands for reflectance 1",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, metavar: str, help_text: str) -> None:
+    """Add the required `-o` to *parser*."""
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar=metavar, help=help_text)

@@ -1,0 +1,322 @@
+"""The command `reconstruct`: photos to cubes, one or a whole batch."""
+
+import argparse
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_mst.batch import (
+    FOLDERS,
+    Job,
+    band_targets,
+    check_names,
+    check_outputs,
+    claimed,
+    find_photos,
+    finished,
+    folders_for,
+    is_there,
+    may_stay,
+    plan_jobs,
+)
+from napari_mst.cli.command import DONE, SOME_FAILED, Command
+from napari_mst.cli.console import note, progress_bar, tell
+from napari_mst.cli.control_c import asked_to_stop
+from napari_mst.cli.options import (
+    add_device,
+    add_model,
+    add_output,
+    add_overwrite,
+    add_region,
+    gigabytes,
+)
+from napari_mst.cli.photos import PhotoOptions, add_photo_arguments, load_reconstructor
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import Cancelled, ModelError, NapariMstError, SaveError
+from napari_mst.formats import FORMATS, read_cube, write_cube
+from napari_mst.messages import shown
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
+"""The suffix of the cubes in a folder, by the name of the format."""
+
+BATCHES = """\
+A run into a folder that was interrupted goes on when you start it again: cubes
+that are there, undamaged and of the same photo, model and options, stay.
+Several such runs at once share the work."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "photos",
+        nargs="+",
+        type=Path,
+        metavar="PHOTO",
+        help="a file, a folder (searched with all folders in it) or a pattern, as '*.png'",
+    )
+    add_output(
+        parser,
+        "OUT",
+        "a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing "
+        "and mirrors the folders of the photos",
+    )
+    parser.add_argument(
+        "--format", choices=SUFFIXES, help="format of the cubes in a folder (default: envi)"
+    )
+    add_overwrite(
+        parser,
+        "replace existing cubes; in a folder, the cubes that this very run has made stay",
+    )
+    add_model(parser)
+    _add_run_arguments(parser)
+    _add_result_arguments(parser)
+    add_photo_arguments(parser)
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says where and how exactly the network runs."""
+    add_device(parser)
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "float16", "float64"),
+        default="float32",
+        help="float64 is the reference; bfloat16 and float16 keep features in half the memory, "
+        "with an error that is measured on each photo (default: float32)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=gigabytes,
+        metavar="GB",
+        help="most memory of this computer to use (default: most of what is free)",
+    )
+    parser.add_argument(
+        "--device-memory",
+        type=gigabytes,
+        metavar="GB",
+        help="most memory of the GPU to use (default: most of what is free)",
+    )
+
+
+def _add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which numbers come out."""
+    add_region(parser)
+    parser.add_argument(
+        "--ensemble",
+        action="store_true",
+        help="average over 8 flips and transposes, as published; takes 8 times as long",
+    )
+    parser.add_argument(
+        "--no-colour-correction",
+        action="store_true",
+        help="leave the network's spectra as they are",
+    )
+    parser.add_argument(
+        "--error-bands",
+        action="store_true",
+        help="also write the lower and upper spectra that hold 90 %% of true values: "
+        "OUT_lower, OUT_upper",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    jobs, is_batch = _plan(arguments)
+    with folders_for(jobs if is_batch else ()):
+        with asked_to_stop():
+            # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
+            _check(jobs, arguments.overwrite, is_batch)
+        photos = PhotoOptions.from_arguments(arguments)
+        options = _run_options(arguments, photos)
+        reconstructor = _reconstructor(arguments, options)
+        run = _Run(reconstructor, options, photos, arguments.overwrite, is_batch)
+        return _make_all(run, jobs, _done(run, jobs))
+
+
+def _plan(arguments: argparse.Namespace) -> tuple[list[Job], bool]:
+    """The cubes to make, and whether they go into a folder, where finished cubes stay."""
+    output: Path = arguments.output
+    found = find_photos(arguments.photos, output, tell)
+    # os.path, since Path.is_dir raises where a name is too long
+    names_a_folder = any(os.path.isdir(path) for path in arguments.photos)  # noqa: PTH112
+    is_folder = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112
+    if is_folder or names_a_folder or len(found) > 1:
+        if not is_folder and output.suffix.lower() in SUFFIXES.values():
+            raise SaveError(
+                f"Expected a folder for several cubes, got {shown(output.name)}. "
+                "Leave its suffix out."
+            )
+        suffix = SUFFIXES[arguments.format or "envi"]
+        return plan_jobs(found, output, suffix, arguments.error_bands), True
+    if arguments.format:
+        raise SaveError(
+            f"Expected a folder with --format, got {shown(output.name)}. "
+            "Let its suffix say the format."
+        )
+    bands = band_targets(output) if arguments.error_bands else ()
+    return [Job(one.photo, output, one.photo.name, bands) for one in found], False
+
+
+def _check(jobs: Sequence[Job], overwrite: bool, is_batch: bool) -> None:
+    """Refuse before computing what would fail after it, or cost a cube or a photo."""
+    check_names(jobs)
+    for job in jobs:
+        check_outputs(job, overwrite, may_stay(job) if is_batch else ())
+
+
+def _run_options(arguments: argparse.Namespace, photos: PhotoOptions) -> RunOptions:
+    return RunOptions(
+        device=arguments.device,
+        memory=arguments.memory,
+        device_memory=arguments.device_memory,
+        precision=arguments.precision,
+        correct_colour=not arguments.no_colour_correction,
+        capture=photos.capture,
+        region=arguments.region,
+        ensemble=arguments.ensemble,
+    )
+
+
+def _reconstructor(arguments: argparse.Namespace, options: RunOptions) -> "Reconstructor":
+    reconstructor = load_reconstructor(arguments.model, options)
+    if arguments.error_bands and not reconstructor.model.card.error_factor:
+        raise ModelError(
+            f"Expected a model with a calibrated error band, got {arguments.model}. "
+            "Use a bundled one."
+        )
+    return reconstructor
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call of `reconstruct`: a reconstructor, and how its cubes are made and saved.
+
+    Attributes
+    ----------
+    is_batch
+        The cubes go into a folder: finished ones stay, and other runs share the work.
+    """
+
+    reconstructor: "Reconstructor"
+    options: RunOptions
+    photos: PhotoOptions
+    overwrite: bool
+    is_batch: bool
+
+    def finished(self, job: Job) -> set[Path]:
+        """The outputs of *job* that are there, undamaged, and from this very run."""
+        return finished(job, self._wanted) if self.is_batch else set()
+
+    def make(self, job: Job, done: set[Path], waits: bool) -> bool:
+        """Make the outputs of *job* that are not *done*.
+
+        Returns False if another run is making them, and this one does not wait.
+        """
+        with asked_to_stop() as is_cancelled:
+            watch = Watch(is_cancelled=is_cancelled)
+            if not self.is_batch:
+                self._make(job, done, watch)
+                return True
+            with claimed(job, watch, waits=waits) as is_ours:
+                if is_ours:
+                    # Another run may have finished some outputs since they were looked at.
+                    is_done = done.issuperset(job.outputs)
+                    self._make(job, done if is_done else self.finished(job), watch)
+                elif not waits:
+                    note(f"{job.name}: another run is making it; it is looked at again at the end")
+                return is_ours
+
+    def _wanted(self, sha256: str) -> Provenance:
+        """The history that a cube of this run has, for a photo with this checksum."""
+        encoding = self.photos.encoding or "srgb"
+        return self.reconstructor.origin(sha256, encoding, **self.options.for_photo)
+
+    def _make(self, job: Job, done: set[Path], watch: Watch) -> None:
+        check_outputs(job, self.overwrite, done)
+        for path, cube in self._cubes(job, done, watch):
+            written = path
+            if cube is not None:
+                # The watch makes Ctrl-C end a save.
+                written = write_cube(path, cube, overwrite=self.overwrite, progress=watch.reach)
+            # A batch takes long and Ctrl-C may end it, so each line is printed at once.
+            print(written, flush=True)
+
+    def _cubes(
+        self, job: Job, done: set[Path], watch: Watch
+    ) -> Iterator[tuple[Path, SpectralCube | None]]:
+        """The outputs of *job*, each with the cube to save there, or None if it is *done*."""
+        cube = None if job.target in done else self._reconstruct(job, watch)
+        yield job.target, cube
+        if done.issuperset(job.bands):
+            yield from ((path, None) for path in job.bands)
+            return
+        from napari_mst.reconstruction.error_bands import error_bands
+
+        bands = error_bands(read_cube(job.target) if cube is None else cube)
+        for path, band in zip(job.bands, bands, strict=True):
+            yield path, None if path in done else band
+
+    def _reconstruct(self, job: Job, watch: Watch) -> SpectralCube:
+        photo = self.photos.read(job.photo)
+        for_photo = self.options.for_photo
+        plan = self.reconstructor.plan_for(photo, **for_photo, is_cancelled=watch.is_cancelled)
+        note(f"{job.name}: {plan}")
+        with progress_bar(job.name, watch) as bar:
+            cube = self.reconstructor.reconstruct(photo, **bar.arguments, **for_photo)
+        for assumption in cube.provenance.assumptions:
+            note(f"{job.name}: {assumption}")
+        return cube
+
+
+def _done(run: _Run, jobs: Sequence[Job]) -> dict[Job, set[Path]]:
+    """The outputs of each job that this very run has made; refuses others that are in the way."""
+    if run.is_batch:
+        there = [job for job in jobs if is_there(job.target)]
+        if there:
+            note(f"checking {len(there)} cubes that are there already")
+    done = {job: run.finished(job) for job in jobs}
+    for job in jobs:
+        check_outputs(job, run.overwrite, done[job])
+    stay = sum(job.target in done[job] for job in jobs)
+    if stay:
+        note(f"{stay} of {len(jobs)} cubes are of this run, and stay")
+    return done
+
+
+def _make_all(run: _Run, jobs: Sequence[Job], done: Mapping[Job, set[Path]]) -> int:
+    """Make what is not done, and at last what another run was making; returns the exit status."""
+    failed = 0
+    todo = deque((job, False) for job in jobs)
+    while todo:
+        job, waits = todo.popleft()
+        try:
+            is_over = run.make(job, done[job], waits)
+        except Cancelled:
+            raise
+        except NapariMstError as error:
+            if len(jobs) == 1:
+                raise
+            is_over = True
+            failed += 1
+            tell(f"error: {job.name}: {str(error).removeprefix(f'{job.photo.name}: ')}")
+        if not is_over:
+            # Another run is making it. If that run is killed, this one makes it at the end.
+            todo.append((job, True))
+    if failed:
+        tell(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
+        return SOME_FAILED
+    return DONE
+
+
+RECONSTRUCT = Command(
+    name="reconstruct",
+    help="turn photos into spectral cubes",
+    add_arguments=_add_arguments,
+    run=_run,
+    epilog=BATCHES,
+)

@@ -1,0 +1,155 @@
+"""Maps as files: a cube of one band for each plane, in every format, or a PNG picture.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import colorsys
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from napari_mst import crash_safe
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.errors import SaveError
+from napari_mst.formats import check_target, write_cube
+from napari_mst.georeference import FIELD
+from napari_mst.messages import shown
+from napari_mst.spectra.maps import Limits, MapInputs, MapKind, MapResult
+from napari_mst.watch import Progress
+
+PICTURE = ".png"
+"""The suffix of a picture; every other file is a cube."""
+
+UNCLASSIFIED = "unclassified"
+"""The name of the label 0."""
+
+GOLDEN_TURN = 0.618034
+"""Of the colour circle: hues at this distance stay apart, however many labels there are."""
+
+
+class FinishedMap(NamedTuple):
+    """A map with all that is said about it in a file."""
+
+    kind: MapKind
+    inputs: MapInputs
+    result: MapResult
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How the map was made, as text and numbers."""
+        facts: dict[str, Any] = {"map": self.kind.name}
+        inputs = self.kind.filled(self.inputs)
+        if self.kind.unit:
+            facts["map unit"] = self.kind.unit
+        if self.kind.number is not None:
+            facts[f"map {self.kind.number.label.lower()}"] = inputs.number
+        for line, wavelength in zip(self.kind.lines, inputs.wavelengths, strict=False):
+            facts[f"map wavelength {line.name}"] = wavelength
+        return facts
+
+    def to_cube(self) -> SpectralCube:
+        """The map as a cube of numbered bands, (B, H, W), with the history of its source."""
+        source = self.inputs.cube
+        metadata = {"description": self.kind.tip, "band names": self._band_names(), **self.facts}
+        if self.result.names:
+            # ENVI and GDAL take these as the names of the values 0, 1, 2, ...
+            metadata["class names"] = [UNCLASSIFIED, *self.result.names]
+        if FIELD in source.metadata:
+            metadata[FIELD] = source.metadata[FIELD]
+        data = self._bands()
+        return SpectralCube(
+            data,
+            np.arange(len(data), dtype=np.float64),
+            BAND_INDEX,
+            quantity=self.kind.title,
+            provenance=source.provenance,
+            metadata=metadata,
+        )
+
+    def _bands(self) -> NDArray[Any]:
+        pixels = [plane.pixels for plane in self.result.planes]
+        if self.kind.content == "rgb":
+            return np.ascontiguousarray(np.moveaxis(pixels[0], -1, 0))
+        return np.stack(pixels)
+
+    def _band_names(self) -> list[str]:
+        if self.kind.content == "rgb":
+            return ["red", "green", "blue"]
+        return [plane.title or self.kind.title for plane in self.result.planes]
+
+
+def check_map_target(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse now what `write_map` would refuse after the map is made. Raises `SaveError`."""
+    if path.suffix.lower() == PICTURE:
+        crash_safe.check_targets([path], overwrite=overwrite)
+    else:
+        check_target(path, overwrite=overwrite)
+
+
+def write_map(
+    path: Path, found: FinishedMap, *, overwrite: bool = False, progress: Progress | None = None
+) -> Path:
+    """Save a map, crash-safe, and return the file to open.
+
+    Raises
+    ------
+    SaveError
+        If the suffix is unknown, the target exists (without *overwrite*), or a map of several
+        planes is to become one picture.
+    """
+    if path.suffix.lower() != PICTURE:
+        return write_cube(path, found.to_cube(), overwrite=overwrite, progress=progress)
+    if len(found.result.planes) > 1:
+        raise SaveError(
+            f"Expected one picture for {shown(path.name)}, got {len(found.result.planes)}. "
+            "Save a .tif or .hdr, which holds them all."
+        )
+    image, facts = _picture(found)
+    about = PngInfo()
+    about.add_text("Title", found.kind.title)
+    about.add_text("napari_mst", json.dumps(facts))
+    size = 4 * image.width * image.height + 2**16
+    with crash_safe.saving(path, needed=size, overwrite=overwrite) as (temporary,):
+        image.save(temporary, format="png", pnginfo=about)
+    return path
+
+
+def _picture(found: FinishedMap) -> tuple[Image.Image, dict[str, Any]]:
+    """The picture of the first plane, and the facts about it."""
+    pixels = found.result.planes[0].pixels
+    facts = found.facts
+    if found.kind.content == "labels":
+        return _label_picture(pixels, found.result.tints), facts
+    low, high = found.kind.limits_of(pixels)
+    scaled = _scaled(pixels, (low, high))
+    if found.kind.content == "rgb":
+        return Image.fromarray(scaled), facts
+    alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
+    return Image.fromarray(np.dstack([scaled, alpha])), {**facts, "black": low, "white": high}
+
+
+def _scaled(pixels: NDArray[Any], limits: Limits) -> NDArray[np.uint8]:
+    """*pixels* as 8-bit codes: 0 at the lower limit and for NaN, 255 at the upper limit."""
+    low, high = limits
+    codes = 255 * np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1)
+    return np.rint(np.nan_to_num(codes)).astype(np.uint8)
+
+
+def _label_picture(labels: NDArray[Any], tints: tuple[str, ...]) -> Image.Image:
+    """Labels in their colours; the label 0 is transparent."""
+    table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
+    for number in range(1, len(table)):
+        tint = tints[number - 1] if number <= len(tints) else ""
+        table[number] = (*(bytes.fromhex(tint[1:7]) if tint else _hue(number)), 255)
+    return Image.fromarray(table[labels])
+
+
+def _hue(number: int) -> tuple[int, int, int]:
+    """A colour for a label that has none."""
+    red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95)
+    return round(255 * red), round(255 * green), round(255 * blue)

@@ -1,0 +1,167 @@
+"""The command line as a whole: its table, its exit statuses, Ctrl-C and streams that fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import (
+    Run,
+    assert_is_one_error,
+    raising,
+    several,
+)
+
+import napari_mst
+from napari_mst.cli.command import DONE, REFUSED, UNWRITTEN
+from napari_mst.cli.main import COMMANDS, main
+from napari_mst.errors import Cancelled
+
+
+def test_control_c_ends_with_130_and_leaves_no_cube(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
+    code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
+    assert code == 130
+    assert err.endswith("cancelled\n")
+    assert [file.name for file in photo.parent.iterdir()] == ["photo.png"]
+
+
+def test_every_command_has_a_line_of_help_and_a_help_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24  # a screen
+    for command in COMMANDS:
+        assert any(line.split()[:1] == [command.name] for line in lines)
+        with pytest.raises(SystemExit, match="0"):
+            main([command.name, "--help"])
+        assert f"usage: napari-mst {command.name} " in capsys.readouterr().out
+
+
+def test_commands_have_names_of_their_own() -> None:
+    names = [command.name for command in COMMANDS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Ctrl-C as Python begins with it: where the tests run in the background, it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
+def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, went_on = signal.getsignal(signal.SIGINT), []
+
+    def pressed(*_: object, is_cancelled: Callable[[], bool], **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        went_on.append(is_cancelled())
+        raise Cancelled("The reconstruction was cancelled.")
+
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    code, _, err = run("reconstruct", photo, *several(photo, 2), "-o", photo.parent)
+    assert (code, went_on) == (130, [True])  # none of the photos to come is begun
+    assert err.endswith("cancelled\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.usefixtures("control_c")
+def test_a_second_control_c_is_raised_at_once(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("not raised")
+
+    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
+
+
+def test_kernels_are_compiled_in_a_thread_of_their_own_so_that_control_c_is_heard(
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    askers: list[threading.Thread] = []
+
+    def is_ready() -> bool:
+        askers.append(threading.current_thread())
+        return False
+
+    monkeypatch.setattr("napari_mst.engine.forms.native.is_ready", is_ready)
+    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 0
+    assert askers[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("command", ["models", "cameras"])
+def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None:
+    """As with `head`, which closes its end: neither the command nor Python leaves a traceback."""
+    code = (
+        "import sys; sys.stdin.read(); from napari_mst.cli.main import main; "
+        f"sys.exit(main([{command!r}]))"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["models"], ["info", "no-such-file"]], ids=" ".join
+)
+def test_output_that_cannot_be_written_is_said_in_one_line(
+    arguments: list[str], stream: str
+) -> None:
+    is_refused = arguments[0] == "info"
+    is_hit = stream == ("stderr" if is_refused else "stdout")
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "napari_mst", *arguments],
+            stdout=full if stream == "stdout" else subprocess.PIPE,
+            stderr=full if stream == "stderr" else subprocess.PIPE,
+            env=buffered,
+            text=True,
+            check=False,
+        )
+    expected = REFUSED if is_refused else DONE
+    assert done.returncode == (UNWRITTEN if is_hit else expected)
+    if is_hit and not is_refused:
+        assert_is_one_error(done.stderr, "got: No space left on device")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX shells")
+def test_errors_never_mix_with_results_where_a_shell_has_closed_their_stream() -> None:
+    command = [
+        "sh",
+        "-c",
+        '"$@" 2>&-',
+        "sh",
+        sys.executable,
+        "-m",
+        "napari_mst",
+        "info",
+        "no-such-file",
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
