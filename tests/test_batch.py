@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch import (
+from napari_mst.batch.jobs import (
     Job,
     check_names,
     claimed,
@@ -169,7 +169,7 @@ def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path)
 CLAIMING = """
 import sys
 from pathlib import Path
-from napari_mst.batch import Job, claimed
+from napari_mst.batch.jobs import Job, claimed
 from napari_mst.watch import UNWATCHED
 with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), UNWATCHED, waits=False) as is_ours:
     print(is_ours, flush=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_mst.batch import (
+from napari_mst.batch.jobs import (
     FOLDERS,
     Job,
     band_targets,
