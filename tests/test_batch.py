@@ -9,15 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch.jobs import (
-    Job,
-    check_names,
-    claimed,
-    find_photos,
-    finished,
-    folders_for,
-    plan_jobs,
-)
+from napari_mst.batch.claims import claimed
+from napari_mst.batch.finding import find_photos
+from napari_mst.batch.jobs import Job, check_names, finished, folders_for, plan_jobs
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
@@ -169,7 +163,8 @@ def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path)
 CLAIMING = """
 import sys
 from pathlib import Path
-from napari_mst.batch.jobs import Job, claimed
+from napari_mst.batch.claims import claimed
+from napari_mst.batch.jobs import Job
 from napari_mst.watch import UNWATCHED
 with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), UNWATCHED, waits=False) as is_ours:
     print(is_ours, flush=True)

@@ -1,4 +1,4 @@
-"""Terminals: whatever files, layers, units and models are called, nothing that is printed is a command for one."""
+"""Whatever files, layers and models are called, nothing that is printed commands a terminal."""
 
 import contextlib
 import io
@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from napari_mst.cli import main as cli
+from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError
 from napari_mst.formats import write_cube
@@ -88,6 +89,8 @@ COMMANDS: dict[str, Callable[[Path], Command]] = {
     "no photo": lambda folder: run_of(
         nasty_header(folder), "pixelwise-srgb", "-o", folder / "o.hdr"
     ),
+    "no map": lambda folder: ("map", nasty_cube(folder), "ratio", "-o", folder / NASTY),
+    "no reference": lambda folder: ("compare", nasty_cube(folder), folder / NASTY),
     "no number": lambda folder: ("spectra", NASTY, "--at", NASTY),
     "left over": lambda folder: ("models", NASTY),
     "no camera": lambda folder: run_of(
@@ -111,7 +114,7 @@ def test_no_command_reaches_a_terminal(
 ) -> None:
     arguments = [str(argument) for argument in COMMANDS[name](tmp_path)]
     with contextlib.suppress(SystemExit):  # argparse refuses the arguments
-        cli.main(arguments)
+        main(arguments)
     printed = capfd.readouterr()
     assert (
         "5m" in printed.out + printed.err
@@ -125,27 +128,11 @@ def test_file_whose_name_is_no_text_is_printed(
     photo = nasty_photo(tmp_path, os.fsdecode(b"p\xff.png"))
     printed = io.TextIOWrapper(io.BytesIO(), "utf-8")
     monkeypatch.setattr(sys, "stdout", printed)
-    assert (
-        cli.main(
-            [
-                *map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")),
-                "--format",
-                "npz",
-            ]
-        )
-        == 2
-    )
+    command = run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o", "--format", "npz")
+    arguments = [str(argument) for argument in command]
+    assert main(arguments) == REFUSED
     (tmp_path / "o").mkdir()
-    assert (
-        cli.main(
-            [
-                *map(str, run_of(photo, nasty_weights(tmp_path), "-o", tmp_path / "o")),
-                "--format",
-                "npz",
-            ]
-        )
-        == 0
-    )
+    assert main(arguments) == DONE
     assert printed.buffer.getvalue().decode() == f"{tmp_path / 'o' / 'p?.npz'}\n"
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_mst.batch.claims import claimed
+from napari_mst.batch.finding import FOLDERS, find_photos
 from napari_mst.batch.jobs import (
-    FOLDERS,
     Job,
     band_targets,
     check_names,
     check_outputs,
-    claimed,
-    find_photos,
     finished,
     folders_for,
     is_there,

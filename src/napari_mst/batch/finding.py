@@ -1,0 +1,132 @@
+"""The photos that a person names: files, folders with all folders in them, and patterns."""
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.formats import FORMATS, read_cube
+from napari_mst.messages import shown
+
+PHOTO_SUFFIXES = (".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Files with these suffixes are taken from a folder; a file that is named itself may have any."""
+
+FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
+"""A folder with one of these suffixes is a cube, not a place for several."""
+
+Tell = Callable[[str], None]
+"""Told one line for the user."""
+
+
+@dataclass(frozen=True)
+class FoundPhoto:
+    """A photo, and the folder that was named for it.
+
+    Attributes
+    ----------
+    folder
+        The folder that was searched; for a file that was named itself, the folder that it is in.
+    """
+
+    photo: Path
+    folder: Path
+
+
+def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPhoto]:
+    """The photos that files, folders and patterns name, each of them once.
+
+    Folders are searched with all folders in them for files that look like photos. Cubes of ours and
+    everything in the folder *output* are left out; *tell* is told how many files were left alone.
+
+    Raises
+    ------
+    PhotoError
+        If a folder has no photos or cannot be read, or nothing fits a pattern.
+    """
+    found: dict[Path, FoundPhoto] = {}
+    for pattern in named:
+        for path in _expanded(pattern):
+            for one in _found_at(path, output, tell):
+                found.setdefault(absolute(one.photo), one)
+    return list(found.values())
+
+
+def absolute(path: Path) -> Path:
+    """*path* from the root and without "..", but through the links that were named."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 (resolve follows links)
+
+
+def _found_at(path: Path, output: Path, tell: Tell) -> list[FoundPhoto]:
+    """The file at *path*, or the photos in the folder there."""
+    # Path.is_dir raises where a name is too long.
+    if not os.path.isdir(path):  # noqa: PTH112
+        return [FoundPhoto(path, path.parent)]
+    return [FoundPhoto(photo, path) for photo in _photos_in(path, output, tell)]
+
+
+def _expanded(pattern: Path) -> list[Path]:
+    """The paths that fit a pattern, in order; any other path as it is."""
+    # A file may have a name that looks like a pattern, as "a[1].png".
+    if os.path.lexists(pattern) or not glob.has_magic(str(pattern)):
+        return [pattern]
+    paths = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 (of any folder)
+    if not paths:
+        raise PhotoError(
+            f"Expected files like {shown(pattern)}, got none. Check the folder and the pattern."
+        )
+    return [Path(path) for path in paths]
+
+
+def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
+    files = list(_files_in(folder, output))
+    photos = [file for file in files if _is_photo(file)]
+    if not photos:
+        raise PhotoError(
+            f"Expected photos in the folder {shown(folder)}, got none. Choose another."
+        )
+    others = len(files) - len(photos)
+    if others:
+        tell(f"note: {shown(folder)}: {others} files that are no photos are left alone")
+    return photos
+
+
+def _files_in(folder: Path, output: Path) -> Iterator[Path]:
+    """Every file below *folder*, in order.
+
+    Hidden files, cubes that are folders, and what is in *output* are left out.
+    """
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
+        # os.walk searches the folders that stay in this very list.
+        folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _is_searched(folder: Path, output: Path) -> bool:
+    is_output = absolute(folder) == absolute(output)
+    is_hidden = folder.name.startswith(".")
+    is_cube = folder.suffix.lower() in FOLDERS
+    return not (is_output or is_hidden or is_cube)
+
+
+def _refuse(error: OSError) -> None:
+    reason = shown(error.strerror or error, 80)
+    raise PhotoError(
+        f"Expected a folder of photos, got {shown(error.filename)}: {reason}. Check it."
+    ) from error
+
+
+def _is_photo(file: Path) -> bool:
+    """True if the name is that of a photo; a TIFF may be a cube of ours, too."""
+    suffix = file.suffix.lower()
+    if suffix in (".tif", ".tiff"):
+        return not _is_our_cube(file)
+    return suffix in PHOTO_SUFFIXES
+
+
+def _is_our_cube(file: Path) -> bool:
+    try:
+        return bool(read_cube(file).provenance.model)
+    except NapariMstError:
+        return False
