@@ -1,6 +1,7 @@
 """napari-mst: RGB photos to hyperspectral cubes, in napari, in Python and on the command line.
 
-The public names are imported on first use, so that `import napari_mst` loads neither torch nor napari.
+The public names are imported on first use, so that `import napari_mst` loads neither torch nor
+napari.
 """
 
 # `typing` takes long to import, and until `__main__` has run, Ctrl-C gives a traceback.

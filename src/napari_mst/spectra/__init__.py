@@ -1,1 +1,1 @@
-"""Spectra of a cube, and what is made from them: regions, transforms, libraries, matches, maps and comparisons."""
+"""Spectra of a cube, and everything made from them: regions, libraries, maps, comparisons."""

@@ -20,7 +20,8 @@ from napari_mst.spectra.alignment import (
     relative_errors,
     shared_bands,
 )
-from napari_mst.spectra.labels import Labelled, Moments, Numbers, label_groups, label_numbers
+from napari_mst.spectra.label_groups import Groups, Moments, Numbers, label_groups, label_numbers
+from napari_mst.spectra.labels import Labelled
 from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 from napari_mst.spectra.strips import raw_strips
@@ -159,34 +160,22 @@ def compare_labels(
         Soon after *is_cancelled* returned true.
     """
     alignment = align(cube, reference)
-    numbers = label_numbers(labels)
-    moments = Moments(len(numbers), int(alignment.bands.sum()))
-    total = np.zeros((len(_Scores._fields), len(numbers)))
-    sizes = np.zeros(len(numbers), dtype=int)
+    sums = _LabelSums(label_numbers(labels), int(alignment.bands.sum()))
     for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
-        groups = label_groups(labels, numbers, rows)
-        if groups is None:
-            continue
-        sizes[groups.labels] += groups.sizes
-        ours = alignment.of_estimate(groups.of_image(strip))
-        theirs = alignment.of_reference(groups.of_image(np.asarray(reference.data[:, rows])))
-        good = numbers_in_both(ours, theirs)
-        if not good.any():
-            continue
-        groups = groups.only(good)
-        ours = ours[:, good]
-        theirs = theirs[:, good]
-        total[:, groups.labels] += groups.total(_pixel_scores(ours, theirs))
-        moments.add(groups, ours - theirs)
-    scores = _Scores(*total)
-    mean = np.where(moments.count > 0, moments.mean, np.nan).T
-    deviation = moments.deviation().T
+        groups = label_groups(labels, sums.numbers, rows)
+        if groups is not None:
+            ours = alignment.of_estimate(groups.of_image(strip))
+            stored = groups.of_image(np.asarray(reference.data[:, rows]))
+            sums.add(groups, ours, alignment.of_reference(stored))
+    mean = np.where(sums.moments.count > 0, sums.moments.mean, np.nan).T
+    deviation = sums.moments.deviation().T
+    scores = _Scores(*sums.total)
     # The comparisons are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths[alignment.bands]
     unit = cube.unit
 
     def made(at: int) -> Comparison:
-        name = f"label {numbers[at]}"
+        name = f"label {sums.numbers[at]}"
         pixels = int(scores.pixels[at])
         error = Spectrum(
             wavelengths,
@@ -196,11 +185,45 @@ def compare_labels(
             lower=mean[at] - deviation[at],
             upper=mean[at] + deviation[at],
             spread=STD,
-            origin=Origin(region=name, pixels=pixels, excluded=int(sizes[at]) - pixels),
+            origin=Origin(region=name, pixels=pixels, excluded=int(sums.sizes[at]) - pixels),
         )
         return scores.comparison(error, at)
 
-    return Labelled(numbers, mean, made)
+    return Labelled(sums.numbers, mean, made)
+
+
+class _LabelSums:
+    """Sums over the pixels of N labels, strip by strip.
+
+    Attributes
+    ----------
+    numbers
+        (N,) the labels, rising.
+    sizes
+        (N,) all pixels of each label.
+    moments
+        Count, mean and deviation of the errors.
+    total
+        (6, N) what `_Scores` sums.
+    """
+
+    def __init__(self, numbers: Numbers, bands: int) -> None:
+        self.numbers = numbers
+        self.sizes = np.zeros(len(numbers), dtype=int)
+        self.moments = Moments(len(numbers), bands)
+        self.total = np.zeros((len(_Scores._fields), len(numbers)))
+
+    def add(self, groups: Groups, ours: Values, theirs: Values) -> None:
+        """Add the pixels of a strip, (b, n) in the estimate and in the reference."""
+        self.sizes[groups.labels] += groups.sizes
+        good = numbers_in_both(ours, theirs)
+        if not good.any():
+            return
+        groups = groups.only(good)
+        ours = ours[:, good]
+        theirs = theirs[:, good]
+        self.total[:, groups.labels] += groups.total(_pixel_scores(ours, theirs))
+        self.moments.add(groups, ours - theirs)
 
 
 def _region_pairs(

@@ -16,14 +16,24 @@ from napari_mst.spectra.regions import Region, mean_and_std, pixel_blocks
 from napari_mst.spectra.spectrum import Values
 
 LARGE = 2**17
-"""Pixels from which on it is worth it."""
+"""Fewest pixels of a region for which this is worth it."""
 MOST_CHANGED = 0.25
-"""Share of the pixels beyond which all are read again."""
+"""Share of the pixels that may come and go; beyond it, all are read again."""
 
 
 @dataclass(eq=False)
 class Sums:
-    """Of the pixels of *region*: their values and squares about *centre*, (B,) each."""
+    """Sums over the pixels of a region.
+
+    Attributes
+    ----------
+    data
+        The numbers of the cube, which this does not keep alive.
+    centre
+        (B,) a value near the mean, which is subtracted first so that no digits are lost.
+    values, squares
+        (B,) sums of the differences from *centre*, and of their squares.
+    """
 
     data: "weakref.ref[NDArray[Any]]"
     region: Region
@@ -33,16 +43,18 @@ class Sums:
 
     @classmethod
     def of(cls, data: NDArray[Any], region: Region) -> "Sums":
-        """By reading every pixel."""
+        """Read every pixel of *region*."""
         mean, deviation = mean_and_std(pixel_blocks(data, region), len(data))
         return cls(weakref.ref(data), region, mean, np.zeros(len(data)), deviation**2 * region.size)
 
     def moved(self, data: NDArray[Any], region: Region) -> "Sums":
-        """Of another *region*, by reading those pixels that only one of both has."""
+        """The sums of another *region*; only the pixels that one of both lacks are read."""
         came, went = _differences(region, self.region, data.shape[2])
         if came.size + went.size > MOST_CHANGED * region.size:
             return Sums.of(data, region)
-        flat, values, squares = data.reshape(len(data), -1), self.values.copy(), self.squares.copy()
+        flat = data.reshape(len(data), -1)
+        values = self.values.copy()
+        squares = self.squares.copy()
         for pixels, sign in ((came, 1), (went, -1)):
             off = np.take(flat, pixels, axis=1) - self.centre[:, None]
             values += sign * off.sum(axis=1)
@@ -52,11 +64,13 @@ class Sums:
     def mean_and_std(self) -> tuple[Values, Values]:
         """(B,) mean and standard deviation."""
         off = self.values / self.region.size
-        return self.centre + off, np.sqrt(np.maximum(self.squares / self.region.size - off**2, 0))
+        # Rounding may leave a variance a little below zero.
+        variance = np.maximum(self.squares / self.region.size - off**2, 0)
+        return self.centre + off, np.sqrt(variance)
 
 
 class MovingMeans:
-    """Remembers the large region that was read last; used by one thread at a time."""
+    """Remembers the large region that was read last. Only one thread at a time may use it."""
 
     def __init__(self) -> None:
         self._last: tuple[Hashable, Sums] | None = None
@@ -68,18 +82,20 @@ class MovingMeans:
     def mean_and_std(
         self, slot: Hashable, cube: SpectralCube, region: Region
     ) -> tuple[Values, Values] | None:
-        """(B,) mean and deviation of the *region* that is called *slot*; None if it is better read as any other.
+        """(B,) mean and deviation of *region*; None if it is better read in the usual way.
 
-        That is so if it is small, not in memory or mapped in one piece, or has pixels that are not numbers.
+        *slot* says which region was dragged here. The usual way is better if the region is small,
+        the cube is not in one piece in memory or in a memory map, or a value is not a number.
         """
         data: Any = cube.data
         if region.size < LARGE or not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
             return None
-        last, self._last = self._last, None
-        is_known = last is not None and last[0] == slot and last[1].data() is data
-        sums = (
-            last[1].moved(data, region) if last is not None and is_known else Sums.of(data, region)
-        )
+        last = self._last
+        self._last = None
+        if last is not None and last[0] == slot and last[1].data() is data:
+            sums = last[1].moved(data, region)
+        else:
+            sums = Sums.of(data, region)
         if not np.isfinite(sums.values + sums.centre).all():
             return None
         self._last = slot, sums
@@ -87,13 +103,22 @@ class MovingMeans:
 
 
 def _differences(one: Region, two: Region, width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pixels of an image of *width* columns, counted along its rows, that only *one* has, and only *two*."""
-    first = np.minimum((one.row, one.column), (two.row, two.column))
-    ends = [np.add((region.row, region.column), region.mask.shape) for region in (one, two)]
-    masks = np.zeros((2, *(np.maximum(*ends) - first)), dtype=bool)
+    """The pixels that only *one* has, and the pixels that only *two* has.
+
+    They are numbered along the rows of an image of *width* columns.
+    """
+    # Both masks in the smallest box that holds them.
+    top = min(one.row, two.row)
+    left = min(one.column, two.column)
+    bottom = max(region.box[0].stop for region in (one, two))
+    right = max(region.box[1].stop for region in (one, two))
+    masks = np.zeros((2, bottom - top, right - left), dtype=bool)
     for mask, region in zip(masks, (one, two), strict=True):
-        row, column = (region.row, region.column) - first
-        mask[row : row + region.mask.shape[0], column : column + region.mask.shape[1]] = region.mask
+        height, breadth = region.mask.shape
+        row = region.row - top
+        column = region.column - left
+        mask[row : row + height, column : column + breadth] = region.mask
     rows, columns = np.nonzero(masks[0] ^ masks[1])
-    of_one, pixels = masks[0][rows, columns], (rows + first[0]) * width + columns + first[1]
-    return pixels[of_one], pixels[~of_one]
+    is_of_one = masks[0][rows, columns]
+    pixels = (rows + top) * width + columns + left
+    return pixels[is_of_one], pixels[~is_of_one]

@@ -1,7 +1,7 @@
 """Spectral libraries: CSV, ENVI (`.sli`), text for the clipboard, and the built-in colour chart.
 
-What we write keeps all of a `Spectrum`, so that it opens again as it was: coordinates, region, cube, colour; bounds are
-further columns (CSV) or spectra (ENVI) of their own.
+Files that we write keep everything of a `Spectrum`, so that it opens again as it was: coordinates,
+region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own.
 """
 
 import json
@@ -20,35 +20,33 @@ from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SUFFIXES = (".csv", ".sli")
-"""What can be saved; tab-separated text (`.tsv`, `.txt`) and the header of a library (`.hdr`) open as well."""
+"""Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
 MAX_BYTES = 64 * 2**20
-"""The most that a table may have; as text it takes many times as much memory."""
-PATCHES = (
-    *("dark skin", "orange", "blue", "white", "light skin", "purplish blue", "green", "neutral 8"),
-    *("blue sky", "moderate red", "red", "neutral 6.5", "foliage", "purple", "yellow", "neutral 5"),
-    *(
-        "blue flower",
-        "yellow green",
-        "magenta",
-        "neutral 3.5",
-        "bluish green",
-        "orange yellow",
-        "cyan",
-        "black",
-    ),
+"""Most bytes of a table: as lists of text it takes many times as much memory."""
+_COLUMNS = (
+    ("dark skin", "orange", "blue", "white"),
+    ("light skin", "purplish blue", "green", "neutral 8"),
+    ("blue sky", "moderate red", "red", "neutral 6.5"),
+    ("foliage", "purple", "yellow", "neutral 5"),
+    ("blue flower", "yellow green", "magenta", "neutral 3.5"),
+    ("bluish green", "orange yellow", "cyan", "black"),
 )
+PATCHES = tuple(name for column in _COLUMNS for name in column)
 """Names of the 24 patches of a Macbeth ColorChecker, down its columns."""
 
 
 def colour_checker() -> list[Spectrum]:
-    """Measured reflectance of the 24 patches of a Macbeth ColorChecker, 31 bands of 400-700 nm (ISET, MIT licence)."""
-    with (
-        resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file,
-        np.load(file) as stored,
-    ):
-        wavelengths, chart = stored["wavelength"], stored["iset_macbethChart"]
+    """Measured reflectance of the 24 patches of a Macbeth ColorChecker, 31 bands of 400-700 nm.
+
+    They come from ISET (MIT licence).
+    """
+    data = resources.files("napari_mst").joinpath("data/reflectance31.npz")
+    with data.open("rb") as file, np.load(file) as stored:
+        wavelengths = stored["wavelength"]
+        chart = stored["iset_macbethChart"]
+    origin = Origin(cube="ColorChecker")
     return [
-        Spectrum(wavelengths, values, name=name, origin=Origin(cube="ColorChecker"))
+        Spectrum(wavelengths, values, name=name, origin=origin)
         for name, values in zip(PATCHES, chart, strict=True)
     ]
 
@@ -56,13 +54,14 @@ def colour_checker() -> list[Spectrum]:
 def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
     """The spectra in a CSV file, or in an ENVI spectral library (`.sli` or its `.hdr`).
 
-    A CSV file that we did not write has wavelengths in its first column, and a spectrum in each other one. Lengths
-    in other units become nm; wavelengths whose unit no one says are kept as they are, their unit "Unknown".
+    A CSV file of another program has wavelengths in its first column and a spectrum in each other
+    column. Wavelengths in other units become nm. Where nobody says the unit, they are kept as they
+    are, and their unit is "Unknown".
 
     Parameters
     ----------
     unit
-        That of the wavelengths ("nm", "um", ...) of a CSV file that does not say it.
+        Unit of the wavelengths ("nm", "um", ...) for a CSV file that does not say it.
 
     Raises
     ------
@@ -86,18 +85,21 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
 def write_spectra(
     path: str | PathLike[str], spectra: Sequence[Spectrum], *, overwrite: bool = False
 ) -> Path:
-    """Save *spectra* as CSV (`.csv`) or ENVI spectral library (`.sli` and `.sli.hdr`), and return the file to open.
+    """Save *spectra* as CSV (`.csv`) or as ENVI spectral library (`.sli` and `.sli.hdr`).
+
+    Returns the file to open.
 
     Raises
     ------
     SaveError
-        If the suffix is another, there are no spectra, their wavelengths have several units or, for ENVI, differ; or
-        as `crash_safe.saving`. What was there before is intact.
+        If the suffix is unknown, there are no spectra, or their wavelengths have several units or,
+        for ENVI, differ; or for the reasons of `crash_safe.saving`. An older file is then intact.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise SaveError(
-            f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. Add one."
+            f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. "
+            "Add one."
         )
     if path.suffix.lower() == ".sli":
         return write_library(path, _as_library(spectra), overwrite=overwrite)
@@ -109,9 +111,9 @@ def write_spectra(
 
 
 def spectra_text(spectra: Sequence[Spectrum]) -> str:
-    """*spectra* as a table for the clipboard: wavelengths down, one column a spectrum, tabs between.
+    """*spectra* as a table for the clipboard: a column for each, tabs between the columns.
 
-    Raises `SaveError` as `write_spectra` does.
+    Raises `SaveError` for the reasons of `write_spectra`.
     """
     return table.joined(table.table_rows(spectra), "\t")
 
@@ -137,20 +139,15 @@ def _as_library(spectra: Sequence[Spectrum]) -> Library:
     wavelengths = spectra[0].wavelengths
     if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
         raise SaveError(
-            "Expected spectra of the same wavelengths for an ENVI library, got several. Save as CSV."
+            "Expected spectra of the same wavelengths for an ENVI library, got several. "
+            "Save as CSV."
         )
-    records, curves = zip(*table.columns(spectra), strict=True)
-    names = [
-        f"{r['name']} ({r['curve']})" if r["curve"] != "values" else r["name"] for r in records
-    ]
-    values = np.stack([curve.values for curve in curves])
-    return Library(
-        wavelengths,
-        unit,
-        names,
-        values,
-        json.dumps([{k: v for k, v in r.items() if v} for r in records]),
-    )
+    columns = table.columns(spectra)
+    names = [table.heading(record) for record, _ in columns]
+    values = np.stack([curve.values for _, curve in columns])
+    # Empty fields read back as what is missing.
+    notes = [{key: value for key, value in record.items() if value} for record, _ in columns]
+    return Library(wavelengths, unit, names, values, json.dumps(notes))
 
 
 def _from_library(library: Library, name: str) -> list[Spectrum]:
@@ -158,9 +155,9 @@ def _from_library(library: Library, name: str) -> list[Spectrum]:
         records = json.loads(library.notes) if library.notes else []
     except ValueError:
         records = []
-    if len(records) != len(library.values) or not all(
-        isinstance(record, dict) for record in records
-    ):
+    is_one_each = len(records) == len(library.values)
+    if not is_one_each or not all(isinstance(record, dict) for record in records):
+        # Another program wrote the library, or changed it: only the names are sure.
         records = [{"name": label} for label in library.names]
     records = [{key: str(value) for key, value in record.items()} for record in records]
     curves = (Spectrum(library.wavelengths, values, library.unit) for values in library.values)

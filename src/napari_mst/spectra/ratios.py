@@ -30,7 +30,10 @@ def normalised_difference(cube: SpectralCube, first: float, second: float) -> Ma
 
 
 def band_near(cube: SpectralCube, wavelength: float) -> int:
-    """Index of the band nearest to *wavelength*. Raises `SpectrumError` outside the range of *cube*."""
+    """Index of the band nearest to *wavelength*.
+
+    Raises `SpectrumError` outside the range of *cube*.
+    """
     low = cube.wavelengths.min()
     high = cube.wavelengths.max()
     if not low <= wavelength <= high:

@@ -1,7 +1,7 @@
 """Mean spectra of regions of a cube: a pixel, a window around it, a mask, a label, a polygon.
 
-Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays on its disk.
-Letters: B bands, H rows, W columns; h, w of a bounding box; n pixels.
+Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays
+on its disk. Letters: B bands, H rows, W columns; h, w of a bounding box; n pixels.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,24 +14,30 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.messages import shown
+from napari_mst.spectra.polygons import ON_EDGE, Mask, polygon_mask
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 
 Spread = str | tuple[float, float]
+"""Bounds of a mean: `STD`, two percentiles, or "" for none."""
+
 READ_PIXELS = 2**18
 """Pixels that are read at a time, where reading copies (a chunked cube)."""
 BLOCK_PIXELS = 2**13
 """Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
-ON_EDGE = 1e-9
-"""Pixels from an edge at which a pixel centre lies on it."""
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Some pixels of an image: where *mask* (h, w), whose first pixel is at *row*, *column*, is true.
+    """Some pixels of an image.
 
-    `origin` says what it is, and becomes the origin of its spectrum.
+    Attributes
+    ----------
+    row, column
+        Where the first pixel of the mask lies in the image.
+    mask
+        (h, w), True for the pixels of the region.
+    origin
+        What the region is; it becomes the origin of its spectrum.
     """
 
     row: int
@@ -46,39 +52,40 @@ class Region:
         if whole.ndim != 2:
             raise SpectrumError(f"Expected a mask of shape (rows, columns), got {whole.shape}.")
         whole = whole != 0
-        rows, columns = np.flatnonzero(whole.any(axis=1)), np.flatnonzero(whole.any(axis=0))
+        rows = np.flatnonzero(whole.any(axis=1))
+        columns = np.flatnonzero(whole.any(axis=0))
         if not rows.size:
             raise _empty(name)
-        top, left = int(rows[0]), int(columns[0])
-        return cls(
-            top, left, whole[top : rows[-1] + 1, left : columns[-1] + 1], Origin(region=name)
-        )
+        top = int(rows[0])
+        left = int(columns[0])
+        box = whole[top : rows[-1] + 1, left : columns[-1] + 1]
+        return cls(top, left, box, Origin(region=name))
 
     @classmethod
     def of_label(cls, labels: NDArray[np.integer[Any]], value: int, name: str = "") -> "Region":
-        """The pixels of an (H, W) label image that have *value*. Raises `SpectrumError` if there are none."""
+        """The pixels of an (H, W) label image that have *value*.
+
+        Raises `SpectrumError` if there are none.
+        """
         return cls.of_mask(np.asarray(labels) == value, name or f"label {value}")
 
     @classmethod
     def of_polygon(cls, vertices: ArrayLike, shape: tuple[int, int], name: str = "") -> "Region":
-        """The pixels of an image of *shape* (H, W) whose centres are inside a polygon or on its edge.
+        """The pixels of an image of *shape* (H, W) whose centres are in a polygon or on its edge.
 
-        *vertices* are (row, column), at least three; where the polygon crosses itself, what is enclosed twice is
-        outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
+        *vertices* are (row, column), at least three. Where the polygon crosses itself, what it
+        encloses twice is outside (even-odd rule). Raises `SpectrumError` if no pixel is inside.
         """
         corners = np.asarray(vertices, dtype=np.float64)
-        if (
-            corners.ndim != 2
-            or corners.shape[1] != 2
-            or len(corners) < 3
-            or not np.isfinite(corners).all()
-        ):
+        is_list_of_points = corners.ndim == 2 and corners.shape[1] == 2 and len(corners) >= 3
+        if not is_list_of_points or not np.isfinite(corners).all():
             raise SpectrumError(
                 f"Expected 3 or more finite (row, column) vertices, got {corners.shape}."
             )
         low = np.clip(np.ceil(corners.min(axis=0) - ON_EDGE), 0, shape).astype(int)
         high = np.clip(np.floor(corners.max(axis=0) + ON_EDGE) + 1, 0, shape).astype(int)
-        mask = _polygon_mask(corners - low, *np.maximum(high - low, 0))
+        height, width = np.maximum(high - low, 0)
+        mask = polygon_mask(corners - low, height, width)
         if not mask.any():
             raise _empty(name)
         outline = tuple((float(row), float(column)) for row, column in corners)
@@ -86,37 +93,48 @@ class Region:
 
     @classmethod
     def of_window(cls, row: int, column: int, shape: tuple[int, int], window: int = 1) -> "Region":
-        """The square of *window* x *window* pixels (1, 3, 5, ...) around a pixel, cut at the borders of the image.
+        """The square of *window* x *window* pixels (1, 3, 5, ...) around a pixel.
 
-        Raises `SpectrumError` if the pixel is outside, or *window* is not odd.
+        It is cut at the borders of the image. Raises `SpectrumError` if the pixel is outside, or
+        *window* is not odd.
         """
         if window < 1 or window % 2 == 0:
             raise SpectrumError(f"Expected a window of 1, 3, 5, ... pixels, got {window}.")
         if not (0 <= row < shape[0] and 0 <= column < shape[1]):
             raise SpectrumError(
-                f"Expected a pixel within {shape[0]} rows x {shape[1]} columns, got row {row}, column {column}."
+                f"Expected a pixel within {shape[0]} rows x {shape[1]} columns, "
+                f"got row {row}, column {column}."
             )
         half = window // 2
-        top, left = max(0, row - half), max(0, column - half)
-        sides = min(shape[0], row + half + 1) - top, min(shape[1], column + half + 1) - left
-        return cls(
-            top, left, np.ones(sides, dtype=bool), Origin(row=row, column=column, window=window)
-        )
+        top = max(0, row - half)
+        left = max(0, column - half)
+        bottom = min(shape[0], row + half + 1)
+        right = min(shape[1], column + half + 1)
+        mask = np.ones((bottom - top, right - left), dtype=bool)
+        return cls(top, left, mask, Origin(row=row, column=column, window=window))
 
     @property
     def size(self) -> int:
         """How many pixels it has."""
         return int(np.count_nonzero(self.mask))
 
+    @property
+    def box(self) -> tuple[slice, slice]:
+        """The rows and columns of the image that the mask covers."""
+        height, width = self.mask.shape
+        return slice(self.row, self.row + height), slice(self.column, self.column + width)
+
 
 def point_spectrum(
     cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any
 ) -> Spectrum:
-    """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders; as `region_spectrum`."""
+    """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
+
+    *changes* are further arguments of `region_spectrum`.
+    """
+    region = Region.of_window(row, column, cube.shape[1:], window)
     spread = STD if window > 1 else ""
-    return region_spectrum(
-        cube, Region.of_window(row, column, cube.shape[1:], window), spread, **changes
-    )
+    return region_spectrum(cube, region, spread, **changes)
 
 
 def region_spectrum(
@@ -132,17 +150,19 @@ def region_spectrum(
 ) -> Spectrum:
     """The mean spectrum of *region*.
 
-    Pixels with a value that is not a number, in a band that has numbers elsewhere in the region, are left out and
-    counted in `origin.excluded`. A band without any number is NaN; so is everything if no pixel is left.
+    Some bands may have numbers in only part of the region. Pixels without a number in such a band
+    are left out and counted in `origin.excluded`. A band without any number is NaN; so is
+    everything if no pixel is left.
 
     Parameters
     ----------
     spread
-        "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no bounds.
+        "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no
+        bounds.
     pixel_area, area_unit
-        What one pixel covers.
+        The area that one pixel covers.
     known
-        Its mean and standard deviation, (B,) each, if they are known already.
+        The mean and standard deviation of the region, (B,) each, if they are known already.
     changes
         Further fields of the `Spectrum`: its name and colour.
 
@@ -152,49 +172,72 @@ def region_spectrum(
         If the region is not within the image.
     """
     check_inside(cube, region)
-    mean, deviation = known or mean_and_std(pixel_blocks(cube.data, region), len(cube.data))
-    counted = region
-    if not np.isfinite(mean).all():
-        counted, has_numbers = _numbers(cube.data, region)
-        mean, deviation = (np.full(len(cube.data), np.nan) for _ in range(2))
-        blocks = (block[has_numbers] for block in pixel_blocks(cube.data, counted))
-        mean[has_numbers], deviation[has_numbers] = mean_and_std(blocks, int(has_numbers.sum()))
+    found = _averaged(cube.data, region, known)
     origin = replace(
         region.origin,
         cube=cube_name,
-        pixels=counted.size,
-        excluded=region.size - counted.size,
+        pixels=found.counted.size,
+        excluded=region.size - found.counted.size,
         area=region.size * pixel_area,
         area_unit=area_unit,
     )
-    bounds = _bounds(cube, counted, spread, mean, deviation)
+    lower, upper = _bounds(cube.data, found, spread)
     name = changes.pop("name", "") or region_name(region)
-    return Spectrum(cube.wavelengths, mean, cube.unit, name, origin=origin, **bounds, **changes)
+    return Spectrum(
+        cube.wavelengths,
+        found.mean,
+        cube.unit,
+        name,
+        lower=lower,
+        upper=upper,
+        spread=spread_name(spread),
+        origin=origin,
+        **changes,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Average:
+    """Mean and standard deviation of a region, (B,) each, and the pixels that count."""
+
+    counted: Region
+    mean: Values
+    deviation: Values
+
+
+def _averaged(data: NDArray[Any], region: Region, known: tuple[Values, Values] | None) -> _Average:
+    mean, deviation = known or mean_and_std(pixel_blocks(data, region), len(data))
+    if np.isfinite(mean).all():
+        return _Average(region, mean, deviation)
+    # Some value is not a number. A second pass leaves such pixels out, which is seldom needed.
+    counted, has_numbers = _numbers(data, region)
+    mean = np.full(len(data), np.nan)
+    deviation = np.full(len(data), np.nan)
+    blocks = (block[has_numbers] for block in pixel_blocks(data, counted))
+    mean[has_numbers], deviation[has_numbers] = mean_and_std(blocks, int(has_numbers.sum()))
+    return _Average(counted, mean, deviation)
 
 
 def check_inside(cube: SpectralCube, region: Region) -> None:
-    """Raises `SpectrumError` if *region* has no pixels, or pixels outside the image of *cube*."""
-    rows, columns = (
-        start + side
-        for start, side in zip((region.row, region.column), region.mask.shape, strict=True)
-    )
+    """Refuse a *region* without pixels, or with pixels outside *cube*. Raises `SpectrumError`."""
     _, height, width = cube.shape
-    if (
-        min(region.row, region.column) < 0
-        or rows > height
-        or columns > width
-        or not region.mask.any()
-    ):
+    rows, columns = region.box
+    is_within = rows.start >= 0 and columns.start >= 0
+    is_within &= rows.stop <= height and columns.stop <= width
+    if not is_within or not region.mask.any():
         raise SpectrumError(
-            f"Expected a region within {height} rows x {width} columns, got rows {region.row}-{rows - 1}, "
-            f"columns {region.column}-{columns - 1}. Draw it on the image of this cube."
+            f"Expected a region within {height} rows x {width} columns, "
+            f"got rows {rows.start}-{rows.stop - 1}, columns {columns.start}-{columns.stop - 1}. "
+            "Draw it on the image of this cube."
         )
 
 
 def region_name(region: Region) -> str:
-    """What to call *region*: as it is called, else where its pixel is."""
+    """The name of *region*, or the place of its pixel."""
     origin = region.origin
-    return origin.region if origin.row is None else f"row {origin.row}, column {origin.column}"
+    if origin.row is None:
+        return origin.region
+    return f"row {origin.row}, column {origin.column}"
 
 
 def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
@@ -209,14 +252,18 @@ def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
 
 
 def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
-    """Mean and standard deviation of each of *bands* bands over the pixels of (B, n) *blocks*, which it overwrites.
+    """Mean and standard deviation of each band over the pixels of (B, n) *blocks*.
 
-    NaN if there are none, or one of them is no number. Blocks are merged as in Chan, Golub & LeVeque, The American
-    Statistician 37 (1983) 242, doi:10.2307/2683386.
+    The blocks are overwritten. Everything is NaN if there are no pixels, or a value is not a
+    number. Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
+    doi:10.2307/2683386.
     """
-    count, mean, squares = 0, np.full(bands, np.nan), np.zeros(bands)
+    count = 0
+    mean = np.full(bands, np.nan)
+    squares = np.zeros(bands)
     for block in blocks:
-        if not (new := block.shape[1]):
+        new = block.shape[1]
+        if not new:
             continue
         with np.errstate(invalid="ignore"):
             block_mean = block.mean(axis=1)
@@ -237,18 +284,20 @@ def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
 def _strips(data: NDArray[Any], region: Region) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Rows of the mask that have pixels, and the (B, k, w) numbers there."""
     height, width = region.mask.shape
-    columns = slice(region.column, region.column + width)
-    for start in range(0, height, step := max(1, READ_PIXELS // width)):
+    _, columns = region.box
+    step = max(1, READ_PIXELS // width)
+    for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
         if region.mask[rows].any():
-            yield (
-                rows,
-                np.asarray(data[:, region.row + rows.start : region.row + rows.stop, columns]),
-            )
+            image_rows = slice(region.row + rows.start, region.row + rows.stop)
+            yield rows, np.asarray(data[:, image_rows, columns])
 
 
 def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.bool_]]:
-    """The pixels of *region* that are numbers in every band that has any there; and (B,) which bands those are."""
+    """The pixels that count, and (B,) which bands have any number in *region*.
+
+    A pixel counts if it is a number in all these bands.
+    """
     has_numbers = np.zeros(len(data), dtype=bool)
     for rows, strip in _strips(data, region):
         has_numbers |= np.isfinite(strip[:, region.mask[rows]]).any(axis=1)
@@ -259,7 +308,7 @@ def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.boo
 
 
 def spread_name(spread: Spread) -> str:
-    """What `Spectrum.spread` says of *spread*. Raises `SpectrumError` if it is none."""
+    """What `Spectrum.spread` says for *spread*. Raises `SpectrumError` if it is unknown."""
     if isinstance(spread, str):
         if spread not in ("", STD):
             raise SpectrumError(
@@ -275,48 +324,19 @@ def spread_name(spread: Spread) -> str:
 
 
 def _bounds(
-    cube: SpectralCube, region: Region, spread: Spread, mean: Values, deviation: Values
-) -> dict[str, Any]:
-    """The fields of a `Spectrum` that say how far its values spread."""
+    data: NDArray[Any], found: _Average, spread: Spread
+) -> tuple[Values, Values] | tuple[None, None]:
+    """Lower and upper bound of the mean, (B,) each."""
     name = spread_name(spread)
+    if not name:
+        return None, None
     if isinstance(spread, str):
-        return (
-            {"lower": mean - deviation, "upper": mean + deviation, "spread": name} if name else {}
-        )
-    bounds = np.full((2, len(mean)), np.nan)
-    box = tuple(
-        slice(a, a + n) for a, n in zip((region.row, region.column), region.mask.shape, strict=True)
-    )
-    for band in np.flatnonzero(np.isfinite(mean)):
-        bounds[:, band] = np.percentile(
-            np.asarray(cube.data[band][box])[region.mask].astype(np.float64), spread
-        )
-    return {"lower": bounds[0], "upper": bounds[1], "spread": name}
-
-
-def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
-    """Pixels of a (height, width) box whose centres are inside the polygon, by the even-odd rule, or on its edge."""
-    crossings = np.zeros((height, width + 1), dtype=bool)
-    edge = np.zeros((height, width), dtype=bool)
-    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        (row, column), (last, end_column) = sorted((tuple(start), tuple(end)))
-        rows = np.arange(
-            max(0, np.ceil(row - ON_EDGE)), min(height - 1, np.floor(last + ON_EDGE)) + 1, dtype=int
-        )
-        if last - row <= ON_EDGE:
-            left, right = (
-                max(0, int(np.ceil(column - ON_EDGE))),
-                int(np.floor(end_column + ON_EDGE)) + 1,
-            )
-            edge[rows, left : max(left, right)] = True
-            continue
-        at = column + (rows - row) * ((end_column - column) / (last - row))
-        nearest = np.rint(at)
-        on = (np.abs(at - nearest) <= ON_EDGE) & (nearest >= 0) & (nearest < width)
-        edge[rows[on], nearest[on].astype(int)] = True
-        crossed = (rows >= row) & (rows < last)
-        crossings[rows[crossed], np.clip(np.ceil(at[crossed]), 0, width).astype(int)] ^= True
-    return np.logical_xor.accumulate(crossings[:, :width], axis=1) | edge
+        return found.mean - found.deviation, found.mean + found.deviation
+    bounds = np.full((2, len(found.mean)), np.nan)
+    for band in np.flatnonzero(np.isfinite(found.mean)):
+        values = np.asarray(data[band][found.counted.box])[found.counted.mask]
+        bounds[:, band] = np.percentile(values.astype(np.float64), spread)
+    return bounds[0], bounds[1]
 
 
 def _empty(name: str) -> SpectrumError:

@@ -1,4 +1,4 @@
-"""One curve: values over wavelengths, how far they spread, and where on which cube they were taken.
+"""One curve: values over wavelengths, their spread, and where on which cube they were taken.
 
 Letters: B bands, H rows, W columns.
 """
@@ -20,9 +20,9 @@ Map = NDArray[np.float32]
 """A number for each pixel of a cube, (H, W)."""
 
 STD = "std"
-"""What `Spectrum.spread` says where lower and upper are one standard deviation from the mean."""
+"""The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""
 MODEL_ERROR = "model error 90 %"
-"""The same, where nine in ten true spectra should lie between them."""
+"""The word of `Spectrum.spread` where nine in ten true spectra should lie in the bounds."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,16 @@ class Origin:
     row, column
         The pixel of a pick.
     window
-        Side of the square of pixels around it of which the mean was taken: 1, 3, 5, ...
+        Side of the square of pixels around it that was averaged: 1, 3, 5, ...
     region
         Name of the region.
     vertices
         Corners of a polygon as (row, column); pixel centres have whole coordinates.
     pixels, excluded
-        How many pixels the values are a mean of, and how many more were left out because they are not numbers.
+        How many pixels were averaged, and how many more were left out because they are not
+        numbers.
     area, area_unit
-        Of all pixels of the region, those left out included.
+        The area of all pixels of the region, including those left out.
     """
 
     cube: str = ""
@@ -68,18 +69,19 @@ class Spectrum:
     wavelengths, values
         (B,) float64; NaN is a gap in the curve.
     unit
-        Of the wavelengths: "nm", or "band" (0, 1, 2, ...), or a file's own word, as in `SpectralCube`.
+        Unit of the wavelengths: "nm", or "band" (0, 1, 2, ...), or a file's own word, as in
+        `SpectralCube`.
     lower, upper
         (B,) float64, both or neither.
     spread
-        What *lower* and *upper* are: "std", "percentiles 5-95", "model error", ...
+        The meaning of *lower* and *upper*: "std", "percentiles 5-95", "model error 90 %", ...
     name, colour
-        As they are shown; the colour as "#rrggbb", or "" for none.
+        Name and colour in plots and tables; the colour is "#rrggbb", or "" for none.
 
     Raises
     ------
     SpectrumError
-        If the arrays do not have one length, the wavelengths are not finite, or *colour* is none.
+        If the arrays differ in length, the wavelengths are not finite, or *colour* is not one.
     """
 
     wavelengths: Values
@@ -94,38 +96,46 @@ class Spectrum:
 
     def __post_init__(self) -> None:
         for key in ("wavelengths", "values", "lower", "upper"):
-            if getattr(self, key) is not None:
-                object.__setattr__(self, key, np.array(getattr(self, key), dtype=np.float64))
-        if (
-            self.values.ndim != 1
-            or not self.values.size
-            or self.wavelengths.shape != self.values.shape
-        ):
-            raise SpectrumError(
-                f"Expected one value a wavelength, got {self.values.shape} for {self.wavelengths.shape} wavelengths."
-            )
-        if not np.isfinite(self.wavelengths).all():
-            raise SpectrumError("Expected finite wavelengths, got NaN or infinity. Correct them.")
-        bounds = [None if bound is None else bound.shape for bound in (self.lower, self.upper)]
-        if bounds not in ([None, None], [self.values.shape] * 2):
-            raise SpectrumError(
-                f"Expected a lower and an upper bound for each of {self.values.size} values, or none."
-            )
+            given = getattr(self, key)
+            if given is not None:
+                # A copy, so that a change of the caller's array cannot reach the spectrum.
+                object.__setattr__(self, key, np.array(given, dtype=np.float64))
+        self._check_curve()
+        self._check_bounds()
         if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
             raise SpectrumError(f"Expected a colour as '#rrggbb', got {self.colour[:20]!r}.")
 
+    def _check_curve(self) -> None:
+        shape = self.values.shape
+        if len(shape) != 1 or not self.values.size or self.wavelengths.shape != shape:
+            raise SpectrumError(
+                f"Expected one value a wavelength, got {shape} for {self.wavelengths.shape} "
+                "wavelengths."
+            )
+        if not np.isfinite(self.wavelengths).all():
+            raise SpectrumError("Expected finite wavelengths, got NaN or infinity. Correct them.")
+
+    def _check_bounds(self) -> None:
+        if self.lower is None and self.upper is None:
+            return
+        shapes = [bound.shape for bound in (self.lower, self.upper) if bound is not None]
+        if shapes != [self.values.shape, self.values.shape]:
+            raise SpectrumError(
+                f"Expected a lower and an upper bound for each of {self.values.size} values, "
+                "or none."
+            )
+
     @property
     def has_wavelengths(self) -> bool:
-        """Whether the spectral axis is in nanometres."""
+        """True if the wavelengths are in nanometres."""
         return self.unit == NANOMETRES
 
     def with_values(self, values: Values) -> "Spectrum":
-        """The same with other *values*, and without bounds."""
+        """A copy with other *values*, and without bounds."""
         return replace(self, values=values, lower=None, upper=None, spread="")
 
     def each(self, change: Callable[[Values], Values], **others: Any) -> "Spectrum":
-        """The same with values and bounds as *change* gives them, and with the *others* of its fields."""
-        lower, upper = (
-            None if bound is None else change(bound) for bound in (self.lower, self.upper)
-        )
+        """A copy with *change* applied to values and bounds; *others* are further new fields."""
+        lower = None if self.lower is None else change(self.lower)
+        upper = None if self.upper is None else change(self.upper)
         return replace(self, values=change(self.values), lower=lower, upper=upper, **others)

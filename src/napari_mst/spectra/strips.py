@@ -1,4 +1,6 @@
-"""Cubes a few rows at a time, so that memory stays bounded; with progress and cancelling between the strips.
+"""Cubes a few rows at a time, so that memory stays bounded.
+
+Between two strips, progress is reported and a cancel is heeded.
 
 Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
@@ -24,7 +26,7 @@ def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np
 
 
 def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of those of the cube."""
+    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube."""
     _, height, width = cube.shape
     step = max(1, STRIP_PIXELS // width)
     watch.reach(0.0)
@@ -37,7 +39,11 @@ def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArra
 def pixels(
     cube: SpectralCube, watch: Watch
 ) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
-    """Rows of the image, which (k, W) pixels there are numbers in all bands, and the (n, B) values of these."""
+    """The usable pixels, strip by strip.
+
+    Yields rows of the image, (k, W) True for the pixels that are numbers in all bands, and the
+    (n, B) values of these pixels.
+    """
     for rows, strip in strips(cube, watch):
         good = np.asarray(np.isfinite(strip).all(axis=0))
         yield rows, good, np.ascontiguousarray(strip[:, good].T)

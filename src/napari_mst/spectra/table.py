@@ -1,12 +1,14 @@
-"""Spectra as a table of text: wavelengths down, one column a spectrum, and what is known of each above, behind `#`.
+"""Spectra as a table of text: a row for each wavelength, a column for each spectrum.
+
+What is known of each spectrum stands above, in rows that begin with `#`:
 
     # name,Pick 1,Region 1
     # row,12,
     wavelength (nm),Pick 1,Region 1
     400,0.0912,0.1104
 
-Blank cells are wavelengths that a spectrum has not; `nan` is a gap in it. A name that a spreadsheet would run as a
-formula has a quote before it, which is no part of the name.
+A blank cell is a wavelength that a spectrum does not have; `nan` is a gap in it. A name that a
+spreadsheet would run as a formula has a quote before it, which is no part of the name.
 """
 
 import csv
@@ -15,7 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,56 +29,67 @@ from napari_mst.messages import mismatch, shown
 from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 
 CURVES = ("values", "lower", "upper")
-"""What a column holds of its spectrum."""
+"""The curves of a spectrum, each of which has a column of its own."""
+
 _INTEGERS = ("row", "column", "window", "pixels", "excluded")
-_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
+"""Fields of an `Origin` that are whole numbers."""
+
+_UNIT_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 
 Record = dict[str, str]
+"""What is known of one column, as text."""
+
+Row = tuple[int, list[str]]
+"""The number of a line, and its cells."""
 
 
 def columns(spectra: Iterable[Spectrum]) -> list[tuple[Record, Spectrum]]:
-    """What is known of each column, and its curve as a spectrum without bounds."""
-    return [
-        (_record(spectrum) | {"curve": curve}, spectrum.with_values(getattr(spectrum, curve)))
-        for spectrum in spectra
-        for curve in CURVES
-        if getattr(spectrum, curve) is not None
-    ]
+    """The columns of a table: what is known of each, and its curve without bounds."""
+    found = []
+    for spectrum in spectra:
+        for curve in CURVES:
+            values = getattr(spectrum, curve)
+            if values is not None:
+                found.append((_record(spectrum, curve), spectrum.with_values(values)))
+    return found
 
 
 def table_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
-    """The heading and one row a wavelength: those of all spectra, rising, unless all have the same.
+    """The heading, and one row for each wavelength of any spectrum.
 
     Raises
     ------
     SaveError
-        If there are no spectra, their wavelengths differ in unit, or differ and are repeated within one.
+        If there are no spectra, or their wavelengths have several units; or if their wavelengths
+        differ, and are repeated within one spectrum.
     """
     found = columns(spectra)
     unit = one_unit(spectra)
-    wavelengths = spectra[0].wavelengths
-    if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
-        wavelengths = np.unique(np.concatenate([spectrum.wavelengths for spectrum in spectra]))
-        if any(
-            len(np.unique(spectrum.wavelengths)) < len(spectrum.wavelengths) for spectrum in spectra
-        ):
-            raise SaveError(
-                "Expected each wavelength once in a spectrum, got some repeated. Save it in its own file."
-            )
-    cells = [_cells(spectrum, wavelengths) for _, spectrum in found]
+    wavelengths = _all_wavelengths(spectra)
     first = unit if unit == BAND_INDEX else f"wavelength ({unit})"
-    heading = [first, *(_heading(record) for record, _ in found)]
-    return [
-        heading,
-        *([_text(w), *row] for w, row in zip(wavelengths, zip(*cells, strict=True), strict=True)),
-    ]
+    rows = [[first, *(heading(record) for record, _ in found)]]
+    cells = [_cells(spectrum, wavelengths) for _, spectrum in found]
+    for wavelength, row in zip(wavelengths, zip(*cells, strict=True), strict=True):
+        rows.append([_text(wavelength), *row])
+    return rows
 
 
 def record_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
-    """A row for the names, and for each thing that is known of any of the spectra."""
+    """A row for the names, and for every other fact that is known of any of the spectra."""
     records = [record for record, _ in columns(spectra)]
-    keys = [key for key in records[0] if key == "name" or any(record[key] for record in records)]
-    return [[f"# {key}", *(record[key] for record in records)] for key in keys]
+    rows = []
+    for key in records[0]:
+        facts = [record[key] for record in records]
+        if key == "name" or any(facts):
+            rows.append([f"# {key}", *facts])
+    return rows
+
+
+def heading(record: Record) -> str:
+    """The name of a column; bounds have theirs behind that of their spectrum."""
+    if record["curve"] == "values":
+        return record["name"]
+    return f"{record['name']} ({record['curve']})"
 
 
 def joined(rows: Iterable[Iterable[str]], delimiter: str = ",") -> str:
@@ -88,54 +101,74 @@ def joined(rows: Iterable[Iterable[str]], delimiter: str = ",") -> str:
 
 
 def one_unit(spectra: Sequence[Spectrum]) -> str:
-    """The unit of the wavelengths of all *spectra*. Raises `SaveError` if there are none, or several units."""
+    """The unit of the wavelengths of all *spectra*.
+
+    Raises `SaveError` if there are no spectra, or several units.
+    """
     units = sorted({spectrum.unit for spectrum in spectra})
     if len(units) != 1:
+        found = shown(", ".join(units)) or "no spectra"
         raise SaveError(
-            f"Expected spectra whose wavelengths have one unit, got {shown(', '.join(units)) or 'no spectra'}. "
+            f"Expected spectra whose wavelengths have one unit, got {found}. "
             "Save those of one unit at a time."
         )
     return units[0]
 
 
-def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
-    """The spectra in the table *text* of the file *name*; cells are between commas, semicolons or tabs.
+def _all_wavelengths(spectra: Sequence[Spectrum]) -> Values:
+    """The wavelengths that all spectra have; where they differ, those of any spectrum, rising."""
+    wavelengths = spectra[0].wavelengths
+    if all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
+        return wavelengths
+    for spectrum in spectra:
+        # Two values at one wavelength could not stand in one row.
+        if len(np.unique(spectrum.wavelengths)) < len(spectrum.wavelengths):
+            raise SaveError(
+                "Expected each wavelength once in a spectrum, got some repeated. "
+                "Save it in its own file."
+            )
+    return np.unique(np.concatenate([spectrum.wavelengths for spectrum in spectra]))
 
-    The unit of the wavelengths is in the heading of the first column, "wavelength (um)", else it is *unit*. Raises
-    `CubeFileError`, naming the row, if it is no such table.
+
+def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
+    """The spectra in the table *text* of the file *name*.
+
+    Cells are between commas, semicolons or tabs. The unit of the wavelengths is in the heading of
+    the first column, "wavelength (um)", else it is *unit*. Raises `CubeFileError`, naming the row,
+    if it is no such table.
     """
-    records, heading, body = _split(text, name)
-    if not body or len(body[0][1]) < 2:
+    table = _split(text, name)
+    if not table.body or len(table.body[0][1]) < 2:
         raise mismatch(
             name,
             "a table of wavelengths and values",
             "none",
             "Put wavelengths into the first column.",
         )
-    word = _unit_word(heading[0]) or unit or "Unknown"
-    numbers = np.array([_numbers(cells, line, name) for line, cells in body]).T
-    texts = [_plain(cells[0]) for _, cells in body]
+    numbers = np.array([_numbers(row, name) for row in table.body]).T
     if not np.isfinite(numbers[0]).all():
         raise mismatch(name, "a wavelength in every row", "blank cells", "Remove those rows.")
+    word = _unit_word(table.heading[0]) or unit or "Unknown"
+    texts = [_plain(cells[0]) for _, cells in table.body]
     wavelengths, unit, _ = spectral_axis(texts, word, (), len(texts))
-    if heading[0].strip().lower() == BAND_INDEX:
+    if table.heading[0].strip().lower() == BAND_INDEX:
         unit = BAND_INDEX
     curves = []
     for index in range(1, len(numbers)):
-        record = {key: cells[index] for key, cells in records.items() if index < len(cells)}
-        has = np.array([cells[index].strip() != "" for _, cells in body])
+        has = np.array([cells[index].strip() != "" for _, cells in table.body])
         if has.any():
-            label = record.get("name", heading[index] or f"column {index}")
-            curves.append(
-                (record | {"name": label}, Spectrum(wavelengths[has], numbers[index][has], unit))
-            )
+            curve = Spectrum(wavelengths[has], numbers[index][has], unit)
+            curves.append((table.record(index), curve))
     return whole(curves, name)
 
 
 def whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum]:
-    """The spectra whose `columns` *curves* are; the inverse of that. Raises `CubeFileError` about the file *name*."""
-    spectra = list[Spectrum]()
-    bounds = dict[str, Values]()
+    """Join the columns of each spectrum: the inverse of `columns`.
+
+    Raises `CubeFileError` about the file *name* if the columns do not fit together.
+    """
+    spectra: list[Spectrum] = []
+    bounds: dict[str, Values] = {}
     try:
         for record, curve in curves:
             kind = record.get("curve") or "values"
@@ -144,10 +177,13 @@ def whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum
                 spectra.append(_with_record(curve, record))
             else:
                 bounds[kind] = curve.values
+            # A spectrum takes both bounds at once, so the first waits for the second.
             if len(bounds) == 2:
-                lower, upper = bounds["lower"], bounds["upper"]
                 spectra[-1] = replace(
-                    spectra[-1], lower=lower, upper=upper, spread=record.get("spread", "")
+                    spectra[-1],
+                    lower=bounds["lower"],
+                    upper=bounds["upper"],
+                    spread=record.get("spread", ""),
                 )
     except (ValueError, LookupError) as error:
         detail = shown(error, 100)
@@ -159,17 +195,17 @@ def whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum
     return spectra
 
 
-def _record(spectrum: Spectrum) -> Record:
+def _record(spectrum: Spectrum, curve: str) -> Record:
     known = {
         "name": spectrum.name,
         "colour": spectrum.colour,
         "spread": spectrum.spread,
         **asdict(spectrum.origin),
     }
-    known["vertices"] = "; ".join(
-        f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices
-    )
-    return {key.replace("_", " "): _text(value) for key, value in known.items()}
+    corners = [f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices]
+    known["vertices"] = "; ".join(corners)
+    record = {key.replace("_", " "): _text(value) for key, value in known.items()}
+    return {**record, "curve": curve}
 
 
 def _with_record(curve: Spectrum, record: Record) -> Spectrum:
@@ -186,55 +222,83 @@ def _with_record(curve: Spectrum, record: Record) -> Spectrum:
     return replace(curve, name=known.get("name", ""), colour=known.get("colour", ""), origin=origin)
 
 
-def _heading(record: Record) -> str:
-    return (
-        record["name"] if record["curve"] == "values" else f"{record['name']} ({record['curve']})"
-    )
-
-
 def _cells(spectrum: Spectrum, wavelengths: Values) -> list[str]:
+    """The values of a spectrum as text; blank where it does not have a wavelength."""
     if np.array_equal(spectrum.wavelengths, wavelengths):
         return [_text(value) for value in spectrum.values.tolist()]
     known = dict(zip(spectrum.wavelengths.tolist(), spectrum.values.tolist(), strict=True))
-    return [_text(known[w]) if w in known else "" for w in wavelengths.tolist()]
+    return [_text(known.get(wavelength)) for wavelength in wavelengths.tolist()]
 
 
 def _text(value: object) -> str:
-    """*value* so that it reads back as it was; empty for None."""
+    """*value* as text that reads back as it was; empty for None."""
     if isinstance(value, float):
         return repr(float(value)).removesuffix(".0")
     return "" if value is None else str(value)
 
 
-def _split(
-    text: str, name: str
-) -> tuple[dict[str, list[str]], list[str], list[tuple[int, list[str]]]]:
-    """The `#` rows by their keys, the heading, and the numbered rows of numbers, all of one length."""
-    last = text.rstrip("\n").rpartition("\n")[2]
-    delimiter = next((mark for mark in "\t;" if mark in last), ",")
-    try:
-        rows = [
-            (n, row)
-            for n, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1)
-            if any(row)
-        ]
-    except csv.Error as error:
-        raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
-    named = ([cell_text(cell) for cell in row] for _, row in rows if row[0].startswith("#"))
-    records = {row[0].lstrip("# ").strip(): row for row in named}
-    body = [(number, row) for number, row in rows if not row[0].startswith("#")]
+class _Table(NamedTuple):
+    """The parts of a table.
+
+    Attributes
+    ----------
+    records
+        The `#` rows, by what they are about.
+    heading
+        The names of the columns, "" where the table has no heading.
+    body
+        The rows of numbers, all of one length.
+    """
+
+    records: dict[str, list[str]]
+    heading: list[str]
+    body: list[Row]
+
+    def record(self, column: int) -> Record:
+        """What is known of a column; it has a name at least."""
+        record = {key: row[column] for key, row in self.records.items() if column < len(row)}
+        record.setdefault("name", self.heading[column] or f"column {column}")
+        return record
+
+
+def _split(text: str, name: str) -> _Table:
+    """The parts of the table in a text."""
+    rows = _rows(text, name)
+    records = {}
+    body: list[Row] = []
+    for number, row in rows:
+        if row[0].startswith("#"):
+            cells = [cell_text(cell) for cell in row]
+            records[cells[0].lstrip("# ").strip()] = cells
+        else:
+            body.append((number, row))
+    # A row may lack the blank cells at its end.
     width = max((len(row) for _, row in body), default=0)
     body = [(number, row + [""] * (width - len(row))) for number, row in body]
-    has_heading = bool(body) and not _is_number(body[0][1][0])
-    heading = [cell_text(cell) for cell in body[0][1]] if has_heading else [""] * width
-    return records, heading, body[has_heading:]
+    if not body or _is_number(body[0][1][0]):
+        return _Table(records, [""] * width, body)
+    return _Table(records, [cell_text(cell) for cell in body[0][1]], body[1:])
 
 
-def _numbers(cells: Sequence[str], line: int, name: str) -> list[float]:
-    if bad := next((cell for cell in cells if cell.strip() and not _is_number(cell)), None):
-        raise mismatch(
-            name, f"numbers in row {line}", repr(shown(bad, 30)), "Keep one spectrum a column."
-        )
+def _rows(text: str, name: str) -> list[Row]:
+    """The rows of a text that are not blank."""
+    # The last row holds numbers, where no name can be mistaken for a delimiter.
+    last = text.rstrip("\n").rpartition("\n")[2]
+    delimiter = next((mark for mark in "\t;" if mark in last), ",")
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        return [(number, row) for number, row in enumerate(lines, 1) if any(row)]
+    except csv.Error as error:
+        raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
+
+
+def _numbers(row: Row, name: str) -> list[float]:
+    """The numbers of a row; NaN for a blank cell."""
+    line, cells = row
+    for cell in cells:
+        if cell.strip() and not _is_number(cell):
+            found = repr(shown(cell, 30))
+            raise mismatch(name, f"numbers in row {line}", found, "Keep one spectrum a column.")
     return [float(_plain(cell) or math.nan) for cell in cells]
 
 
@@ -243,7 +307,7 @@ def _is_number(cell: str) -> bool:
         float(_plain(cell))
     except ValueError:
         return False
-    return "_" not in cell
+    return "_" not in cell  # Python reads 1_000 as a number
 
 
 def _plain(cell: str) -> str:
@@ -252,7 +316,10 @@ def _plain(cell: str) -> str:
 
 
 def _unit_word(heading: str) -> str:
-    """The unit in "wavelength (nm)", "Wavelength [um]" or "wavelength_nm"; empty if there is none."""
-    found = _IN_HEADING.search(heading.strip())
-    word = (found[1] or found[2] or "").strip() if found else heading.strip()
-    return word if (found and found[1]) or power_of(word) is not None else ""
+    """The unit in "wavelength (nm)", "Wavelength [um]" or "wavelength_nm"; empty without one."""
+    found = _UNIT_IN_HEADING.search(heading.strip())
+    if found is not None and found[1]:
+        return found[1].strip()
+    # Without brackets, a word counts only if it is a unit of length.
+    word = (found[2] or "").strip() if found is not None else heading.strip()
+    return word if power_of(word) is not None else ""
