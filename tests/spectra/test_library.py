@@ -1,4 +1,4 @@
-"""Libraries: what we write, others read and we read back whole; what others write, we read; damage is refused."""
+"""Libraries: others read our files, we read theirs and ours, and damage is refused."""
 
 import csv
 import io
@@ -14,6 +14,7 @@ import pytest
 import spectral
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.spectra.conftest import curve
 
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.spectra import library
@@ -22,27 +23,27 @@ from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 WAVELENGTHS = np.array([400.0, 412.5, 1 / 3 + 500])
-PICK = Spectrum(
+PICK = curve(
     WAVELENGTHS,
     [0.1, np.nan, 1e-9],
     name="Pick 1",
     colour="#e6194b",
     origin=Origin(cube="scene.hdr", row=3, column=40),
 )
-REGION = Spectrum(
+REGION = curve(
     WAVELENGTHS,
-    np.float32([0.1, 0.2, 0.3]),
+    np.array([0.1, 0.2, 0.3], np.float32),
     name='leaf, "1"',
     colour="#00ff00",
-    lower=[0.0, 0.1, np.nan],
-    upper=[1.0, 1.1, 1.2],
+    lower=np.array([0.0, 0.1, np.nan]),
+    upper=np.array([1.0, 1.1, 1.2]),
     spread="percentiles 5-95",
     origin=Origin(
         "scene, 2", None, None, 1, "leaf", ((1.5, 2), (1 / 3, 4), (5, 6)), 120, 3, 30.75, "m2"
     ),
 )
-UNNAMED = Spectrum(WAVELENGTHS, [1.0, 2, 3])
-NUMBERED = Spectrum([0.0, 1, 2], [5, 6, 7], "band", "no wavelengths")
+UNNAMED = curve(WAVELENGTHS, [1.0, 2, 3])
+NUMBERED = curve([0.0, 1, 2], [5, 6, 7], "band", "no wavelengths")
 
 
 def assert_same(found: list[Spectrum], expected: list[Spectrum]) -> None:
@@ -80,7 +81,7 @@ def test_saved_spectra_open_as_they_were(
 def test_any_name_and_number_round_trips(
     suffix: str, tmp_path_factory: pytest.TempPathFactory, name: str, values: list[float]
 ) -> None:
-    spectrum = Spectrum(WAVELENGTHS, values, name=name, origin=Origin(cube=name, region=name))
+    spectrum = curve(WAVELENGTHS, values, name=name, origin=Origin(cube=name, region=name))
     path = write_spectra(tmp_path_factory.mktemp("names") / f"a{suffix}", [spectrum, PICK])
     assert_same(read_spectra(path), [spectrum, PICK])
 
@@ -120,7 +121,7 @@ def test_no_cell_is_a_formula_and_every_name_reads_back(
 
 
 def test_numbers_stay_numbers(tmp_path: Path) -> None:
-    numbers = Spectrum([1.0, 2, 3, 4], [-0.5, -1e-9, np.nan, -np.inf], name="-0.5")
+    numbers = curve([1.0, 2, 3, 4], [-0.5, -1e-9, np.nan, -np.inf], name="-0.5")
     path = write_spectra(tmp_path / "a.csv", [numbers])
     assert path.read_text().splitlines()[-4:] == ["1,-0.5", "2,-1e-09", "3,nan", "4,-inf"]
     assert path.read_text().startswith("# name,-0.5\n")
@@ -128,7 +129,7 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
 
 
 def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> None:
-    other = Spectrum([700.0, 412.5], [3.0, 4.0], name="other")
+    other = curve([700.0, 412.5], [3.0, 4.0], name="other")
     path = write_spectra(tmp_path / "a.csv", [PICK, other])
     found = read_spectra(path)
     assert_same(found[:1], [PICK])
@@ -160,9 +161,9 @@ def test_clipboard_has_a_heading_and_tabs() -> None:
     assert len(rows) == 4
 
 
-@pytest.mark.parametrize("values", [np.float32([0.1, 0.2, 0.3]), [0.1, 0.2, 0.3]])
+@pytest.mark.parametrize("values", [np.array([0.1, 0.2, 0.3], np.float32), [0.1, 0.2, 0.3]])
 def test_spectral_reads_the_library_that_we_save(values: Any, tmp_path: Path) -> None:
-    path = write_spectra(tmp_path / "a.sli", [Spectrum(WAVELENGTHS, values, name="leaf 1"), PICK])
+    path = write_spectra(tmp_path / "a.sli", [curve(WAVELENGTHS, values, name="leaf 1"), PICK])
     judge = spectral.envi.open(f"{path}.hdr", str(path))
     np.testing.assert_array_equal(judge.spectra, [np.array(values, dtype=float), PICK.values])
     assert judge.names == ["leaf 1", "Pick 1"]
@@ -274,7 +275,7 @@ def of_another_with_complex_numbers(data: Path, header: Path) -> None:
     header.write_text(header.read_text().replace("napari mst", "another"))
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing": (lambda folder: folder / "none.csv", "none.csv to be readable, got: No such file"),
     "folder": (lambda folder: folder, "to be readable, got"),
     "empty": (written(""), "a table of wavelengths and values in a.csv, got none"),
@@ -340,8 +341,8 @@ def test_notes_that_no_longer_fit_the_spectra_are_left(tmp_path: Path) -> None:
     [
         ("a.csv", [], "wavelengths have one unit, got no spectra"),
         ("a.sli", [PICK, NUMBERED], "wavelengths have one unit, got band, nm"),
-        ("a.sli", [PICK, Spectrum([1.0], [2.0])], "same wavelengths for an ENVI library"),
-        ("a.csv", [PICK, Spectrum([1.0, 1], [2.0, 3])], "each wavelength once"),
+        ("a.sli", [PICK, curve([1.0], [2.0])], "same wavelengths for an ENVI library"),
+        ("a.csv", [PICK, curve([1.0, 1], [2.0, 3])], "each wavelength once"),
         ("a.txt", [PICK], "ending in .csv, .sli, got 'a.txt'"),
         ("none/a.csv", [PICK], "an existing folder"),
     ],
@@ -387,7 +388,7 @@ def test_library_never_takes_the_header_of_a_cube(tmp_path: Path) -> None:
 
 
 def test_colour_checker_is_that_of_colour_science() -> None:
-    """The chart of the standard, measured on other copies of it: each patch is the nearest, or as grey as it."""
+    """Measured on other copies of the chart, each patch is the nearest, or just as grey."""
     standard = colour.SDS_COLOURCHECKERS["ISO 17321-1"]
     names = {name.split(" (")[0]: sd for name, sd in standard.items()} | {
         "white": standard["white 9.5 (.05 D)"],
@@ -396,6 +397,6 @@ def test_colour_checker_is_that_of_colour_science() -> None:
     chart = colour_checker()
     assert len(chart) == len({patch.name for patch in chart}) == 24
     for patch in chart:
-        judge = Spectrum(names[patch.name].wavelengths, names[patch.name].values)
+        judge = curve(names[patch.name].wavelengths, names[patch.name].values)
         assert best_matches(patch, [judge])[0].angle < 7.5
         assert patch.values.mean() == pytest.approx(judge.values.mean(), rel=0.35)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spectral
+from tests.spectra.conftest import curve
 
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.library import colour_checker
@@ -48,7 +49,7 @@ def test_gaps_are_left_out() -> None:
 
 def test_what_cannot_be_compared_is_not_listed() -> None:
     others = [
-        Spectrum([900.0, 1000.0], [1.0, 2.0]),
+        curve([900.0, 1000.0], [1.0, 2.0]),
         Spectrum(WAVELENGTHS, np.zeros(31)),
         Spectrum(WAVELENGTHS, np.full(31, np.nan)),
         Spectrum(WAVELENGTHS, np.ones(31), "Wavenumber"),

@@ -7,6 +7,7 @@ import pytest
 import spectral
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.spectra.conftest import bounds, curve
 
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Spectrum
@@ -51,8 +52,9 @@ def test_value_at_a_wavelength_becomes_one() -> None:
 
 def test_bounds_are_normalised_like_the_values() -> None:
     found = normalised(SPECTRUM, "maximum")
-    np.testing.assert_allclose(found.upper, (VALUES + 0.2) / 0.8)
-    np.testing.assert_allclose(found.lower, (VALUES - 0.1) / 0.8)
+    lower, upper = bounds(found)
+    np.testing.assert_allclose(upper, (VALUES + 0.2) / 0.8)
+    np.testing.assert_allclose(lower, (VALUES - 0.1) / 0.8)
     assert (found.spread, found.name, found.colour) == ("std", "a", "#112233")
 
 
@@ -81,7 +83,7 @@ def test_derivative_has_no_bounds_and_needs_two_bands() -> None:
     found = first_derivative(SPECTRUM)
     assert (found.lower, found.upper, found.spread) == (None, None, "")
     with pytest.raises(SpectrumError, match="two or more bands"):
-        first_derivative(Spectrum([500.0], [1.0]))
+        first_derivative(curve([500.0], [1.0]))
 
 
 @given(st.lists(st.integers(1, 50), min_size=7, max_size=7))
@@ -109,7 +111,7 @@ def test_continuum_spans_gaps_and_is_not_below_zero() -> None:
 def test_resampling_is_linear_and_takes_the_bounds_along() -> None:
     found = resampled(SPECTRUM, [400, 405, 545, 700])
     np.testing.assert_allclose(found.values, [0.2, 0.35, 0.55, 0.35])
-    np.testing.assert_allclose(found.upper, found.values + 0.2)
+    np.testing.assert_allclose(bounds(found)[1], found.values + 0.2)
     np.testing.assert_allclose(resampled(reversed_(SPECTRUM), [405, 545]).values, [0.35, 0.55])
 
 
@@ -124,7 +126,7 @@ def test_resampling_never_extrapolates(wavelength: float) -> None:
 )
 def test_wavelengths_that_go_to_and_fro_are_refused(change: Any) -> None:
     with pytest.raises(SpectrumError, match="that rise or fall"):
-        change(Spectrum([400.0, 420, 410], [1.0, 2, 3]))
+        change(curve([400.0, 420, 410], [1.0, 2, 3]))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,211 @@
+"""Classes, clusters, components, anomalies and ratios, judged by `spectral` on the whole image."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import spectral
+from tests.spectra.conftest import curve
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.spectra import classification, clustering, components, ratios, strips
+from napari_mst.spectra.spectrum import Spectrum
+
+WAVELENGTHS = np.linspace(400, 700, 8)
+RNG = np.random.default_rng(11)
+SHAPE = (40, 30)
+
+
+def scene() -> SpectralCube:
+    """Four materials in patches, with shading and noise."""
+    materials = RNG.uniform(0.1, 0.9, (4, 8))
+    labels = RNG.integers(0, 4, (8, 6)).repeat(5, axis=0).repeat(5, axis=1)
+    data = materials[labels] * RNG.uniform(0.5, 1, (*SHAPE, 1)) + RNG.normal(0, 0.02, (*SHAPE, 8))
+    return SpectralCube(np.moveaxis(data, 2, 0).astype(np.float32), WAVELENGTHS)
+
+
+CUBE = scene()
+IMAGE = np.moveaxis(CUBE.data, 0, -1).astype(float)
+PICKS = [Spectrum(WAVELENGTHS, CUBE.data[:, row, 2]) for row in (2, 12, 22)]
+HOLES = np.zeros(SHAPE, dtype=bool)
+HOLES[:2] = HOLES[7, 9] = True
+
+
+def with_holes() -> SpectralCube:
+    data = CUBE.data.copy()
+    data[3, HOLES] = np.nan
+    return SpectralCube(data, WAVELENGTHS)
+
+
+@pytest.fixture(autouse=True, params=[64, 2**20])
+def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule holds in many strips and in one."""
+    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+
+
+def test_classes_are_the_nearest_angles_of_spectral() -> None:
+    expected = np.degrees(
+        spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS]))
+    )
+    found = classification.classify(CUBE, PICKS, threshold=8)
+    np.testing.assert_allclose(found.angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
+    np.testing.assert_array_equal(
+        found.labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
+    )
+    assert 0 < (found.labels == 0).sum() < found.labels.size
+    assert [found.labels[row, 2] for row in (2, 12, 22)] == [1, 2, 3]
+
+
+def test_class_of_black_and_of_no_number_is_zero() -> None:
+    cube = with_holes()
+    cube.data[:, 30, 20] = 0
+    found = classification.classify(cube, PICKS, threshold=180)
+    expected = HOLES.copy()
+    expected[30, 20] = True
+    np.testing.assert_array_equal(found.labels == 0, expected)
+    np.testing.assert_array_equal(np.isnan(found.angles), expected)
+
+
+def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
+    fine = np.linspace(480, 900, 400)
+    pick = Spectrum(fine, np.interp(fine, WAVELENGTHS, CUBE.data[:, 2, 2]))
+    inside = WAVELENGTHS >= 480
+    member = np.interp(WAVELENGTHS[inside], fine, pick.values)
+    expected = np.degrees(spectral.spectral_angles(IMAGE[..., inside], member[None]))[..., 0]
+    np.testing.assert_allclose(
+        classification.classify(CUBE, [pick]).angles, expected, rtol=1e-6, atol=1e-5
+    )
+
+
+def test_clusters_are_those_of_spectral() -> None:
+    labels, centres = spectral.kmeans(IMAGE, 5, 30)
+    found = clustering.cluster(CUBE, 5, 30)
+    np.testing.assert_array_equal(found.labels, labels + 1)
+    np.testing.assert_allclose([centre.values for centre in found.centres], centres, rtol=1e-9)
+    assert found.centres[0].name == "cluster 1"
+
+
+def test_clusters_end_after_so_many_iterations() -> None:
+    np.testing.assert_array_equal(
+        clustering.cluster(CUBE, 5, 2).labels, spectral.kmeans(IMAGE, 5, 2)[0] + 1
+    )
+
+
+def test_clusters_leave_out_what_is_no_number() -> None:
+    labels, centres = spectral.kmeans(IMAGE[~HOLES][None], 4, 30)
+    found = clustering.cluster(with_holes(), 4, 30)
+    np.testing.assert_array_equal(found.labels[~HOLES], labels[0] + 1)
+    assert not found.labels[HOLES].any()
+    np.testing.assert_allclose([centre.values for centre in found.centres], centres, rtol=1e-9)
+
+
+def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spectral")
+    clustering.cluster(CUBE, 3, 3)
+    assert not caplog.records
+    assert logging.getLogger("spectral").level == logging.INFO
+
+
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
+    cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
+    judge = spectral.principal_components(IMAGE[good][None])
+    found = components.principal_components(cube, 3)
+    np.testing.assert_allclose(
+        found.explained, judge.eigenvalues[:3] / judge.eigenvalues.sum(), rtol=1e-9
+    )
+    signs = np.sign((found.directions * judge.eigenvectors[:, :3].T).sum(axis=1))
+    np.testing.assert_allclose(
+        found.directions * signs[:, None], judge.eigenvectors[:, :3].T, atol=1e-9
+    )
+    expected = judge.reduce(num=3).transform(IMAGE[good]) * signs
+    np.testing.assert_allclose(found.bands[:, good].T, expected, atol=1e-6)
+    assert np.isnan(found.bands[:, ~good]).all()
+
+
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_anomalies_are_those_of_spectral(has_holes: bool) -> None:
+    cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
+    found = components.anomalies(cube)
+    np.testing.assert_allclose(found[good], spectral.rx(IMAGE[good]), rtol=1e-5)
+    assert np.isnan(found[~good]).all()
+
+
+def test_constant_cube_has_no_anomalies_and_no_variance() -> None:
+    cube = SpectralCube(np.full((3, 4, 5), 0.25, dtype=np.float32), np.array([400.0, 500, 600]))
+    assert not components.anomalies(cube).any()
+    found = components.principal_components(cube, 3)
+    assert not found.bands.any()
+    assert not found.explained.any()
+    assert set(clustering.cluster(cube, 2).labels.ravel()) == {1}
+
+
+def test_normalised_difference_is_spectrals_ndvi() -> None:
+    found = ratios.normalised_difference(CUBE, 705 - 10, 600)
+    np.testing.assert_allclose(found, spectral.ndvi(IMAGE, CUBE.nearest_band(600), 7), rtol=1e-6)
+    assert np.isnan(ratios.normalised_difference(with_holes(), 695, WAVELENGTHS[3])[HOLES]).all()
+
+
+def test_ratio_is_that_of_the_nearest_bands_and_never_infinite() -> None:
+    np.testing.assert_allclose(
+        ratios.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
+    )
+    black = SpectralCube(np.zeros((8, 2, 2), dtype=np.uint8), WAVELENGTHS)
+    assert np.isnan(ratios.band_ratio(black, 400, 700)).all()
+    assert np.isnan(ratios.normalised_difference(black, 400, 700)).all()
+    with pytest.raises(SpectrumError, match="wavelength within 400-700 nm, got 701"):
+        ratios.band_ratio(CUBE, 500, 701)
+
+
+RUNS: dict[str, Callable[..., Any]] = {
+    "classify": lambda **watch: classification.classify(CUBE, PICKS, **watch),
+    "cluster": lambda **watch: clustering.cluster(CUBE, 3, 4, **watch),
+    "components": lambda **watch: components.principal_components(CUBE, 2, **watch),
+    "anomalies": lambda **watch: components.anomalies(CUBE, **watch),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_progress_rises_to_one(name: str) -> None:
+    shares: list[float] = []
+    RUNS[name](progress=shares.append)
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_cancel_is_heeded_at_once(name: str) -> None:
+    shares: list[float] = []
+    with pytest.raises(Cancelled):
+        RUNS[name](progress=shares.append, is_cancelled=lambda: bool(shares))
+    assert len(shares) == 1
+
+
+def test_what_cannot_be_mapped_is_refused() -> None:
+    empty = SpectralCube(np.full((2, 3, 3), np.nan), np.array([400.0, 500]))
+    for run in (clustering.cluster, components.principal_components, components.anomalies):
+        with pytest.raises(
+            SpectrumError, match=r"two or more pixels that are numbers|1 to 2 components"
+        ):
+            run(empty)
+    with pytest.raises(SpectrumError, match="2 to 65535 clusters, got 1"):
+        clustering.cluster(CUBE, 1)
+    with pytest.raises(SpectrumError, match="1 to 8 components, got 9"):
+        components.principal_components(CUBE, 9)
+    with pytest.raises(SpectrumError, match="one or more spectra"):
+        classification.classify(CUBE, [])
+    with pytest.raises(SpectrumError, match="share two or more bands"):
+        classification.classify(CUBE, [curve([900.0, 950], [1.0, 2])])
+    with pytest.raises(SpectrumError, match="not all zero, got 'dark'"):
+        classification.classify(CUBE, [Spectrum(WAVELENGTHS, np.zeros(8), name="dark")])
+
+
+def test_without_spectral_the_command_to_install_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "spectral", None)
+    with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
+        components.anomalies(CUBE)
