@@ -5,13 +5,12 @@ Letters: B bands, H rows, W columns.
 
 import colorsys
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 from napari_mst import crash_safe
 from napari_mst.cube import BAND_INDEX, SpectralCube
@@ -21,6 +20,9 @@ from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
 from napari_mst.spectra.maps import Limits, MapInputs, MapKind, MapResult
 from napari_mst.watch import Progress
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 PICTURE = ".png"
 """The suffix of a picture; every other file is a cube."""
@@ -56,6 +58,9 @@ class FinishedMap(NamedTuple):
         """The map as a cube of numbered bands, (B, H, W), with the history of its source."""
         source = self.inputs.cube
         metadata = {"description": self.kind.tip, "band names": self._band_names(), **self.facts}
+        # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
+        # map has no error band.
+        provenance = replace(source.provenance, source_sha256="", error_factor=0.0)
         if self.result.names:
             # ENVI and GDAL take these as the names of the values 0, 1, 2, ...
             metadata["class names"] = [UNCLASSIFIED, *self.result.names]
@@ -67,7 +72,7 @@ class FinishedMap(NamedTuple):
             np.arange(len(data), dtype=np.float64),
             BAND_INDEX,
             quantity=self.kind.title,
-            provenance=source.provenance,
+            provenance=provenance,
             metadata=metadata,
         )
 
@@ -109,6 +114,13 @@ def write_map(
             f"Expected one picture for {shown(path.name)}, got {len(found.result.planes)}. "
             "Save a .tif or .hdr, which holds them all."
         )
+    _write_picture(path, found, overwrite)
+    return path
+
+
+def _write_picture(path: Path, found: FinishedMap, overwrite: bool) -> None:
+    from PIL.PngImagePlugin import PngInfo  # slow to import: only for pictures
+
     image, facts = _picture(found)
     about = PngInfo()
     about.add_text("Title", found.kind.title)
@@ -116,21 +128,22 @@ def write_map(
     size = 4 * image.width * image.height + 2**16
     with crash_safe.saving(path, needed=size, overwrite=overwrite) as (temporary,):
         image.save(temporary, format="png", pnginfo=about)
-    return path
 
 
-def _picture(found: FinishedMap) -> tuple[Image.Image, dict[str, Any]]:
+def _picture(found: FinishedMap) -> "tuple[Image, dict[str, Any]]":
     """The picture of the first plane, and the facts about it."""
+    from PIL.Image import fromarray
+
     pixels = found.result.planes[0].pixels
     facts = found.facts
     if found.kind.content == "labels":
-        return _label_picture(pixels, found.result.tints), facts
+        return fromarray(_label_picture(pixels, found.result.tints)), facts
     low, high = found.kind.limits_of(pixels)
     scaled = _scaled(pixels, (low, high))
     if found.kind.content == "rgb":
-        return Image.fromarray(scaled), facts
+        return fromarray(scaled), facts
     alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
-    return Image.fromarray(np.dstack([scaled, alpha])), {**facts, "black": low, "white": high}
+    return fromarray(np.dstack([scaled, alpha])), {**facts, "black": low, "white": high}
 
 
 def _scaled(pixels: NDArray[Any], limits: Limits) -> NDArray[np.uint8]:
@@ -140,13 +153,13 @@ def _scaled(pixels: NDArray[Any], limits: Limits) -> NDArray[np.uint8]:
     return np.rint(np.nan_to_num(codes)).astype(np.uint8)
 
 
-def _label_picture(labels: NDArray[Any], tints: tuple[str, ...]) -> Image.Image:
-    """Labels in their colours; the label 0 is transparent."""
+def _label_picture(labels: NDArray[Any], tints: tuple[str, ...]) -> NDArray[np.uint8]:
+    """Labels in their colours, (H, W, 4); the label 0 is transparent."""
     table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
     for number in range(1, len(table)):
         tint = tints[number - 1] if number <= len(tints) else ""
         table[number] = (*(bytes.fromhex(tint[1:7]) if tint else _hue(number)), 255)
-    return Image.fromarray(table[labels])
+    return np.asarray(table[labels])
 
 
 def _hue(number: int) -> tuple[int, int, int]:
