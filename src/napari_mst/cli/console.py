@@ -24,7 +24,7 @@ def note(text: str) -> None:
 @contextmanager
 def progress_bar(title: str, watch: Watch) -> Iterator[Watch]:
     """A progress bar as a watch, which is cancelled when *watch* is."""
-    # Without smoothing the time left follows from the mean speed so far, which jumps least.
+    # smoothing=0: the time left follows from the mean speed since the start.
     with tqdm(total=1.0, desc=title, bar_format=BAR, smoothing=0) as bar:
 
         def advance(share: float) -> None:

@@ -113,6 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from napari_mst.evaluation import tables
     from napari_mst.evaluation.scenes import scene_files
 
+    # A wrong name is refused here, before the first trial, which takes long.
     trials = list(_trials(arguments))
     files = scene_files(arguments.folder)
     if arguments.csv:
@@ -145,7 +146,7 @@ def _scores(trial: _Trial, arguments: argparse.Namespace, scene_count: int) -> "
 
 
 def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
-    """The same scenes, after the notes about each are told."""
+    """Pass scenes on, after the notes about each are told."""
     for scene in scenes:
         for text in scene.notes:
             note(text)

@@ -53,7 +53,7 @@ def _kinds() -> str:
 
 
 def _asks(kind: MapKind) -> str:
-    """What *kind* asks for, in brackets."""
+    """The options that *kind* takes, in brackets."""
     parts = []
     if kind.needs is not None:
         parts.append(OPTIONS[kind.needs])

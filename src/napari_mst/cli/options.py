@@ -34,7 +34,7 @@ def gigabytes(text: str) -> int:
         size = 0.0
     if not 0 < size < math.inf:
         raise ArgumentTypeError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
-    return int(size * 1e9)
+    return int(size * 1e9)  # GB, not GiB
 
 
 def pixel(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What the commands that read photos share: how the photos were taken, and the reconstructor."""
+"""Options and reconstructor of the commands that read photos."""
 
 import argparse
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def add_photo_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class PhotoOptions:
-    """How the photos of a command were taken.
+    """The encoding, camera and light of the photos of a command.
 
     Attributes
     ----------

@@ -112,6 +112,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
     _check_weights_name(arguments.output)
     _check_sizes(arguments)
+    # An older file is replaced; this only asks, before hours of work, whether it can be written.
     check_targets([arguments.output], overwrite=True)
     card = train(_plan(arguments), _settings(arguments))
     # Of several processes, only the first has written the file.

@@ -44,7 +44,7 @@ class Alignment:
 
 
 def align(cube: SpectralCube, reference: SpectralCube) -> Alignment:
-    """How *cube* is compared with *reference*.
+    """The alignment by which *cube* is compared with *reference*.
 
     Raises
     ------

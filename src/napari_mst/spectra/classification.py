@@ -66,6 +66,7 @@ def classify(
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(_of_bands(cube, bands), Watch(progress, is_cancelled)):
+        # A pixel that is zero everywhere has no angle.
         lit = values.any(axis=1)
         good[good] = lit
         if not lit.any():
@@ -112,6 +113,7 @@ def _of_bands(cube: SpectralCube, bands: NDArray[np.bool_]) -> SpectralCube:
     """*cube* with the chosen *bands* alone: neighbours, so that no number is copied."""
     if bands.all():
         return cube
+    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read.
     first, last = np.flatnonzero(bands)[[0, -1]]
     chosen = slice(first, last + 1)
     return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)

@@ -1,4 +1,4 @@
-"""How far a spectrum, a region or a label is from its reference.
+"""Comparison of a spectrum, a region or a label with its reference.
 
 Both are compared at the bands of the estimate within the range of the reference, which is
 interpolated to them. Metrics: `napari_mst.metrics`. Letters: B bands, H rows, W columns; b bands

@@ -1,4 +1,4 @@
-"""How far a whole cube is from its reference: errors in total, by band, and as a map.
+"""Errors of a whole cube against its reference: in total, by band, and as a map.
 
 Only pixels that are numbers in both cubes count. Metrics: `napari_mst.metrics`.
 Letters: H rows, W columns; b bands that are compared; n pixels.
@@ -103,6 +103,7 @@ def cube_errors(
         raise SpectrumError(
             "Expected pixels that are numbers in both cubes, got none. Choose another reference."
         )
+    # All bands have the same pixels, so a mean over bands is the mean over all values.
     band_rmse = np.sqrt(sums.squares / sums.pixels)
     rmse = float(np.sqrt(np.square(band_rmse).mean()))
     band_mrae = sums.relative / sums.lit if sums.lit else np.full(len(band_rmse), np.nan)
@@ -127,7 +128,7 @@ def error_map(
     progress: Progress | None = None,
     is_cancelled: IsCancelled | None = None,
 ) -> Map:
-    """How far each pixel of *cube* is from that of *reference*, (H, W), over the bands they share.
+    """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
 
     *measure* is "difference" (mean of cube minus reference), "rmse", "mrae", or "angle" in degrees.
     A pixel is NaN where a value is not a number, and for the last two where the reference is dark

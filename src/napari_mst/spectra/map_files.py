@@ -31,7 +31,7 @@ UNCLASSIFIED = "unclassified"
 """The name of the label 0."""
 
 GOLDEN_TURN = 0.618034
-"""Of the colour circle: hues at this distance stay apart, however many labels there are."""
+"""The golden section of the colour circle: hues at this distance stay apart, however many."""
 
 
 class FinishedMap(NamedTuple):
@@ -43,7 +43,7 @@ class FinishedMap(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How the map was made, as text and numbers."""
+        """The kind of the map, its number and its wavelengths, for the metadata of a file."""
         facts: dict[str, Any] = {"map": self.kind.name}
         inputs = self.kind.filled(self.inputs)
         if self.kind.unit:

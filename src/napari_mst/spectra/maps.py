@@ -198,7 +198,7 @@ class MapKind:
         return replace(inputs, number=number, wavelengths=wavelengths)
 
     def first_wavelengths(self, cube: SpectralCube) -> tuple[float, ...]:
-        """Where the lines of this map lie at first, in the unit of *cube*."""
+        """The first places of the lines of this map, in the unit of *cube*."""
         low = float(cube.wavelengths.min())
         high = float(cube.wavelengths.max())
         return tuple(low + line.share * (high - low) for line in self.lines)

@@ -115,7 +115,7 @@ class Region:
 
     @property
     def size(self) -> int:
-        """How many pixels it has."""
+        """Number of pixels."""
         return int(np.count_nonzero(self.mask))
 
     @property
@@ -308,7 +308,7 @@ def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.boo
 
 
 def spread_name(spread: Spread) -> str:
-    """What `Spectrum.spread` says for *spread*. Raises `SpectrumError` if it is unknown."""
+    """The text of `Spectrum.spread` for *spread*. Raises `SpectrumError` if it is unknown."""
     if isinstance(spread, str):
         if spread not in ("", STD):
             raise SpectrumError(

@@ -27,7 +27,7 @@ MODEL_ERROR = "model error 90 %"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a spectrum was taken; empty and None mean unknown.
+    """The place where a spectrum was taken; empty and None mean unknown.
 
     Attributes
     ----------

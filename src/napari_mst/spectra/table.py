@@ -255,7 +255,7 @@ class _Table(NamedTuple):
     body: list[Row]
 
     def record(self, column: int) -> Record:
-        """What is known of a column; it has a name at least."""
+        """The facts about a column, at least its name."""
         record = {key: row[column] for key, row in self.records.items() if column < len(row)}
         record.setdefault("name", self.heading[column] or f"column {column}")
         return record

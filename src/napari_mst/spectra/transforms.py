@@ -56,8 +56,9 @@ def continuum_removed(spectrum: Spectrum) -> Spectrum:
     """
     order = _order(spectrum)
     order = order[np.isfinite(spectrum.values[order])]
-    hull = list[int]()
+    hull: list[int] = []
     for band in order.tolist():
+        # A band that lies below the line to the next one is not on the hull.
         while len(hull) > 1 and not _turns_down(spectrum, hull[-2], hull[-1], band):
             hull.pop()
         hull.append(band)
