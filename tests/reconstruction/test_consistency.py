@@ -7,7 +7,7 @@ from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.degradations import Input
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency import HALF_CODE, correct_colours, moved_into
+from napari_mst.reconstruction.consistency.correction import HALF_CODE, correct_colours, moved_into
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
@@ -210,7 +210,7 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
     photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
     correction = correct_colours(estimate, photo, RESPONSE)
     assert "JPEG errors" in correction.text
-    monkeypatch.setattr("napari_mst.reconstruction.consistency._FEWEST", np.inf)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._FEWEST", np.inf)
     correct_colours(exact, photo, RESPONSE)
     assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
 
@@ -269,7 +269,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = scene()
     photo, first, second = Photo.from_array(codes_of(cube)), shifted(cube), shifted(cube)
     correct_colours(first, photo, RESPONSE)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency._PIXELS", 500)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._PIXELS", 500)
     correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
 
@@ -283,9 +283,9 @@ def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
-    monkeypatch.setattr("napari_mst.reconstruction.consistency._THREADS", 1)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency._PIXELS", 500)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency._SPECTRA", 7)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._THREADS", 1)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._PIXELS", 500)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._SPECTRA", 7)
     other = correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(one.quality, other.quality)

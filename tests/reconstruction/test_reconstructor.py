@@ -29,7 +29,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import preparing
-from napari_mst.reconstruction.consistency import correct_colours
+from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

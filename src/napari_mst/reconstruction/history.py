@@ -13,7 +13,7 @@ from napari_mst import georeference
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture, named
 from napari_mst.photo.photo import Rectangle
-from napari_mst.reconstruction.consistency import Correction
+from napari_mst.reconstruction.consistency.correction import Correction
 from napari_mst.reconstruction.running import Computed
 from napari_mst.reconstruction.setup import Setup
 

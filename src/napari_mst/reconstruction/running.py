@@ -14,7 +14,7 @@ from napari_mst.engine import plan as planning
 from napari_mst.engine.plan import Budget, Plan, make_plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
-from napari_mst.reconstruction.consistency import bytes_to_correct
+from napari_mst.reconstruction.consistency.correction import bytes_to_correct
 from napari_mst.reconstruction.job import Job, Orientation, turned_back
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import Watch
