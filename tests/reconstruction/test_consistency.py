@@ -1,4 +1,4 @@
-"""Colour consistency: spectra show the photo's colours to within a code, and what was noise does not come back."""
+"""Colour consistency: spectra show the colours of a photo to within a code, without its noise."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,10 @@ from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.degradations import Input
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.correction import HALF_CODE, correct_colours, moved_into
+from napari_mst.reconstruction.consistency import comparison, moving, noise
+from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
+from napari_mst.reconstruction.consistency.correction import correct_colours
+from napari_mst.reconstruction.consistency.moving import moved_into
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
@@ -80,7 +83,7 @@ def test_clipped_channels_only_bound_one_side() -> None:
 def test_change_is_the_smallest_that_reaches_the_cell_over_the_root_of_the_spectrum() -> None:
     spectra = scene()[:, :1, :50].reshape(31, -1).astype(np.float64)
     target = RESPONSE.T @ spectra + 0.01
-    change = moved_into(spectra, target, target + 0.01, RESPONSE) - spectra
+    change = moved_into(spectra, Bounds(target, target + 0.01), RESPONSE) - spectra
     root = spectra**0.25
     expected = [
         scale * np.linalg.lstsq(RESPONSE.T * scale, np.full(3, 0.01), rcond=None)[0]
@@ -93,7 +96,7 @@ def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> Non
     spectrum = np.full((31, 1), 0.5)
     low, high = np.full((3, 1), -np.inf), np.full((3, 1), np.inf)
     low[0] = RESPONSE[:, 0] @ spectrum + 0.02
-    change = moved_into(spectrum, low, high, RESPONSE) - spectrum
+    change = moved_into(spectrum, Bounds(low, high), RESPONSE) - spectrum
     expected, *_ = np.linalg.lstsq(RESPONSE[:, :1].T, np.full(1, 0.02), rcond=None)
     np.testing.assert_allclose(change[:, 0], expected, atol=1e-6)
 
@@ -210,7 +213,7 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
     photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
     correction = correct_colours(estimate, photo, RESPONSE)
     assert "JPEG errors" in correction.text
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._FEWEST", np.inf)
+    monkeypatch.setattr(noise, "FEWEST", np.inf)
     correct_colours(exact, photo, RESPONSE)
     assert np.abs(estimate - cube).mean() < 0.5 * np.abs(exact - cube).mean()
 
@@ -269,7 +272,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = scene()
     photo, first, second = Photo.from_array(codes_of(cube)), shifted(cube), shifted(cube)
     correct_colours(first, photo, RESPONSE)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._PIXELS", 500)
+    monkeypatch.setattr(comparison, "BLOCK_PIXELS", 500)
     correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
 
@@ -283,15 +286,28 @@ def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._THREADS", 1)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._PIXELS", 500)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.correction._SPECTRA", 7)
+    monkeypatch.setattr(comparison, "THREADS", 1)
+    monkeypatch.setattr(comparison, "BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(one.quality, other.quality)
     assert one.text == other.text
     assert shares == sorted(shares)
     assert shares[-1] == 1
+
+
+@pytest.mark.parametrize("noise", [2e-4, 4e-3])
+def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
+    noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy adds up a single spectrum in another order than several side by side."""
+    cube = scene(72, 90)
+    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
+    first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
+    correct_colours(first, photo, RESPONSE)
+    monkeypatch.setattr(moving, "SPECTRA_AT_ONCE", 7)
+    correct_colours(second, photo, RESPONSE)
+    np.testing.assert_allclose(first, second, rtol=1e-6)
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:

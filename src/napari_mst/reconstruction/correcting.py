@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from napari_mst.colour import srgb_response
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import run_cost
-from napari_mst.reconstruction.consistency.correction import HALF_CODE, Correction, correct_colours
+from napari_mst.reconstruction.consistency.cells import HALF_CODE
+from napari_mst.reconstruction.consistency.correction import Correction, correct_colours
 from napari_mst.reconstruction.job import Job
 
 CORRECTION = 0.45

@@ -1,1 +1,23 @@
-"""Colour consistency: the spectra of a cube are moved until they show the colours of the photo."""
+"""Colour consistency: spectra are moved until they show the colours of the photo, and no further.
+
+A photo tells the colour of a pixel to within one code: a cell of half a code to each side. A
+spectrum that a camera would have given another code is moved, by the smallest change that does it,
+to the edge of the cell. A spectrum that lies within its cell stays as it is, so that rounding is
+not taken for colour (a dead band). A clipped channel bounds the colour on one side only.
+
+A noisy photo, or a JPEG, does not tell its colours pixel by pixel, and what the network has
+smoothed away must not come back. Its pixels tell their colour together: a region becomes lighter,
+darker or more colourful as the photo says in the mean, but only by the share of the difference that
+is no noise (the Wiener estimate). Nearly always that share is zero.
+
+`docs/training.md` ("What the correction of colours takes for noise") shows the measurements behind
+the limits.
+
+`correction`  the whole correction, which calls everything below
+`regions`     a noisy photo, corrected region by region
+`noise`       decides whether a photo is noisy, and by how much
+`jpeg`        decides whether a photo was a JPEG
+`moving`      the smallest change that moves spectra into their cells
+`comparison`  the spectra beside the photo, and blocks of rows on several threads
+`cells`       the colours that the photo allows
+"""

@@ -1,0 +1,107 @@
+"""A noisy photo, corrected region by region: its pixels tell their colour together.
+
+Letters: C colours, H rows, W columns; h, w rows and columns of regions.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.colour import srgb_to_linear
+from napari_mst.reconstruction.consistency.cells import Bounds, Cells, srgb_codes
+from napari_mst.reconstruction.consistency.comparison import Comparison, each_block
+from napari_mst.reconstruction.consistency.moving import move
+from napari_mst.reconstruction.consistency.noise import Noise
+from napari_mst.watch import Watch
+
+_REGION = 16  # pixels along each side: a block of JPEG whose colours have half the resolution
+_KNOWN = 0.25  # share of its pixels without clipping from which on a region tells its colour
+
+
+def move_regions(
+    comparison: Comparison, noise: Noise, quality: NDArray[np.float32], watch: Watch
+) -> int:
+    """Move what is off by more than the *noise*, and fill *quality*.
+
+    Returns about how many pixels were moved.
+    """
+    height, width = comparison.shape
+    strips = [slice(top, min(top + _REGION, height)) for top in range(0, height, _REGION)]
+    pixel_cells = Cells(comparison.photo, noise.half)
+
+    def compared(rows: slice) -> NDArray[np.float64]:
+        rendered = comparison.rendered(rows)
+        quality[rows] = comparison.cells.distance(rendered, rows)
+        missing = -comparison.cells.residual(rendered, rows)
+        return _region_sums(missing, srgb_codes(rendered))
+
+    def moved(rows: slice) -> int:
+        count = _move_by(comparison, rows, _between(gains, rows, width))
+        # Single pixels come after their region, which may have brought them near enough.
+        singles = move(comparison, rows, comparison.rendered(rows), pixel_cells.bounds(rows))
+        return max(count, singles)
+
+    # A pixel lies between the centres of regions, so all gains have to be known before any moves.
+    sums = each_block(compared, strips, watch.part(0, 0.5))
+    gains = _gains(np.stack(sums, axis=1))
+    return sum(each_block(moved, strips, watch.part(0.5, 1)))
+
+
+def _move_by(comparison: Comparison, rows: slice, gain: NDArray[np.float64]) -> int:
+    """Change the colours of *rows* by *gain* (C, rows, W) times themselves; counts those moved."""
+    if not gain.any():
+        return 0
+    rendered = comparison.rendered(rows)
+    wanted = srgb_to_linear((1 + gain) * srgb_codes(rendered) / 255)
+    target = rendered + wanted - rendered.clip(0, 1)  # what lies beyond 0 to 1 stays beyond
+    return move(comparison, rows, rendered, Bounds(target, target))
+
+
+def _region_sums(missing: NDArray[np.floating], codes: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Sums over each region of a strip, (1 + 3 C, w).
+
+    They are the number of known pixels, and the sums of *missing* x *codes*, *codes*^2 and
+    *missing*^2. *missing* (C, rows, W) is the photo minus the estimate, NaN where unknown, and
+    *codes* is the estimate.
+    """
+    is_known = ~np.isnan(missing).any(axis=0)
+    missing = np.where(is_known, missing, 0).astype(np.float64)
+    codes = np.where(is_known, codes, 0).astype(np.float64)
+    products = [is_known[None], missing * codes, codes * codes, missing * missing]
+    columns = np.concatenate(products).sum(axis=1)
+    starts = np.arange(0, codes.shape[2], _REGION)
+    return np.asarray(np.add.reduceat(columns, starts, axis=1))
+
+
+def _gains(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By which share of itself to change the estimate (C, h, w), from all `_region_sums`.
+
+    It is the share that explains most of what is missing, in the sense of least squares, times the
+    Wiener factor: what it explains is signal and noise, and what it leaves is noise.
+    """
+    pixels = sums[0]
+    products, squares, missing = np.split(sums[1:], 3)
+    tiny = np.finfo(float).tiny
+    gain = products / squares.clip(tiny)
+    explained = (products * gain).sum(axis=0)
+    noise = missing.sum(axis=0) - explained
+    factor = (1 - noise / explained.clip(tiny)).clip(0)
+    is_known = pixels >= _KNOWN * _REGION**2
+    return np.asarray(np.where(is_known, factor * gain, 0))
+
+
+def _between(regions: NDArray[np.float64], rows: slice, width: int) -> NDArray[np.float64]:
+    """The values of *regions* (C, h, w) at every pixel of *rows*, linear between their centres.
+
+    Returns (C, rows, *width*).
+    """
+    _, region_rows, region_columns = regions.shape
+    across = _weights(np.arange(width), region_columns)
+    down = _weights(np.arange(rows.start, rows.stop), region_rows)
+    return np.asarray(np.einsum("yh,chw,xw->cyx", down, regions, across, optimize=True))
+
+
+def _weights(pixels: NDArray[np.intp], count: int) -> NDArray[np.float64]:
+    """(n, count): how much each of *count* regions in a row weighs at *pixels* (n,)."""
+    places = ((pixels + 0.5) / _REGION - 0.5).clip(0, count - 1)
+    distances = np.abs(places[:, None] - np.arange(count))
+    return np.asarray((1 - distances).clip(0))
