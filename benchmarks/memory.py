@@ -20,7 +20,7 @@ from contender import published_network
 from napari_mst import load_model
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.job import PREVIEW_PIXELS
+from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 KINDS = ("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours")

@@ -18,7 +18,7 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.preparing import prepare
 
 BLOCKS = (
     *(
@@ -65,7 +65,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     exact = copy.deepcopy(one.model.network).double()
     program = exact.program()
     (read,) = program.writer(name).reads
-    rows = np.ascontiguousarray(job_of(one.setup, photo()).source().rows(0, SIZE[0]))
+    rows = np.ascontiguousarray(prepare(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
     return dict(exact.blocks())[name], seen

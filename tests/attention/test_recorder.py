@@ -15,7 +15,7 @@ from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.preparing import prepare
 from napari_mst.reconstruction.setup import copied
 
 Golden = tuple[np.ndarray, dict[str, np.ndarray]]
@@ -136,7 +136,7 @@ def test_streamed_and_whole_recordings_agree_at_a_size_that_is_padded_and_cut(mo
     reconstructor = Reconstructor(model, "cpu")
     with record_attention(model) as streamed:
         reconstructor.reconstruct(pixels)
-    rows = job_of(reconstructor.setup, pixels).source().rows(0, 70)
+    rows = prepare(reconstructor.setup, pixels).source().rows(0, 70)
     whole = recorded_whole(model.network, np.ascontiguousarray(rows))
     assert largest_difference(streamed, whole) <= 1e-6
     assert largest_relative_difference(streamed, whole) <= 1e-6

@@ -15,7 +15,7 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.reconstruction.job import job_of
+from napari_mst.reconstruction.preparing import prepare
 
 BAND, ROW, COLUMN = 15, 20, 69
 
@@ -55,7 +55,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
 
 
 def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
-    return torch.tensor(job_of(reconstructor.setup, photo).source().rows(0, len(photo)))
+    return torch.tensor(prepare(reconstructor.setup, photo).source().rows(0, len(photo)))
 
 
 def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(

@@ -35,9 +35,9 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.job import job_of
 from napari_mst.reconstruction.options import DEFAULTS
-from napari_mst.reconstruction.running import run as run_job
+from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.running import try_run
 from napari_mst.reconstruction.setup import Setup
 
 COPY, CONVOLUTION = torch.ops.aten.copy_.default, torch.ops.aten.convolution.default
@@ -456,7 +456,7 @@ def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
     gpu.limit = before + 500_000
     photo = Photo.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
     with gpu:
-        assert run_job(job_of(setup, photo), Plan(place, pixels=PIXELS)) is None
+        assert try_run(prepare(setup, photo), Plan(place, pixels=PIXELS)) is None
     assert gpu.peak > gpu.limit
     assert gpu.used == before
 

@@ -28,10 +28,11 @@ from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction import preparing
+from napari_mst.reconstruction import compiling
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.reconstruction.setup import Setup
 
 
 def model(is_linear: bool = True, normalisation: str = "none", **parameters: int) -> Model:
@@ -102,10 +103,10 @@ def test_provenance_names_what_computed(executor):
 @pytest.mark.parametrize("seconds", [0, 0.3])
 def test_preparing_is_said_where_it_takes_long(seconds, monkeypatch):
     monkeypatch.setattr(native, "is_ready", lambda: time.sleep(seconds))
-    monkeypatch.setattr(preparing, "LONG", 0.1)
+    monkeypatch.setattr(compiling, "LONG", 0.1)
     told: list[str] = []
     Reconstructor(model(), "cpu").prepare(told.append)
-    assert told == [preparing.PREPARING] * (seconds > 0)
+    assert told == [compiling.PREPARING] * (seconds > 0)
 
 
 def test_same_photo_gives_the_same_bits_from_a_file_and_from_an_array(tmp_path):
@@ -264,7 +265,7 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch):
 
 
 def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.reconstructor.reconstructed", Mock())
+    monkeypatch.setattr("napari_mst.reconstruction.pipeline.run", Mock())
     asked = [False, False, True]
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").preview(PHOTO, lambda: asked.pop(0))
@@ -274,7 +275,7 @@ def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(monkeypatch):
 def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(monkeypatch):
     """One band after the other: all of them take seconds on a large photo."""
     asked = [False, False, True]
-    monkeypatch.setattr(Reconstructor, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
+    monkeypatch.setattr(Setup, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
     with pytest.raises(Cancelled):
         Reconstructor(model(), "cpu").reconstruct(
             PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True
@@ -361,7 +362,7 @@ def test_a_region_beside_the_photo_is_refused():
 
 
 def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 40)
     reconstructor, photo = Reconstructor(model(), "cpu"), Photo.from_array(PHOTO)
     preview = reconstructor.preview(photo)
     np.testing.assert_array_equal(preview.data, reconstructor.reconstruct(photo.reduced(40)).data)
@@ -375,7 +376,7 @@ def test_a_preview_is_the_exact_cube_of_the_photo_averaged_down_and_says_so(monk
 
 
 def test_a_preview_of_a_region_covers_the_region(monkeypatch):
-    monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 40)
+    monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 40)
     reconstructor = Reconstructor(model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
     np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
@@ -586,7 +587,7 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(monkeyp
             raise torch.OutOfMemoryError("CUDA out of memory")
         return np.zeros((31, source.height, source.width), np.float32)
 
-    monkeypatch.setattr(Reconstructor, "cube_of", fail_once)
+    monkeypatch.setattr(Setup, "cube_of", fail_once)
     monkeypatch.setattr("napari_mst.reconstruction.running.free_memory", lambda setup: None)
     reconstructor.setup = replace(reconstructor.setup, device=DeviceChoice("cuda:0", "a GPU"))
     cube = reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))

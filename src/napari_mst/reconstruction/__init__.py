@@ -1,13 +1,17 @@
 """The one way that the dock, the command line and a notebook go: photo in, spectral cube out.
 
-Its steps, from top to bottom, are functions of one frozen `Job`:
+`pipeline.reconstruct` shows the whole walk on one screen. Its steps, from top to bottom, are
+functions of one frozen `Job`:
 
-`setup`       a model on its device, told the camera
-`job`         a photo, or a part of it, read and prepared for the network
-`precision`   how far 16 bits will be off, measured on a sample
-`running`     plan, run, and run again with less memory if need be
-`correcting`  the colours of the cube
-`history`     where it came from
+`preparing`    a photo, or a part of it, read and described for the network
+`precision`    in 16 bits only: how far they will be off, measured on a sample
+`running`      plan a run, run it, and run it again with less memory if need be
+`correcting`   correct the colours of the result (`consistency` tells how)
+`provenance`   say where the cube came from
 
-`preparing` waits for what is compiled once on a machine; `reconstructor` is the class that people call.
+What the steps share: `options` (what the user chose), `setup` (a model on its device, told the
+camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
+
+`reconstructor` holds the class that people call, `compiling` waits for what is compiled once on a
+machine, and `error_bands` tells how sure an estimate is.
 """

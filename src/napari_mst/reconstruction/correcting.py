@@ -1,4 +1,4 @@
-"""The fourth step: correct the colours of a cube.
+"""The third step: correct the colours of a cube.
 
 Letters: B bands, H rows, W columns.
 """
@@ -13,26 +13,33 @@ from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import Correction, correct_colours
 from napari_mst.reconstruction.job import Job
 
-CORRECTION = 0.45
-"""How long the correction of the colours takes, as `run_cost`: 0.15 to 1.5, by how many spectra it has to move."""
+CORRECTION_COST = 0.45
+"""How long the correction takes, in the unit of `run_cost`.
+
+Measured: 0.15 to 1.5, by how many spectra it has to move.
+"""
 
 
-def share_before(job: Job) -> float:
-    """The share of all work that is done when the correction begins."""
-    one = run_cost(
-        job.setup.program, job.setup.device.device, Plan(precision=job.options.precision)
-    )
-    of_run = len(job.orientations) * one
-    return of_run / (of_run + CORRECTION * job.setup.corrects_colour)
+def share_of_run(job: Job) -> float:
+    """The share of all work that is done when the correction begins, for the progress."""
+    if not job.setup.corrects_colour:
+        return 1.0
+    plan = Plan(precision=job.options.precision)
+    one_run = run_cost(job.setup.program, job.setup.device.device, plan)
+    all_runs = len(job.orientations) * one_run
+    return all_runs / (all_runs + CORRECTION_COST)
 
 
-def corrected(job: Job, data: NDArray[np.floating]) -> Correction | None:
-    """Correct the colours of *data* (B, H, W) in place; None where that is not wanted or the card does not say how."""
+def correct(job: Job, data: NDArray[np.floating]) -> Correction | None:
+    """Correct the colours of *data* (B, H, W) in place.
+
+    None where that is not wanted, or the card does not say how a photo shows the spectra.
+    """
     if not job.setup.corrects_colour:
         return None
+    # The 16-bit codes of a linear photo are finer than its noise, which would come back.
     least = HALF_CODE if job.options.capture else 0.0
-    watch = job.watch
-    return correct_colours(data, job.part, _response(job), watch, least=least)
+    return correct_colours(data, job.part, _response(job), job.watch, least=least)
 
 
 def _response(job: Job) -> NDArray[np.floating]:

@@ -1,14 +1,16 @@
 """How sure an estimate is: lower and upper spectra between which nine in ten true ones lie.
 
-The bundled pixelwise network knows between which spectra 5 and 95 % of the materials of one colour lie. The band of a
-cube is its own spectrum, and to each side of it the network's distance for the colour that the spectrum shows, times
-the factor of its model, which is calibrated on simulated scenes that no model has seen. So a cube and its history are
-enough, also those of a file. Letters: B bands, H rows, W columns.
+The bundled pixelwise network knows between which spectra 5 and 95 % of the materials of one colour
+lie. The band of a cube is its own spectrum and, to each side of it, the network's distance for the
+colour that the spectrum shows, times the factor of its model. The factor is calibrated on simulated
+scenes that no model has seen. So a cube and its history are enough, also those of a file.
+
+Letters: B bands, H rows, W columns.
 """
 
 import functools
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -21,12 +23,25 @@ from napari_mst.models import load_model
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 
 PIXELWISE = "pixelwise-srgb"
+"""The model whose network knows the distances."""
+
 SIDE_NOTE = " spectra of the 90 % error band"
+"""How a cube of a band is known: by this note, with "Lower" or "Upper" before it."""
+
 _PIXELS = 1 << 16  # that are computed at a time
 
 
+class Sides(NamedTuple):
+    """Numbers for the lower and for the upper side of a band."""
+
+    lower: NDArray[np.float32]
+    upper: NDArray[np.float32]
+
+
 def error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
-    """Lower and upper cube of 90 % around *cube*, each as large as it: float32, NaN where it is NaN, never negative.
+    """Lower and upper cube of 90 % around *cube*.
+
+    Each is as large as *cube*: float32, NaN where it is NaN, never negative.
 
     Raises
     ------
@@ -34,64 +49,71 @@ def error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
         If the model of the cube has no calibrated band.
     """
     _check(cube)
-    lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    rows = max(1, _PIXELS // cube.shape[2])
-    for start in range(0, cube.shape[1], rows):
+    lower = np.empty(cube.shape, dtype=np.float32)
+    upper = np.empty(cube.shape, dtype=np.float32)
+    _, height, width = cube.shape
+    rows = max(1, _PIXELS // width)
+    for start in range(0, height, rows):
         part = np.s_[:, start : start + rows]
         lower[part], upper[part] = _around(np.asarray(cube.data[part]), cube)
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
 
 
-def spectrum_band(
-    cube: SpectralCube, row: int, column: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None if its model has no calibrated band.
+def spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
+    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
 
-    It takes well under a millisecond, but for the first time, when torch may have to be imported.
+    None if its model has no calibrated band. It takes well under a millisecond, but for the first
+    time, when torch may have to be imported.
     """
     if not has_band(cube):
         return None
-    lower, upper = _around(
-        np.asarray(cube.spectrum(row, column), dtype=np.float32)[:, None, None], cube
-    )
-    return lower[:, 0, 0], upper[:, 0, 0]
+    spectrum = np.asarray(cube.spectrum(row, column), dtype=np.float32)
+    lower, upper = _around(spectrum[:, None, None], cube)
+    return Sides(lower[:, 0, 0], upper[:, 0, 0])
 
 
 def has_band(cube: SpectralCube) -> bool:
     """Whether the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
     if cube.provenance.error_factor <= 0 or not cube.has_wavelengths:
         return False
-    return np.array_equal(cube.wavelengths, _network()[1])
+    _, wavelengths = _network()
+    return np.array_equal(cube.wavelengths, wavelengths)
 
 
 def band_side(cube: SpectralCube) -> str:
-    """Tells the two cubes of `error_bands` apart, also from a file: "lower", "upper", or "" for any other cube."""
-    sides = (note.partition(SIDE_NOTE) for note in cube.provenance.assumptions)
-    return next((side.lower() for side, found, _ in sides if found), "")
+    """The side of a cube of `error_bands`: "lower", "upper", or "" for any other cube.
+
+    A cube that was read from a file is known, too.
+    """
+    for note in cube.provenance.assumptions:
+        side, found, _ = note.partition(SIDE_NOTE)
+        if found:
+            return side.lower()
+    return ""
 
 
-def margins(
-    spectra: NDArray[np.floating],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Distances (B, H, W) of the network's lower and upper spectra from its estimate for the colours of *spectra*."""
+def margins(spectra: NDArray[np.floating]) -> Sides:
+    """Distances (B, H, W) of the network's lower and upper spectra from its own estimate.
+
+    They are those for the colours that *spectra* (B, H, W) show.
+    """
     network, wavelengths = _network()
     response = torch.from_numpy(srgb_response(wavelengths).astype(np.float32))
+    numbers = torch.from_numpy(np.ascontiguousarray(spectra, dtype=np.float32))
     with torch.inference_mode():
-        shown = torch.einsum(
-            "bhw,bc->chw",
-            torch.from_numpy(np.ascontiguousarray(spectra, dtype=np.float32)),
-            response,
-        )
+        shown = torch.einsum("bhw,bc->chw", numbers, response)
         lower, estimate, upper = network.quantiles(shown[None])
-        return (estimate - lower)[0].numpy(), (upper - estimate)[0].numpy()
+        below = (estimate - lower)[0].numpy()
+        above = (upper - estimate)[0].numpy()
+    return Sides(below, above)
 
 
-def _around(
-    spectra: NDArray[np.floating], cube: SpectralCube
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _around(spectra: NDArray[np.floating], cube: SpectralCube) -> Sides:
+    """The band around *spectra* (B, H, W), with the factor of *cube*."""
     below, above = margins(spectra)
     factor = np.float32(cube.provenance.error_factor)
-    return np.maximum(spectra - factor * below, 0), spectra + factor * above
+    lower = np.maximum(spectra - factor * below, 0)
+    return Sides(lower, spectra + factor * above)
 
 
 def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
@@ -106,11 +128,14 @@ def _check(cube: SpectralCube) -> None:
     if not has_band(cube):
         model = cube.provenance.model or "an unknown model"
         raise CubeError(
-            f"Expected a cube of a model with a calibrated error band, got one of {model}. Use another model."
+            "Expected a cube of a model with a calibrated error band, "
+            f"got one of {model}. Use another model."
         )
 
 
 @functools.cache
 def _network() -> tuple[PixelwiseNetwork, NDArray[np.float64]]:
+    """The network that knows the distances, and its wavelengths."""
     model = load_model(PIXELWISE)
-    return cast("PixelwiseNetwork", model.network), np.asarray(model.card.wavelengths)
+    network = cast("PixelwiseNetwork", model.network)
+    return network, np.asarray(model.card.wavelengths)

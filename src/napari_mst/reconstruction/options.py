@@ -1,4 +1,4 @@
-"""How photos are reconstructed: the one list of options that the dock, the command line and the API share."""
+"""How photos are reconstructed: one list of options for the dock, the command line and the API."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -7,12 +7,14 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Rectangle
 
 OF_PHOTO = ("region", "ensemble")
-"""Options that may differ from photo to photo; the others are of a `Reconstructor`."""
+"""Options that may differ from photo to photo; a `Reconstructor` is made with the others."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a photo is reconstructed, apart from the model. `reconstruction.setup` checks that the two fit together.
+    """How a photo is reconstructed, apart from the model.
+
+    `reconstruction.setup` checks that the two fit together.
 
     Attributes
     ----------
@@ -43,18 +45,15 @@ class RunOptions:
 
     @property
     def for_reconstructor(self) -> dict[str, Any]:
-        """Keyword arguments of `Reconstructor`."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in OF_PHOTO
-        }
+        """The keyword arguments of `Reconstructor`."""
+        names = [field.name for field in fields(self) if field.name not in OF_PHOTO]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def for_photo(self) -> dict[str, Any]:
-        """Keyword arguments of `Reconstructor.reconstruct`, beside the photo."""
+        """The keyword arguments of `Reconstructor.reconstruct`, beside the photo."""
         return {name: getattr(self, name) for name in OF_PHOTO}
 
 
 DEFAULTS = RunOptions()
-"""Nobody has chosen anything."""
+"""The options of somebody who has not chosen anything."""

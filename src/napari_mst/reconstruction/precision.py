@@ -8,16 +8,29 @@ import numpy as np
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.running import had, run
+from napari_mst.reconstruction.running import run_once
 from napari_mst.watch import Watch
 
-SAMPLE = (4, 32)
-"""Squares along each side of the sample on which the error of 16 bits is measured, and pixels along theirs."""
+SAMPLE_SQUARES = 4
+"""Squares along each side of the sample."""
+
+SAMPLE_SIDE = 32
+"""Pixels along each side of a square of the sample."""
+
+_TINY = 1e-30  # instead of the largest value of a photo that is all black
 
 
 @dataclass(frozen=True)
 class PrecisionError:
-    """How far a precision was off float32 on a sample of a photo: shares of the largest value, and where measured."""
+    """How far a precision was off float32 on a sample of a photo.
+
+    Attributes
+    ----------
+    largest, rms
+        Shares of the largest value.
+    rows, columns
+        Size of the sample.
+    """
 
     largest: float
     rms: float
@@ -27,15 +40,16 @@ class PrecisionError:
     def __str__(self) -> str:
         """One clause for a person."""
         return (
-            f"off float32 by {self.largest:.2%} of the largest value at most and {self.rms:.3%} rms, "
-            f"on {self.rows} x {self.columns} pixels of this photo"
+            f"off float32 by {self.largest:.2%} of the largest value at most "
+            f"and {self.rms:.3%} rms, on {self.rows} x {self.columns} pixels of this photo"
         )
 
 
 class PrecisionErrors:
-    """The errors of one setup: each photo, and each region of it, is measured when it is first asked for."""
+    """The errors of one setup, by photo and region; each is measured when it is first asked for."""
 
     def __init__(self) -> None:
+        # Weak keys: a reconstructor that is kept must not keep every photo that it has seen.
         self._known: weakref.WeakKeyDictionary[Photo, dict[Rectangle | None, PrecisionError]]
         self._known = weakref.WeakKeyDictionary()
 
@@ -57,15 +71,17 @@ class PrecisionErrors:
 
 
 def _measured(job: Job) -> PrecisionError:
+    """Runs a sample of the photo of *job* in float32 and in its own precision, and compares."""
     setup = replace(job.setup, options=replace(job.options, ensemble=False))
     sample = replace(
         job,
         setup=setup,
-        part=job.part.sampled(*SAMPLE),
+        part=job.part.sampled(SAMPLE_SQUARES, SAMPLE_SIDE),
         compute=setup.cube_of,
-        watch=Watch(is_cancelled=job.watch.is_cancelled),
+        watch=Watch(is_cancelled=job.watch.is_cancelled),  # its progress is none of the run's
     )
-    plans = [Plan(precision=name) for name in ("float32", job.options.precision)]
-    exact, narrow = (had(run(sample, plan), sample).astype(np.float64) for plan in plans)
-    off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), 1e-30)
-    return PrecisionError(float(off.max()), float(np.sqrt((off**2).mean())), *sample.part.shape)
+    exact = run_once(sample, Plan(precision="float32")).astype(np.float64)
+    narrow = run_once(sample, Plan(precision=job.options.precision)).astype(np.float64)
+    off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), _TINY)
+    rms = float(np.sqrt((off**2).mean()))
+    return PrecisionError(float(off.max()), rms, *sample.part.shape)

@@ -1,31 +1,86 @@
-"""Wait for the kernels of the engine, which are compiled once on a machine."""
+"""The first step: a photo, or a part of it, is read and described for the network."""
 
-import threading
-from collections.abc import Callable
+from dataclasses import replace
 
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Photo, Rectangle, as_photo
+from napari_mst.reconstruction.job import Compute, Job, PhotoLike
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import Watch
+from napari_mst.watch import UNWATCHED, Watch
 
-PREPARING = "Preparing the engine for this processor: some seconds, once."
-LONG, PATIENCE = 1.5, 0.1
-"""Seconds after which that is said, and between two questions whether it is cancelled."""
+PREVIEW_PIXELS = 250_000
+"""About how many pixels a preview has."""
 
 
-def prepare(setup: Setup, say: Callable[[str], None], watch: Watch) -> None:
-    """Compile what the first run would have to wait for; *say* is told, from another thread, where that takes long.
+def prepare(
+    setup: Setup, photo: PhotoLike, watch: Watch = UNWATCHED, compute: Compute | None = None
+) -> Job:
+    """The job of *photo*, or of the region of it that the options of *setup* name.
 
-    The compiler cannot be stopped: after a cancel it ends on its own, or with the program.
+    It makes a cube, unless *compute* makes something else.
+
+    Raises
+    ------
+    PhotoError
+        If the photo cannot be read or is not one for the network, or the region is empty or reaches
+        beyond it.
     """
-    timer = threading.Timer(LONG, say, [PREPARING])
-    preparing = threading.Thread(target=setup.has_kernels, daemon=True)
-    timer.start()
-    try:
-        if watch.is_cancelled is None:
-            setup.has_kernels()
-            return
-        preparing.start()
-        while preparing.is_alive():
-            preparing.join(PATIENCE)
-            watch.check()
-    finally:
-        timer.cancel()
+    whole = read(setup, photo)
+    job = Job(
+        setup=setup,
+        photo=whole,
+        part=whole,
+        compute=compute or setup.cube_of,
+        extrema=_extrema(setup, whole),
+        watch=watch,
+    )
+    region = setup.options.region
+    return job if region is None else _cropped(job, region)
+
+
+def read(setup: Setup, photo: PhotoLike) -> Photo:
+    """Read *photo* and check that the network of *setup* can be given it; else `PhotoError`."""
+    source = as_photo(photo)
+    card = setup.model.card
+    wanted = setup.network.in_bands
+    channels = len(source.pixels)
+    if channels != wanted:
+        raise PhotoError(f"Expected {wanted} channels for the model {card.name}, got {channels}.")
+    if card.needs_camera and source.encoding != "linear":
+        raise PhotoError(
+            f"Expected linear RGB of a camera for the model {card.name}, got sRGB-encoded values. "
+            "Say that the photo is linear, if it is, or use another model."
+        )
+    return source
+
+
+def averaged_down(job: Job) -> Job:
+    """The *job* of a preview: its part is averaged down in linear light, which a note says."""
+    small = job.part.reduced(PREVIEW_PIXELS, job.watch)
+    rows, columns = small.shape
+    note = (
+        f"A preview: the photo was averaged down to {rows} x {columns} pixels first, "
+        "which changes the numbers."
+    )
+    return replace(job.noted(note), part=small, is_preview=True)
+
+
+def _cropped(job: Job, region: Rectangle) -> Job:
+    """The *job* for a *region* of its photo only, which a note says."""
+    top, bottom, left, right = region
+    note = (
+        f"Only rows {top} to {bottom - 1}, columns {left} to {right - 1} of the photo were read. "
+        "Attention is global, so a region is another image: "
+        "its numbers differ from those of the whole photo."
+    )
+    return replace(job.noted(note), part=job.part.cropped(region))
+
+
+def _extrema(setup: Setup, photo: Photo) -> tuple[float, float]:
+    """The values of *photo* that become 0 and 1 for the network."""
+    capture = setup.options.capture
+    if capture is not None and capture.white:
+        return 0.0, capture.white / photo.full_scale
+    if setup.model.card.normalisation == "min-max":
+        return photo.extrema()
+    return 0.0, 1.0

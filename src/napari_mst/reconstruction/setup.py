@@ -1,4 +1,4 @@
-"""The first step: a model on its device, in its precision, and told the camera of the photos."""
+"""A model on its device, in its precision, and told the camera of the photos."""
 
 import copy
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ AS_LOADED = ("cpu", torch.float32)
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A model that is ready to run as the options say: all that stays the same from photo to photo."""
+    """A model that is ready to run as the options say: all that stays from photo to photo."""
 
     model: Model
     options: RunOptions
@@ -52,17 +52,16 @@ class Setup:
     def corrects_colour(self) -> bool:
         """Whether colours are to be corrected, and the card says how a photo shows the spectra."""
         card = self.model.card
-        return (
-            self.options.correct_colour
-            and card.rendering in (SRGB_D65, CAMERA_RGB)
-            and bool(card.wavelengths)
-        )
+        is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
+        return self.options.correct_colour and is_known
 
     def has_kernels(self) -> bool:
-        """Whether compiled kernels run the network; the first time on a machine, they are compiled now."""
-        return has_compiled_form(
-            self.program, self.device.device, getattr(torch, self.options.precision)
-        )
+        """Whether compiled kernels run the network.
+
+        The first time on a machine they are compiled now, which takes some seconds.
+        """
+        precision = getattr(torch, self.options.precision)
+        return has_compiled_form(self.program, self.device.device, precision)
 
     def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""
@@ -77,7 +76,8 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     CameraError
         If the model needs a capture and there is none, or has no use for the one that there is.
     DeviceError
-        If the device is not there, or does not compute in this precision, or the model has no features of 16 bits.
+        If the device is not there or does not compute in this precision, or if the model has no
+        features to keep in 16 bits.
     """
     _check_capture(model.card, options.capture)
     device = choose_device(options.device)
@@ -87,13 +87,16 @@ def set_up(model: Model, options: RunOptions) -> Setup:
 
 
 def copied(network: N) -> N:
-    """A copy with the very softmax modules of *network*, which have no parameters: hooks on them hear the copy too."""
-    return copy.deepcopy(
-        network, {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)}
-    )
+    """A copy of *network* that shares its softmax modules, which have no parameters.
+
+    Hooks on them, such as those that record attention, hear the copy too.
+    """
+    shared = {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)}
+    return copy.deepcopy(network, shared)
 
 
 def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:
+    """The network of *model* on *device*: a copy, unless it can be used as it was loaded."""
     weights = torch.float64 if options.precision == "float64" else torch.float32
     if (device.name, weights) == AS_LOADED and options.capture is None:
         return model.network
@@ -110,22 +113,28 @@ def _is_narrow(precision: str) -> bool:
 def _check_capture(card: ModelCard, capture: Capture | None) -> None:
     if card.needs_camera and capture is None:
         raise CameraError(
-            f"Expected the camera and the illuminant of the photo for the model {card.name}, got none. Choose them."
+            "Expected the camera and the illuminant of the photo "
+            f"for the model {card.name}, got none. Choose them."
         )
     if capture is not None and not card.needs_camera:
+        camera = capture.camera[-40:]
         raise CameraError(
-            f"Expected no camera for the model {card.name}, got {capture.camera[-40:]}. Use mstpp-camera."
+            f"Expected no camera for the model {card.name}, got {camera}. Use mstpp-camera."
         )
 
 
 def _check_features(model: Model, precision: str) -> None:
     if _is_narrow(precision) and schedule(model.network.program()).is_pointwise:
         raise DeviceError(
-            f"Expected float32 or float64 for {model.card.name}, which keeps no features, got {precision}."
+            f"Expected float32 or float64 for {model.card.name}, which keeps no features, "
+            f"got {precision}."
         )
 
 
 def _see_with(network: nn.Module, capture: Capture) -> None:
-    told = (getattr(part, "see_with", None) for part in network.modules())
-    for see_with in filter(None, told):
-        see_with(torch.from_numpy(capture.response))
+    """Tell the parts of *network* that want to know it how the camera of *capture* sees."""
+    response = torch.from_numpy(capture.response)
+    for part in network.modules():
+        see_with = getattr(part, "see_with", None)
+        if see_with is not None:
+            see_with(response)

@@ -14,15 +14,17 @@ from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture, named
 from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction.consistency.correction import Correction
-from napari_mst.reconstruction.running import Computed
+from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
+"""How the history tells the place of a plan."""
 
 
 def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
-    """The history of the cube of a photo with this *sha256* and *encoding*, whatever happens in the run."""
-    card, options = setup.model.card, setup.options
+    """The part of the history that is known before a run, for a photo of this *sha256*."""
+    card = setup.model.card
+    options = setup.options
     return Provenance(
         model=card.name,
         weights_sha256=setup.model.weights_sha256,
@@ -40,48 +42,55 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
     )
 
 
-def history(done: Computed) -> Provenance:
-    """The history of a result: what made it, of which photo, and all that was assumed or happened on the way."""
-    job, setup = done.job, done.job.setup
-    photo, capture = job.photo, job.options.capture
+def provenance_of(result: RunResult) -> Provenance:
+    """The history of a *result*: what made it, of which photo, and what was assumed on the way."""
+    job = result.job
+    photo = job.photo
+    assumptions = (
+        *photo.assumptions,
+        *_capture_notes(job.options.capture),
+        *job.setup.model.assumptions,
+        *job.notes,
+    )
     return replace(
-        origin(setup, photo.sha256, photo.encoding),
-        engine=_engine(setup) + THROUGH[done.plan.place],
+        origin(job.setup, photo.sha256, photo.encoding),
+        engine=_engine(job.setup) + THROUGH[result.plan.place],
         source=photo.name,
-        assumptions=(
-            *photo.assumptions,
-            *_capture_notes(capture),
-            *setup.model.assumptions,
-            *job.notes,
-        ),
+        assumptions=assumptions,
         precision_error=job.precision_error,
         is_preview=job.is_preview,
     )
 
 
-def cube_of(done: Computed, correction: Correction | None) -> SpectralCube:
-    """The numbers as a cube; pixels that are no numbers in the photo are none in it."""
-    data, card, part = done.data, done.job.setup.model.card, done.job.part
+def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube:
+    """The planes of a *result* as a cube; pixels that are unknown in the photo are NaN in it."""
+    data = result.planes
+    card = result.job.setup.model.card
+    part = result.job.part
     if part.valid is not None:
         data[:, ~part.valid] = np.nan
+    wavelengths = np.asarray(card.wavelengths or range(len(data)), dtype=np.float64)
+    metadata = {georeference.FIELD: part.georeference.to_json()} if part.georeference else {}
+    corrected = correction.text if correction else ""
     return SpectralCube(
         data,
-        np.asarray(card.wavelengths or range(len(data)), dtype=np.float64),
+        wavelengths,
         unit=NANOMETRES if card.wavelengths else BAND_INDEX,
         quantity=card.quantity,
-        provenance=replace(history(done), correction=correction.text if correction else ""),
-        metadata={georeference.FIELD: part.georeference.to_json()} if part.georeference else {},
+        provenance=replace(provenance_of(result), correction=corrected),
+        metadata=metadata,
         quality=correction.quality if correction else None,
     )
 
 
 def _engine(setup: Setup) -> str:
+    kind = "16 bits" if setup.is_narrow else "exact"
     kernels = f" by kernels of numba {version('numba')}" if setup.has_kernels() else ""
-    return f"{'16 bits' if setup.is_narrow else 'exact'}, streamed{kernels}"
+    return f"{kind}, streamed{kernels}"
 
 
 def _capture_fields(capture: Capture | None) -> dict[str, Any]:
-    """Of the provenance."""
+    """The fields of a `Provenance` that tell the *capture*."""
     if capture is None:
         return {}
     return {
@@ -99,4 +108,7 @@ def _capture_notes(capture: Capture | None) -> list[str]:
 
 
 def _region_text(region: Rectangle | None) -> str:
-    return "" if region is None else "{}:{},{}:{}".format(*region)
+    if region is None:
+        return ""
+    top, bottom, left, right = region
+    return f"{top}:{bottom},{left}:{right}"

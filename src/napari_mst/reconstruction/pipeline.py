@@ -1,0 +1,45 @@
+"""The walk of a photo to its cube, from top to bottom."""
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.reconstruction.correcting import correct, share_of_run
+from napari_mst.reconstruction.job import Compute, PhotoLike
+from napari_mst.reconstruction.precision import PrecisionErrors
+from napari_mst.reconstruction.preparing import averaged_down, prepare
+from napari_mst.reconstruction.provenance import build_cube, provenance_of
+from napari_mst.reconstruction.running import Planes, plan_run, run
+from napari_mst.reconstruction.setup import Setup
+from napari_mst.watch import Watch
+
+
+def reconstruct(
+    setup: Setup,
+    photo: PhotoLike,
+    errors: PrecisionErrors,
+    watch: Watch,
+    *,
+    is_preview: bool = False,
+) -> SpectralCube:
+    """The cube of *photo*, made as *setup* and its options say; see `Reconstructor.reconstruct`.
+
+    *errors* are those of 16 bits that are known already. A preview is the cube of the photo
+    averaged down.
+    """
+    job = prepare(setup, photo, watch)
+    job = errors.noted(job)  # before the photo is averaged down: the error is that of an exact run
+    if is_preview:
+        job = averaged_down(job)
+    plan = plan_run(job.setup, *job.part.shape)
+    run_share = share_of_run(job)
+    result = run(job.stage(0, run_share), plan)
+    correction = correct(job.stage(run_share, 1), result.planes)
+    return build_cube(result, correction)
+
+
+def compute_planes(
+    setup: Setup, photo: PhotoLike, compute: Compute, watch: Watch
+) -> tuple[Planes, Provenance]:
+    """The planes (C, H, W) that *compute* makes of *photo* instead of a cube, and their history."""
+    job = prepare(setup, photo, watch, compute)
+    plan = plan_run(job.setup, *job.part.shape)
+    result = run(job, plan)
+    return result.planes, provenance_of(result)
