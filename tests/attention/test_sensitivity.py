@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model
-from napari_mst.attention.recorder import folded
-from napari_mst.attention.sensitivity import Value, reach
+from napari_mst.attention.sensitivity import Value, mixing_matrices, reach
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -38,7 +37,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
     one = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN, record)
     rows = inputs(reconstructor, photo).double()
     program = copy.deepcopy(reconstructor.network).double().program()
-    fixed = partial(program.whole, folded=folded(program, record))
+    fixed = partial(program.whole, folded=mixing_matrices(program, record))
     with torch.no_grad():
         row, column, slopes = 18, 66, []
         for channel in range(3):
@@ -65,7 +64,7 @@ def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
     rows = inputs(reconstructor, photo)
     with torch.no_grad():
         program = reconstructor.program
-        fixed = program.whole(rows[None], folded(program, record))[0].numpy()
+        fixed = program.whole(rows[None], mixing_matrices(program, record))[0].numpy()
     np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
 
 

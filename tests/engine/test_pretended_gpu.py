@@ -24,8 +24,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.attention.probe import probe_of, tapped
 from napari_mst.attention.record import Selection
-from napari_mst.attention.recorder import probe, record_attention, tapped
+from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Job, Plan, all_plans
@@ -428,7 +429,7 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
     def explore(explored: nn.Module, where: torch.device) -> None:
         with record_attention(explored) as record:
             for overlay in OVERLAYS.values():
-                measure = probe(
+                measure = probe_of(
                     lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection
                 )
                 shown = tapped(explored.program(), selection.block, measure)

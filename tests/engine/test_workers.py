@@ -9,7 +9,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from napari_mst.attention.recorder import tapped
+from napari_mst.attention.probe import tapped
 from napari_mst.engine import workers
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, execute

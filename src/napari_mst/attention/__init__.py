@@ -1,1 +1,6 @@
-"""The spectral attention of a run: recorded, kept, shown as maps over the photo, and explored pixel by pixel."""
+"""The spectral attention of a run.
+
+`recorder` hears it while the network runs, `record` keeps it, `probe` and `overlays` make maps of
+it over the photo, `sensitivity` asks which pixels a spectrum depends on, `explorer` brings all of
+this together for one photo, and `figures` draws the matrices.
+"""

@@ -1,4 +1,4 @@
-"""The attention of one photo: its matrices, maps over it, one head step by step, and what a spectrum depends on.
+"""The attention of one photo: its matrices, maps, one head step by step, and sensitivities.
 
 Letters: d channels of a head, H rows, W columns.
 """
@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
-from napari_mst.attention.recorder import (
-    HeadProbe,
-    attention_blocks,
-    folded,
-    probe,
-    record_attention,
-    tapped,
-)
-from napari_mst.attention.sensitivity import Value, corner, sensitivity
+from napari_mst.attention.recorder import attention_blocks, record_attention
+from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import Source, execute
@@ -34,17 +28,18 @@ PICTURE = 160
 
 
 class AttentionExplorer:
-    """What the network of *reconstructor* attends to on *photo*, or on a *region* of it.
+    """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
 
-    `shape` is (H, W) of it. All arguments are those of `Reconstructor.reconstruct`; every method is a run, and raises
-    what that raises. Attention is global, so a region has an attention of its own: that of a run on the region.
+    `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`; every method
+    is a run, and raises what that raises. Attention is global, so a region has an attention of its
+    own: that of a run on the region.
 
     Raises
     ------
     AttentionError
         If the network has no spectral attention.
     PhotoError
-        As `Reconstructor.reconstruct`.
+        See `Reconstructor.reconstruct`.
 
     Examples
     --------
@@ -64,23 +59,27 @@ class AttentionExplorer:
         network = reconstructor.network
         if not attention_blocks(network):
             raise AttentionError(
-                f"Expected a network with spectral attention, got {reconstructor.model.card.name}. Take another model."
+                "Expected a network with spectral attention, "
+                f"got {reconstructor.model.card.name}. Take another model."
             )
         if reconstructor.precision not in ("float32", "float64"):
             raise AttentionError(
-                f"Expected float32 or float64 to look at attention, got {reconstructor.precision}. Take one of these."
+                "Expected float32 or float64 to look at attention, "
+                f"got {reconstructor.precision}. Take one of these."
             )
-        self._reconstructor, self._network, self._region = reconstructor, network, region
+        self._reconstructor = reconstructor
+        self._network = network
         self._program = reconstructor.program
         self._watch = Watch(progress, is_cancelled)
         self._photo = reconstructor.read(photo)
-        self.shape: tuple[int, int] = (
-            self._photo if region is None else self._photo.cropped(region)
-        ).shape
-        self._first = np.array(region or (0, 0, 0, 0))[::2]
+        self._region = region
+        part = self._photo if region is None else self._photo.cropped(region)
+        self.shape: tuple[int, int] = part.shape
+        top, _, left, _ = region or (0, 0, 0, 0)
+        self._first = np.array([top, left])
 
     def record(self) -> AttentionRecord:
-        """The attention matrices of a run, and where they came from."""
+        """The attention matrices of a run, with its history."""
         with record_attention(self._network) as record:
             _, provenance = self._compute(self._reconstructor.cube_of)
         return replace(record, provenance=provenance)
@@ -98,12 +97,11 @@ class AttentionExplorer:
                 f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}."
             )
         _, pitch = self._check(selection)
-        probed = probe(OVERLAYS[overlay].compute, selection)
-        (padded,), provenance = self._compute(
-            self._mapped(tapped(self._program, selection.block, probed))
-        )
+        probe = probe_of(OVERLAYS[overlay].compute, selection)
+        program = tapped(self._program, selection.block, probe)
+        (padded,), provenance = self._compute(self._mapped(program))
         height, width = (-(-side // pitch) for side in self.shape)
-        row, column = self._first + (pitch - 1) / 2
+        row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
         return AttentionMap(
             values=np.ascontiguousarray(padded[:height, :width]),
             overlay=overlay,
@@ -116,20 +114,25 @@ class AttentionExplorer:
         )
 
     def steps(self, block: str, head: int = 0) -> AttentionSteps:
-        """One head step by step, in pictures of at most `PICTURE` pixels a side. Raises `AttentionError` as `map`."""
+        """One head step by step, in pictures of at most `PICTURE` pixels a side.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such block or head.
+        """
         selection = Selection(block, head)
         channels, pitch = self._check(selection)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)
         depth = channels // attention_blocks(self._network)[block].attention.heads
-        probed = probe(HeadProbe.steps, selection)
+        probe = probe_of(HeadProbe.steps, selection)
+        program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network) as record:
-            steps = tapped(self._program, block, probed, planes=1 + 3 * depth, stride=stride)
-            planes, provenance = self._compute(self._mapped(steps))
+            planes, provenance = self._compute(self._mapped(program))
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
-        features, keys, queries, values = np.split(
-            planes[:, :rows, :columns], np.cumsum([1, depth, depth])
-        )
+        unpadded = planes[:, :rows, :columns]
+        features, keys, queries, values = np.split(unpadded, np.cumsum([1, depth, depth]))
         return AttentionSteps(
             selection=selection,
             size=(channels, height, width),
@@ -144,26 +147,22 @@ class AttentionExplorer:
     def sensitivity(
         self, band: int, row: int, column: int, record: AttentionRecord | None = None
     ) -> AttentionMap:
-        """Which pixels one band of one pixel of the cube depends on (see `sensitivity.py` for its limits).
+        """The map of the pixels that one band of one pixel of the cube depends on.
 
-        Row and column count from the first of the region. *record* is that of a run on the same pixels; without one it
-        is made first.
+        The module `sensitivity` tells its limits. Row and column count from the first of the
+        region. *record* is that of a run on the same pixels; without one it is made first.
 
         Raises
         ------
         AttentionError
             If there is no such band or pixel.
         """
-        limits = (self._network.out_bands, *self.shape)
-        for name, index, limit in zip(
-            ("band", "row", "column"), (band, row, column), limits, strict=True
-        ):
-            if not 0 <= index < limit:
-                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
-        matrices = folded(self._program, record or self.record())
         at = Value(band, row, column)
+        self._check_value(at)
+        matrices = mixing_matrices(self._program, record or self.record())
 
-        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:  # noqa: ARG001 - a crop
+        # A crop needs no plan: it fits into any memory.
+        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:  # noqa: ARG001
             return sensitivity(self._program, matrices, source, at, watch)[None]
 
         (values,), provenance = self._compute(compute)
@@ -183,18 +182,27 @@ class AttentionExplorer:
         return self._reconstructor.compute(compute, self._photo, self._region, self._watch)
 
     def _mapped(self, program: Program) -> Compute:
-        """Runs *program*, which ends in a map of attention."""
+        """The run of *program*, which ends in a map of attention."""
         device = self._reconstructor.device.device
 
         def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:
-            return execute(program, source, device, plan, watch).numbers.astype(
-                np.float32, copy=False
-            )
+            numbers = execute(program, source, device, plan, watch).numbers
+            return numbers.astype(np.float32, copy=False)
 
         return compute
 
+    def _check_value(self, at: Value) -> None:
+        """Refuse a value that lies outside the cube."""
+        limits = Value(self._network.out_bands, *self.shape)
+        for name, index, limit in zip(Value._fields, at, limits, strict=True):
+            if not 0 <= index < limit:
+                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
+
     def _check(self, selection: Selection) -> tuple[int, int]:
-        """Channels of the chosen block, and pixels of the photo for one of its; raises `AttentionError`."""
+        """Channels of the chosen block, and its pitch in pixels of the photo.
+
+        Raises `AttentionError` if there is no such block, head or channel.
+        """
         blocks = attention_blocks(self._network)
         if selection.block not in blocks:
             raise AttentionError(

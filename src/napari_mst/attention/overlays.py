@@ -1,10 +1,12 @@
-"""The maps of the attention explorer: what each shows at a pixel p, its formula and unit, and how it is computed.
+"""The maps of the attention explorer: meaning at a pixel p, formula, unit and computation.
 
-To add one: a function of a head (see `attention.HeadProbe`) and (1, C, h, w) of the block's input, and a row of
-`OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et al., CVPRW 2022,
-doi:10.1109/CVPRW56347.2022.00090); none is taken from attention over positions, which this network has not.
+To add one, write a function of a head (see `probe.HeadProbe`) and of (1, C, h, w) of the block's
+input, and a row of `OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et
+al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None is taken from attention over positions,
+which this network does not have.
 
-Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v values, W projection.
+Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v
+values, W projection.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,14 +18,17 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from napari_mst.attention.recorder import HeadProbe
+    from napari_mst.attention.probe import HeadProbe
 
 REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S-MSA"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a map shows, for people. `is_signed`: zero is the middle of its colours, and its limits are symmetrical."""
+    """The words that tell a person what a map shows.
+
+    Where `is_signed`, zero is the middle of its colours, and its limits are symmetrical.
+    """
 
     name: str
     title: str
@@ -35,7 +40,7 @@ class Description:
 
     @property
     def tooltip(self) -> str:
-        """All of it."""
+        """All the words together."""
         return f"{self.text}\n\n{self.formula}\nUnit: {self.unit}.\nReference: {self.reference}."
 
 
@@ -74,8 +79,9 @@ _OVERLAYS = (
         title="Score contribution",
         formula="s(p) = sigma k_i(p) q_j(p) / (|k_i| |q_j|)",
         unit="logit per pixel of the map",
-        text="Which pixels make key channel i attend to query channel j (> 0), and which speak against it (< 0). The "
-        "sum over the padded photo is the logit of A_ij; with all channels, the sum of the logits.",
+        text="Pixels that make key channel i attend to query channel j (> 0), and pixels that "
+        "speak against it (< 0). The sum over the padded photo is the logit of A_ij; with all "
+        "channels, the sum of the logits.",
         is_signed=True,
         uses="i and j",
         compute=_score,
@@ -85,7 +91,7 @@ _OVERLAYS = (
         title="Attended value",
         formula="a(p) = (A v)_i(p) = sum_j A_ij v_j(p); all channels: (sum_i a_i(p)^2)^(1/2)",
         unit="the block's features, without a physical unit",
-        text="What the head passes on in output channel i, before its projection W.",
+        text="The features that the head passes on in output channel i, before its projection W.",
         is_signed=True,
         uses="i",
         compute=_attended,
@@ -93,9 +99,11 @@ _OVERLAYS = (
     Overlay(
         name="share",
         title="Share of the block's output",
-        formula="s(p) = <W_i a_i(p), y(p)> / |y(p)|^2, with the output y(p) of the block; all channels: their sum",
+        formula="s(p) = <W_i a_i(p), y(p)> / |y(p)|^2, with the output y(p) of the block; "
+        "all channels: their sum",
         unit="1; all that is added up in the block has the sum 1",
-        text="How much of the block's output comes from attended channel i; negative where it works against the rest.",
+        text="How much of the block's output comes from attended channel i; negative where it "
+        "works against the rest.",
         is_signed=True,
         uses="i",
         compute=_share,
@@ -127,10 +135,12 @@ SENSITIVITY = Description(
     name="sensitivity",
     title="Sensitivity of a spectrum",
     formula="g(p) = |d cube[band, row, column] / d photo[:, p]|, over the channels of the photo",
-    unit="quantity of the cube per value of the network's input (linear light 0-1, or as the model normalises it)",
-    text="Which pixels of the photo one band of the picked spectrum depends on. By autograd, with the attention "
-    "matrices of the whole photo held fixed: exact and complete for all that is local; what every pixel adds through "
-    "the matrices themselves, and the correction of colours, is left out.",
+    unit="quantity of the cube per value of the network's input "
+    "(linear light 0-1, or as the model normalises it)",
+    text="The pixels of the photo that one band of the picked spectrum depends on. It is a "
+    "gradient, with the attention matrices of the whole photo held fixed: exact and complete for "
+    "all that is local. Left out are the matrices themselves, to which every pixel adds, and the "
+    "correction of colours.",
     is_signed=False,
     reference="Simonyan et al. 2014, arXiv:1312.6034 (gradient of an output to the input)",
 )

@@ -1,11 +1,13 @@
-"""What the attention explorer keeps: the attention matrices of one run, and maps over its photo.
+"""The records of the attention explorer: the matrices of one run, and maps over its photo.
 
-Attention in MST++ is between feature channels, of which no one is a wavelength. In a block of h heads with d channels
-each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j / (|k_i| |q_j|), summed over all pixels of
-the padded photo, and A_ij = softmax_j(L_ij) is the share of value channel j in output channel i: rows are keys and sum
-to 1. Source: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090, and its published code, which puts k first.
+Attention in MST++ is between feature channels, of which no one is a wavelength. In a block of h
+heads with d channels each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j /
+(|k_i| |q_j|), summed over all pixels of the padded photo, and A_ij = softmax_j(L_ij) is the share
+of value channel j in output channel i: rows are keys and sum to 1. Source: Cai et al., CVPRW 2022,
+doi:10.1109/CVPRW56347.2022.00090, and its published code, which puts k first.
 
-Letters: h heads, d channels of a head, i key channel (row), j query channel (column), H rows, W columns.
+Letters: h heads, d channels of a head, i key channel (row), j query channel (column), H rows, W
+columns.
 """
 
 import json
@@ -23,13 +25,19 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.messages import shown
 
-CONVENTION = "A[head, i, j]: key channel i in rows, query channel j in columns; rows sum to 1; channels, not wavelengths"
-_RECORD = "napari_mst"
+CONVENTION = (
+    "A[head, i, j]: key channel i in rows, query channel j in columns; "
+    "rows sum to 1; channels, not wavelengths"
+)
+"""How to read the matrices, as their files say it."""
+
+_RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
+_HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
 @dataclass(frozen=True, eq=False)
 class BlockAttention:
-    """The matrices of one block: logits L and attention A = softmax_j(L), both (h, d, d) float32."""
+    """The matrices of one block, both (h, d, d) float32: logits L, and A = softmax_j(L)."""
 
     logits: NDArray[np.float32]
     attention: NDArray[np.float32]
@@ -41,7 +49,10 @@ class BlockAttention:
 
     @property
     def entropy(self) -> NDArray[np.float64]:
-        """(h, d): -sum_j A_ij log2 A_ij in bits; 0 if one channel has it all, log2(d) if all have the same."""
+        """-sum_j A_ij log2 A_ij in bits, (h, d).
+
+        It is 0 if one channel has all attention, and log2(d) if all have the same.
+        """
         shares = self.attention.astype(np.float64)
         bits: NDArray[np.float64] = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
         return bits
@@ -49,7 +60,10 @@ class BlockAttention:
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """The attention of one run: block name (`stages.0.encoder.1`) -> matrices, in the order in which blocks run."""
+    """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
+
+    They are in the order in which the blocks run.
+    """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
@@ -57,11 +71,8 @@ class AttentionRecord:
     def __getitem__(self, name: str) -> BlockAttention:
         """The matrices of a block; raises `AttentionError` for a name that is not there."""
         if name not in self.blocks:
-            known = (
-                f"one of {', '.join(self.blocks)}"
-                if self.blocks
-                else "a run while the record was open"
-            )
+            names = ", ".join(self.blocks)
+            known = f"one of {names}" if names else "a run while the record was open"
             raise AttentionError(f"Expected {shown(known, 180)}, got the block {shown(name)!r}.")
         return self.blocks[name]
 
@@ -74,7 +85,9 @@ class AttentionRecord:
 
 @dataclass(frozen=True)
 class Selection:
-    """A head of a block, and a key channel i and query channel j of it; None means all of them. All count from 0.
+    """A head of a block, and a key channel i and query channel j of it.
+
+    All count from 0; None means all channels.
 
     Raises
     ------
@@ -88,7 +101,7 @@ class Selection:
     query: int | None = None
 
     def check(self, heads: int, channels: int) -> None:
-        """Compare with what the block has."""
+        """Compare the selection with a block of so many *heads* of so many *channels* each."""
         limits = {"head": heads, "key": channels, "query": channels}
         for name, limit in limits.items():
             value = getattr(self, name)
@@ -99,7 +112,8 @@ class Selection:
 
     def __str__(self) -> str:
         """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
-        key, query = ("all" if channel is None else channel for channel in (self.key, self.query))
+        key = "all" if self.key is None else self.key
+        query = "all" if self.query is None else self.query
         return f"{self.block}, head {self.head}, i {key}, j {query}"
 
 
@@ -110,12 +124,13 @@ class AttentionMap:
     Attributes
     ----------
     values
-        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones perhaps for fewer.
+        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones
+        perhaps for fewer.
     overlay, unit
-        What was mapped (a name of `OVERLAYS`, or "sensitivity") and its unit.
+        The name of the map in `OVERLAYS`, or "sensitivity", and its unit.
     pitch, offset
-        Pixels of the photo from one value to the next, and the (row, column) of the photo at which the centre of the
-        first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
+        Pixels of the photo from one value to the next, and the (row, column) of the photo at which
+        the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
     total
         Sum over the whole padded photo, of which `values` lacks the padding.
     """
@@ -131,9 +146,8 @@ class AttentionMap:
 
     def describe(self) -> dict[str, Any]:
         """All but the numbers, for JSON."""
-        told = {
-            name: getattr(self, name) for name in ("overlay", "unit", "pitch", "offset", "total")
-        }
+        names = ("overlay", "unit", "pitch", "offset", "total")
+        told = {name: getattr(self, name) for name in names}
         return {
             **told,
             **asdict(self.selection),
@@ -143,7 +157,9 @@ class AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class AttentionSteps:
-    """One head step by step, over each *pitch*-th pixel of the photo: what `overlays` map, for all its channels.
+    """One head step by step: the numbers that `overlays` map, for all its channels.
+
+    They are at some pixels of the photo only, evenly spread.
 
     Attributes
     ----------
@@ -152,7 +168,8 @@ class AttentionSteps:
     features
         (H, W): |x(p)| of the input of the block.
     keys, queries, values
-        (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, over all pixels, are the logits.
+        (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, summed over
+        all pixels, are the logits.
     matrices
         Logits and attention of the head, (1, d, d).
     """
@@ -168,19 +185,25 @@ class AttentionSteps:
 
     def attended(self, key: int) -> NDArray[np.float32]:
         """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
-        weighted: NDArray[np.float32] = np.tensordot(
-            self.matrices.attention[0, key], self.values, axes=1
-        )
+        row = self.matrices.attention[0, key]
+        weighted: NDArray[np.float32] = np.tensordot(row, self.values, axes=1)
         return weighted
 
 
 def block_title(name: str, channels: int | None = None) -> str:
-    """`stages.0.encoder.1` -> "stage 1, encoder 62", for 62 *channels*; without them "stage 1, encoder 2"."""
+    """The title of a block for people.
+
+    `stages.0.encoder.1` becomes "stage 1, encoder 62" for 62 *channels*, and without them "stage 1,
+    encoder 2".
+    """
     match = re.fullmatch(r"stages\.(\d+)\.(encoder|bottleneck|decoder)(?:\.(\d+))?", name)
     if match is None:
         return name
-    last = channels if channels is not None else (int(match[3]) + 1 if match[3] else "")
-    return f"stage {int(match[1]) + 1}, {match[2]} {last}".rstrip()
+    stage, part, level = match.groups()
+    title = f"stage {int(stage) + 1}, {part}"
+    if channels is not None:
+        return f"{title} {channels}"
+    return f"{title} {int(level) + 1}" if level else title
 
 
 def check_target(path: str | Path, *, overwrite: bool = False) -> None:
@@ -195,31 +218,34 @@ def write_attention(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Save a record, and maps beside it, as `.npz`: `<block>/attention`, `<block>/logits`, `maps/<n>` and the history.
+    """Save a record, and maps beside it, as `.npz`.
+
+    Its arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history as JSON.
 
     Raises
     ------
     SaveError
-        As `crash_safe.saving`; what was there before is then intact.
+        See `crash_safe.saving`; the file that was there before is then intact.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for name, block in record.blocks.items():
-        arrays |= {f"{name}/attention": block.attention, f"{name}/logits": block.logits}
-    arrays |= {f"maps/{number}": one.values for number, one in enumerate(maps)}
+        arrays[f"{name}/attention"] = block.attention
+        arrays[f"{name}/logits"] = block.logits
+    for number, one in enumerate(maps):
+        arrays[f"maps/{number}"] = one.values
     told = {
         "convention": CONVENTION,
         "provenance": json.loads(record.provenance.to_json()),
         "maps": [one.describe() for one in maps],
     }
     arrays[_RECORD] = np.array(json.dumps(told))
-    save: Callable[..., None] = np.savez
-    path, needed = Path(path), sum(array.nbytes for array in arrays.values()) + 2**20
-    with (
-        crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
-        temporary.open("wb") as file,
-    ):
+    save: Callable[..., None] = np.savez  # its own type takes arrays for its options
+    target = Path(path)
+    needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
+    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
+    with saving as (temporary,), temporary.open("wb") as file:
         save(file, **arrays)
-    return path
+    return target
 
 
 def read_attention(path: str | Path) -> AttentionRecord:
@@ -228,41 +254,42 @@ def read_attention(path: str | Path) -> AttentionRecord:
     Raises
     ------
     AttentionError
-        If the file is missing, damaged or another one.
+        If the file is missing, damaged or of another kind.
     """
-    path = Path(path)
+    source = Path(path)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             told = json.loads(str(archive[_RECORD]))
-            names = [
-                key.removesuffix("/attention")
-                for key in archive.files
-                if key.endswith("/attention")
-            ]
-            blocks = {
-                name: BlockAttention(
-                    *(_matrices(archive[f"{name}/{part}"]) for part in ("logits", "attention"))
-                )
-                for name in names
-            }
+            blocks = {}
+            for key in archive.files:
+                name = key.removesuffix("/attention")
+                if name != key:
+                    logits = _matrices(archive[f"{name}/logits"])
+                    blocks[name] = BlockAttention(logits, _matrices(archive[key]))
         return AttentionRecord(blocks, Provenance.from_json(json.dumps(told["provenance"])))
     except Exception as error:  # numpy and zipfile let many types escape from a damaged file
         raise AttentionError(
-            f"Expected a file of attention matrices, got {shown(path.name)} ({shown(error, 60)}). Record it again."
+            f"Expected a file of attention matrices, got {shown(source.name)} "
+            f"({shown(error, 60)}). Record it again."
         ) from error
 
 
 def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -> Path:
-    """Save one map as a float32 TIFF with all about it as JSON in its description. Raises `SaveError`."""
+    """Save one map as a float32 TIFF, with all about it as JSON in its description.
+
+    Raises
+    ------
+    SaveError
+        See `crash_safe.saving`; the file that was there before is then intact.
+    """
     import tifffile
 
-    path = Path(path)
-    with crash_safe.saving(path, needed=one.values.nbytes + 2**20, overwrite=overwrite) as (
-        temporary,
-    ):
-        metadata = {"axes": "YX", _RECORD: one.describe()}
+    target = Path(path)
+    metadata = {"axes": "YX", _RECORD: one.describe()}
+    needed = one.values.nbytes + _HEADERS
+    with crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,):
         tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
-    return path
+    return target
 
 
 def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:

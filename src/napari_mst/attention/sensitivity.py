@@ -1,9 +1,11 @@
-"""How much one band of one pixel of the cube depends on every pixel of the photo, by autograd on a crop.
+"""How much one band of one pixel of the cube depends on every pixel of the photo.
 
-With the attention matrices of the whole photo held fixed, the network is local: nothing further away than its
-convolutions reach can change the pixel. The crop is that reach, so within these limits the gradient is exact and
-complete. What is left out is how a pixel changes the matrices, and through them the whole cube; and the correction of
-colours (see `consistency`), which follows the network.
+It is the gradient, by autograd on a crop. With the attention matrices of the whole photo held
+fixed, the network is local: nothing further away than its convolutions reach can change the pixel.
+The crop is that reach, so within these limits the gradient is exact and complete. Two things are
+left out: a pixel changes the matrices, and through them the whole cube; and the correction of
+colours (see `consistency`) follows the network.
+
 Letters: H, W sides of the padded photo; h, w of the crop.
 """
 
@@ -17,9 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.run import Source
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -35,19 +39,23 @@ class Value(NamedTuple):
 def sensitivity(
     program: Program, matrices: Folded, source: Source, at: Value, watch: Watch = UNWATCHED
 ) -> NDArray[np.float32]:
-    """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at* a place.
+    """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at*.
 
-    *matrices* are the mixing matrices of the photo of *source*. *watch* is asked for a cancel before each pass.
+    *matrices* are the mixing matrices of the photo of *source*. *watch* is asked for a cancel
+    before each pass.
 
     Returns
     -------
-    The (h, w) map of the crop that can matter, within the photo; its first pixel is at the `corner`.
+    The (h, w) map of the crop that can matter, within the photo; its first pixel is at the
+    `corner`.
     """
     shape = source.height, source.width
     crop = reach(program, at, shape)
     row_of, column_of = _pixels(program, crop, shape)
     top, left = corner(program, at, shape)
-    pixels = source.rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
+    bottom = int(row_of.max()) + 1
+    right = int(column_of.max()) + 1
+    pixels = source.rows(top, bottom)[:, :, left:right]
     device = next(iter(matrices.values())).device
     photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
     padded = photo[:, row_of - top][:, :, column_of - left][None]
@@ -58,6 +66,21 @@ def sensitivity(
     return values
 
 
+def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tensor]:
+    """The mixing matrices of all blocks, from the attention of a *record*.
+
+    `engine.run` folds Gram matrices to the same.
+    """
+    mixing = {}
+    for each in program.passes:
+        if each.writes in record:
+            block: SpectralAttentionBlock = each.local.__self__  # type: ignore[attr-defined]
+            attention = block.attention
+            recorded = torch.from_numpy(record[each.writes].attention)[None]
+            mixing[each.uses] = attention.mixing(recorded.to(attention.rescale))
+    return mixing
+
+
 def corner(program: Program, at: Value, shape: Size) -> Size:
     """Row and column of the first pixel of the photo that the value *at* a place can depend on."""
     row_of, column_of = _pixels(program, reach(program, at, shape), shape)
@@ -65,22 +88,28 @@ def corner(program: Program, at: Value, shape: Size) -> Size:
 
 
 def reach(program: Program, at: Value, shape: Size) -> Window:
-    """The pixels of the padded photo on which the value *at* a place depends, out to whole multiples of the padding."""
+    """The pixels of the padded photo on which the value *at* a place depends.
+
+    They go out to whole multiples of the padding, so that the crop can be run as a photo is.
+    """
     pixel = Window(at.row, at.row + 1, at.column, at.column + 1)
     sizes = program.sizes(*shape)
     return photo_window(program, pixel, sizes).aligned(program.multiple)
 
 
 def _pixels(program: Program, window: Window, shape: Size) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the photo of which a *window* of the padded one is made."""
-    row_of, column_of = (reflected_index(side, program.multiple) for side in shape)
+    """Rows and columns of the photo that fill a *window* of the padded one."""
+    height, width = shape
+    row_of = reflected_index(height, program.multiple)
+    column_of = reflected_index(width, program.multiple)
     return row_of[window.rows], column_of[window.columns]
 
 
 def _watched(watch: Watch, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
-    """*each* pass; those that use attention are computed again for their gradient: a crop takes the memory of one."""
+    """The result of *each* pass, which asks for a cancel first."""
     watch.check()
     if not each.uses:
         return each.apply(maps, folded)
+    # Computed again for its gradient, so that a crop takes the memory of one such pass, not of all.
     result: Tensor = checkpoint(each.local, *maps, folded[each.uses], use_reentrant=False)
     return result

@@ -1,0 +1,134 @@
+"""One head of a block, seen at every pixel of a photo, while the network runs.
+
+Letters: C channels of a block, d channels of a head, h, w pixels of a piece of its input, i key
+channel, j query channel, A attention, k keys, q queries, v values.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from napari_mst.attention.record import Selection
+from napari_mst.networks.attention.spectral import (
+    HALO,
+    SpectralAttentionBlock,
+    channel_norms,
+)
+from napari_mst.networks.network import Pass, Program
+
+Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
+"""A block and the Gram matrix of its input -> a function of any piece of that input.
+
+The function takes (1, C, h, w) and returns (planes, h, w).
+"""
+
+
+class HeadProbe:
+    """A head of *block*, with its key and query channels of *selection*, on any piece of its input.
+
+    *gram* is the Gram matrix (1, C, C) of the whole input. Methods take (1, C, h, w) and return (h,
+    w) or (C, h, w); their result is right `HALO` pixels away from a cut. Where the selection has
+    all channels, they are summed.
+    """
+
+    def __init__(self, selection: Selection, block: SpectralAttentionBlock, gram: Tensor) -> None:
+        module = block.attention
+        matrix = module.attention(gram)
+        depth = matrix.shape[-1]
+        selection.check(module.heads, depth)
+        span = slice(selection.head * depth, (selection.head + 1) * depth)
+        key_weight = module.to_k.weight.to(gram)
+        query_weight = module.to_q.weight.to(gram)
+        value_weight = module.to_v.weight.to(gram)[span]
+        # Weights over the norms of their channels, so that products of pixels add up to logits.
+        sigma = module.rescale[selection.head].to(gram)[0]
+        keys = sigma * key_weight[span] / channel_norms(key_weight, gram)[0, span, None]
+        queries = query_weight[span] / channel_norms(query_weight, gram)[0, span, None]
+        projection = module.proj.weight.to(gram)[:, span]
+        self._block = block
+        self._mixing = module.mixing(matrix)
+        self._steps = torch.cat([keys, queries, value_weight])
+        self._key = _chosen(keys, selection.key).sum(0)
+        self._query = _chosen(queries, selection.query).sum(0)
+        self._value = _chosen(matrix[0, selection.head] @ value_weight, selection.key)
+        self._projection = _chosen(projection.mT, selection.key).mT
+
+    def key(self, x: Tensor) -> Tensor:
+        """sigma k_i(p) / |k_i|, (h, w)."""
+        return self._project(self._key[None], x)[0]
+
+    def query(self, x: Tensor) -> Tensor:
+        """q_j(p) / |q_j|, (h, w)."""
+        return self._project(self._query[None], x)[0]
+
+    def attended(self, x: Tensor) -> Tensor:
+        """(A v)_i(p) of the chosen key channels, (1 or d, h, w)."""
+        return self._project(self._value, x)
+
+    def contribution(self, x: Tensor) -> Tensor:
+        """The part of the block's output that the chosen channels of (A v)(p) add, (C, h, w)."""
+        return self._project(self._projection @ self._value, x)
+
+    def attention_branch(self, x: Tensor) -> Tensor:
+        """The output of S-MSA with its positional branch, added to the block's input, (C, h, w)."""
+        return self._block.attention.apply_mixing(self._block.norm(x), self._mixing)[0]
+
+    def feed_forward_branch(self, x: Tensor) -> Tensor:
+        """The output of the feed-forward network, which is added after attention, (C, h, w)."""
+        return self._block.feed_forward(x + self.attention_branch(x))[0]
+
+    def steps(self, x: Tensor) -> Tensor:
+        """|x(p)|, then of all d channels sigma k(p) / |k|, q(p) / |q| and v(p): (1 + 3 d, h, w)."""
+        features = x[0].norm(dim=0)[None]
+        return torch.cat([features, self._project(self._steps, x)])
+
+    def output(self, x: Tensor) -> Tensor:
+        """The output of the block, (C, h, w)."""
+        return self._block.apply_mixing(x, self._mixing)[0]
+
+    def _project(self, weights: Tensor, x: Tensor) -> Tensor:
+        return torch.einsum("oc,chw->ohw", weights.to(x.dtype), self._block.norm(x)[0])
+
+
+def _chosen(rows: Tensor, index: int | None) -> Tensor:
+    return rows if index is None else rows[index : index + 1]
+
+
+def probe_of(compute: Callable[[HeadProbe, Tensor], Tensor], selection: Selection) -> Probe:
+    """*compute* of an overlay as a probe: it measures any piece of the input of a block."""
+    return lambda block, gram: partial(compute, HeadProbe(selection, block, gram))
+
+
+def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: int = 1) -> Program:
+    """The program that maps the input of *block* with *probe*: the passes up to there and one more.
+
+    Its result is (planes, h, w) at the resolution of the block, over the whole padded photo; every
+    *stride*-th row and column is kept. The result of the probe has to be right `HALO` pixels away
+    from a cut.
+    """
+    own = program.writer(block)
+    (source,) = own.reads
+    attended: SpectralAttentionBlock = own.local.__self__  # type: ignore[attr-defined]
+    known = replace(program.writer(source), fold=lambda gram, _pixels: probe(attended, gram))
+
+    def measured(x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
+        height, width = x.shape[-2:]
+        values = measure(x).reshape(1, planes, height, width)
+        return values[..., ::stride, ::stride]
+
+    shown = Pass(
+        "map",
+        (source,),
+        measured,
+        planes,
+        halo=HALO,
+        scale=Fraction(1, stride),
+        uses=source,
+        is_kept=False,
+        work=float(own.channels),
+    )
+    return program.replaced(known).until(source, shown)
