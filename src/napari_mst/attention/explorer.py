@@ -161,8 +161,11 @@ class AttentionExplorer:
         self._check_value(at)
         matrices = mixing_matrices(self._program, record or self.record())
 
-        # A crop needs no plan: it fits into any memory.
-        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:  # noqa: ARG001
+        def compute(
+            source: Source,
+            plan: Plan,  # noqa: ARG001 (a crop is small and needs none)
+            watch: Watch,
+        ) -> NDArray[np.float32]:
             return sensitivity(self._program, matrices, source, at, watch)[None]
 
         (values,), provenance = self._compute(compute)

@@ -1,1 +1,5 @@
-"""How a photo comes in: files and arrays as they were stored, and the camera and light that made them."""
+"""How a photo comes in, and what took it.
+
+`photo` holds the photo itself, `files` reads image files, `arrays` takes arrays of any layout,
+`values` tells what stored numbers mean, and `cameras` knows cameras and illuminants.
+"""

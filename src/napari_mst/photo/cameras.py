@@ -1,6 +1,7 @@
-"""What cameras see: their measured sensitivities, the lights that they were used in, and the response that these make.
+"""Cameras: their measured sensitivities, the lights that they are used in, and their response.
 
-Sensitivities and lights are at 400, 410, ..., 700 nm; origins and licences: `data/README.md`. Letters: B bands.
+Sensitivities and lights are at 400, 410, ..., 700 nm. `data/README.md` tells their origins and
+licences.
 """
 
 import csv
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,34 +23,49 @@ from napari_mst.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
-"""What `camera_response` renders, in the words of a model card: the camera and the illuminant have to be told."""
+"""The rendering of `camera_response`, in the words of a model card.
 
-SRGB, DAYLIGHT = "sRGB", "D65"
-BALANCED, OF_SENSOR = "as stored", "by the sensitivities"
-"""Whose white balance a photo has: its own, so that white is grey; or none, and the camera's is computed."""
+A model of this card has to be told the camera and the illuminant.
+"""
+
+SRGB = "sRGB"
+"""The name of the camera that sees as the CIE observer does, through the sRGB matrix."""
+
+DAYLIGHT = "D65"
+
+BALANCED = "as stored"
+"""The white balance of a photo whose white is grey."""
+
+OF_SENSOR = "by the sensitivities"
+"""The white balance of a photo that has none: the camera's is computed."""
 
 GRID = np.arange(400.0, 701, 10)
-_EQUAL, _TABULATED = "E", (DAYLIGHT, "A")
-_SHOWN = 60
+"""Wavelengths (nm) of all sensitivities and lights."""
+
+_EQUAL = "E"  # the illuminant of equal power at all wavelengths
+_TABULATED = (DAYLIGHT, "A")  # illuminants that `colour` knows
+_FIRST = (DAYLIGHT, "D50", "A")  # illuminants that head the list, being those asked for most
+_SHOWN = 60  # characters of a name in a message
 
 
 @dataclass(frozen=True)
 class Capture:
-    """How a linear photo came about: which camera and which illuminant it was, each a name or a file.
+    """How a linear photo came about: its camera and its illuminant, each a name or a file.
 
     Attributes
     ----------
     camera, illuminant
         See `camera_response`; names become as they are listed.
     white
-        Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced); 0: full scale.
+        Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced);
+        0 means full scale.
     balance
         `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are.
 
     Raises
     ------
     CameraError
-        If the white is no number above 0, or there is no such balance, camera or illuminant.
+        If the white is negative or not finite, or there is no such balance, camera or illuminant.
     """
 
     camera: str
@@ -71,17 +88,19 @@ class Capture:
 
     @property
     def response(self) -> NDArray[np.float64]:
-        """(31, 3): what a balanced photo shows of a reflectance, white being (1, 1, 1)."""
+        """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         return camera_response(self.camera, self.illuminant)
 
     @property
     def gains(self) -> NDArray[np.float64]:
-        """(3,): what the channels of the photo have to be multiplied by to be balanced."""
-        return np.ones(3) if self.balance == BALANCED else np.asarray(1 / self.white_of_sensor)
+        """(3,): factors of the channels of the photo that balance it."""
+        if self.balance == BALANCED:
+            return np.ones(3)
+        return np.asarray(1 / self.white_of_sensor)
 
     @property
     def white_of_sensor(self) -> NDArray[np.float64]:
-        """(3,): what the sensor gives of a white surface, green being 1."""
+        """(3,): the values of the sensor for a white surface, green being 1."""
         return np.asarray(unbalanced_response(self.camera, self.illuminant).sum(axis=0))
 
 
@@ -94,56 +113,61 @@ def load_cameras() -> Mapping[str, NDArray[np.float64]]:
 @functools.cache
 def load_illuminants() -> Mapping[str, NDArray[np.float64]]:
     """Relative spectral power (31,) at `GRID` of illuminants, by name: D65, D50 and A first."""
-    known = (
-        {name: illuminant(name, GRID) for name in _TABULATED}
-        | {_EQUAL: np.ones(len(GRID))}
-        | dict(_load("lights31.npz"))
-    )
-    first = (DAYLIGHT, "D50", "A")
-    return MappingProxyType(
-        {name: known[name] for name in (*first, *sorted(set(known) - set(first), key=str.lower))}
-    )
+    known = {name: illuminant(name, GRID) for name in _TABULATED}
+    known[_EQUAL] = np.ones(len(GRID))
+    known.update(_load("lights31.npz"))
+    others = sorted(set(known) - set(_FIRST), key=str.lower)
+    return MappingProxyType({name: known[name] for name in (*_FIRST, *others)})
 
 
 def camera_response(camera: str, light: str) -> NDArray[np.float64]:
     """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
 
-    A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV file of wavelength,
-    red, green, blue; a light is a name of `load_illuminants`, or a CSV file of wavelength, power. Names may be spelled
-    with spaces, and in capitals or not.
+    A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV
+    file of wavelength, red, green, blue. A light is a name of `load_illuminants`, or a CSV file of
+    wavelength, power. Names may be spelled with spaces, and in capitals or not.
 
     Raises
     ------
     CameraError
-        If there is no such camera or light, or its file is none.
+        If there is no such camera or light, or its file holds something else.
     """
     weighted = unbalanced_response(camera, light)
     return np.asarray(weighted / weighted.sum(axis=0))
 
 
 def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
-    """`camera_response` as the sensor gives it: of a white, green is 1 and the others what they are beside it."""
-    camera, power = spelled(camera), _light(spelled(light))
+    """`camera_response` as the sensor gives it: only the green of a white surface is 1."""
+    camera = spelled(camera)
+    power = _light(spelled(light))[:, None]
     if camera == SRGB:
-        weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power[:, None]
+        # The response of sRGB holds daylight already.
+        weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power
     else:
-        weighted = _sensitivities(camera) * power[:, None]
+        weighted = _sensitivities(camera) * power
     return np.asarray(weighted / weighted[:, 1].sum())
 
 
 def matching_camera(make: str, model: str) -> str:
-    """The camera of `load_cameras` that a file names as EXIF does; "" if there is none of exactly this name."""
+    """The camera of `load_cameras` with this *make* and *model*, as EXIF has them.
+
+    "" if there is none of exactly this name. Some models name their brand themselves.
+    """
     known = {_plain(name): name for name in load_cameras()}
-    brand = make.split()[0] if make.split() else ""
+    brand = next(iter(make.split()), "")
     return known.get(_plain(model), known.get(_plain(brand + model), ""))
 
 
 def _plain(name: str) -> str:
+    """The letters and digits of *name*, in small letters: how its spellings are alike."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def spelled(name: str) -> str:
-    """A camera or illuminant as it is listed, of "nikon d5100" Nikon_D5100; any other *name* unchanged."""
+    """*name* as the camera or illuminant is listed: Nikon_D5100 for "nikon d5100".
+
+    Any other name is unchanged.
+    """
     return _listed().get(_plain(name), name)
 
 
@@ -153,44 +177,62 @@ def _listed() -> Mapping[str, str]:
 
 
 def named(name: str) -> str:
-    """*name* for a record: of a file, its name and the beginning of its sha256."""
+    """*name* for a record; a file becomes its name and the beginning of its sha256."""
     path = Path(name)
     if name in load_cameras() or name in load_illuminants() or not path.is_file():
         return name
     return f"{path.name} ({hashlib.sha256(path.read_bytes()).hexdigest()[:12]})"
 
 
+class _Sought(NamedTuple):
+    """A camera or a light (*kind*) of no *known* name, which should be a file."""
+
+    name: str
+    kind: str
+    known: Mapping[str, object]
+
+
 def _light(name: str) -> NDArray[np.float64]:
     known = load_illuminants()
-    return known[name] if name in known else _table(name, 1, "light", known)[:, 0]
+    if name in known:
+        return known[name]
+    return _table(_Sought(name, "light", known), columns=1)[:, 0]
 
 
 def _sensitivities(name: str) -> NDArray[np.float64]:
     known = load_cameras()
-    return known[name] if name in known else _table(name, 3, "camera", known)
+    if name in known:
+        return known[name]
+    return _table(_Sought(name, "camera", known), columns=3)
 
 
-def _table(name: str, columns: int, what: str, known: Mapping[str, object]) -> NDArray[np.float64]:
+def _table(sought: _Sought, columns: int) -> NDArray[np.float64]:
     """Columns of a CSV file at `GRID`; its lines that are not all numbers are left out."""
-    path, shown = Path(name), name[-_SHOWN:]
+    path = Path(sought.name)
     if not path.is_file():
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:3]
-        raise CameraError(
-            f"Expected a CSV file or a {what} as {', '.join(near)}, got {shown!r}. Check the spelling: "
-            f"`napari-mst cameras` lists {len(known)}."
-        )
+        raise _unknown(sought)
+    shown = repr(path.name[-_SHOWN:])
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = [row for row in map(_numbers, csv.reader(file)) if row]
     if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
         raise CameraError(
-            f"Expected rows of {columns + 1} numbers, nm first, in {path.name[-_SHOWN:]!r}, got others."
+            f"Expected rows of {columns + 1} numbers, nm first, in {shown}, got others."
         )
     table = np.array(sorted(rows))
-    if table[0, 0] > GRID[0] or table[-1, 0] < GRID[-1] or not (table[:, 1:].sum(axis=0) > 0).all():
-        raise CameraError(
-            f"Expected positive values from 400 to 700 nm in {path.name[-_SHOWN:]!r}, got others."
-        )
-    return np.stack([np.interp(GRID, table[:, 0], column) for column in table[:, 1:].T], axis=1)
+    wavelengths, values = table[:, 0], table[:, 1:]
+    is_covered = wavelengths[0] <= GRID[0] and wavelengths[-1] >= GRID[-1]
+    if not is_covered or not (values.sum(axis=0) > 0).all():
+        raise CameraError(f"Expected positive values from 400 to 700 nm in {shown}, got others.")
+    return np.stack([np.interp(GRID, wavelengths, column) for column in values.T], axis=1)
+
+
+def _unknown(sought: _Sought) -> CameraError:
+    name, kind, known = sought
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:3]
+    return CameraError(
+        f"Expected a CSV file or a {kind} as {', '.join(near)}, got {name[-_SHOWN:]!r}. "
+        f"Check the spelling: `napari-mst cameras` lists {len(known)}."
+    )
 
 
 def _numbers(row: Sequence[str]) -> list[float]:

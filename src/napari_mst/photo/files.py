@@ -1,13 +1,17 @@
 """Image files: their pixels as stored and upright, at full depth.
 
-TIFF and 16-bit PNG go through tifffile and imagecodecs, everything else through Pillow, which has 8 bits a channel.
-Letters: H rows, W columns, C channels.
+TIFF and 16-bit PNG go through tifffile and imagecodecs, everything else through Pillow, which has
+8 bits a channel.
+
+Letters: H rows, W columns, C channels, T pages.
 """
 
 import hashlib
 import io
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +26,7 @@ from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.georeference import TAGS, Georeference
 
 Pixels = NDArray[Any]
+"""Pixels of any depth and layout, as stored."""
 
 _STRIP = 64
 """Rows that are copied at a time."""
@@ -29,31 +34,45 @@ _STRIP = 64
 _MAX_PIXELS = 178_956_970
 """Largest photo that is read; Pillow's own limit against decompression bombs."""
 
+# Orientations (EXIF and TIFF 6.0, tag 274): 1 is upright, the others are turned or mirrored.
 _ORIENTATIONS = range(1, 9)
+_ON_THEIR_SIDE = (5, 6, 7, 8)
+_LAST_ROW_FIRST = (3, 4, 7, 8)  # after rows and columns have changed places
+_LAST_COLUMN_FIRST = (2, 3, 6, 7)
 
 _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
 """Colours of a TIFF whose stored values are those that it shows."""
+
+_PNG_DEPTH = 24
+"""Where a PNG says its depth: the ninth byte of its first chunk, IHDR (ISO/IEC 15948)."""
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
-    """(H, W) or (H, W, C) pixels of the file *path* and its sha256; what was converted is appended to *notes*.
+    """(H, W) or (H, W, C) pixels of the file *path*, and its sha256.
+
+    A sentence for everything that was converted is appended to *notes*.
 
     Raises
     ------
     PhotoError
-        If the file is missing, damaged, not an image, larger than 178 megapixels, or holds several images.
+        If the file is missing, damaged, not an image, larger than 178 megapixels, or holds several
+        images.
     OutOfMemory
         If its pixels do not fit into memory.
     """
+    with _explained(path), _opened(path) as file, _quiet():
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        decode = _decode_tiff if _is_tiff(file) else _decode_image
+        return decode(file, notes), sha256
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Any error of a decoder that reads *path* as one that says what to do."""
     try:
-        with _opened(path) as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            decode = _decode_tiff if file.read(4) in _TIFF_MAGIC else _decode_image
-            return decode(file, notes), sha256
+        yield
     except PhotoError:
         raise
     except MemoryError as error:
@@ -71,9 +90,7 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
         ) from error
     except Image.DecompressionBombError as error:
         raise _too_large() from error
-    except (
-        Exception
-    ) as error:  # decoders meet damage with every kind of exception, SyntaxError included
+    except Exception as error:  # decoders meet damage with all kinds of exceptions, SyntaxError too
         reason = f"{type(error).__name__}: {str(error)[:80]}"
         raise PhotoError(
             f"Expected an intact image file, got a damaged one ({reason}). Copy it again."
@@ -81,17 +98,14 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
 
 
 def orientation(path: str | PathLike[str]) -> int:
-    """The orientation that a photo file asks for, 1 to 8 (EXIF and TIFF 6.0, tag 274); 1 where it does not say.
+    """The orientation that a photo file asks for, 1 to 8; 1 where it does not say.
 
-    `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be read, or is no
-    image, asks for none: it is refused where it is read.
+    `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be
+    read, or is no image, asks for none: it is refused where it is read.
     """
     try:
-        with warnings.catch_warnings(), _opened(Path(path)) as file:
-            warnings.simplefilter("ignore")
-            is_tiff = file.read(4) in _TIFF_MAGIC
-            file.seek(0)
-            if is_tiff:
+        with _quiet(), _opened(Path(path)) as file:
+            if _is_tiff(file):
                 with tifffile.TiffFile(file) as tiff:
                     return _orientation_of_page(tiff.pages.first)
             with Image.open(file) as image:
@@ -101,84 +115,83 @@ def orientation(path: str | PathLike[str]) -> int:
 
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
-    """A view of (H, W) or (H, W, C) *pixels* as stored, with their *orientation* undone; 1 changes nothing."""
-    if orientation in (5, 6, 7, 8):
+    """A view of (H, W) or (H, W, C) *pixels*, as stored, with their *orientation* undone."""
+    if orientation in _ON_THEIR_SIDE:
         pixels = pixels.swapaxes(0, 1)
-    row_step = -1 if orientation in (3, 4, 7, 8) else 1
-    column_step = -1 if orientation in (2, 3, 6, 7) else 1
+    row_step = -1 if orientation in _LAST_ROW_FIRST else 1
+    column_step = -1 if orientation in _LAST_COLUMN_FIRST else 1
     return pixels[::row_step, ::column_step]
 
 
 def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georeference | None:
-    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it; None where the file does not say.
+    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it.
 
-    Where a *shape* is given, (H, W), the file has to hold a photo of that shape: else it is the place of another.
+    None where the file does not say. Where a *shape* is given, (H, W), the file has to hold a photo
+    of that shape: else it tells the place of another.
     """
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
-            found = Georeference.from_tags(
-                {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
-            )
+            tags = {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
+            found = Georeference.from_tags(tags)
             if found is None:
                 return None
             asked = _orientation_of_page(page)
-            sides = (page.imagelength, page.imagewidth)
-            rows, columns = sides[::-1] if asked in (5, 6, 7, 8) else sides
-            is_another = shape is not None and shape != (rows, columns)
-            return None if is_another else found.turned(asked, rows, columns)
-    except Exception:  # noqa: BLE001 (a file that is no TIFF says nothing; a damaged one is refused where it is read)
+            rows, columns = page.imagelength, page.imagewidth
+            if asked in _ON_THEIR_SIDE:
+                rows, columns = columns, rows
+            if shape is not None and shape != (rows, columns):
+                return None
+            return found.turned(asked, rows, columns)
+    # A file that is no TIFF says nothing; a damaged one is refused where it is read.
+    except Exception:  # noqa: BLE001
         return None
 
 
 def is_shown_otherwise(path: str | PathLike[str]) -> bool:
-    """Whether imageio, with which napari opens photos, gives other pixels of a photo file than `decode_file`.
+    """Whether imageio, with which napari opens photos, gives other pixels than `decode_file`.
 
-    It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and other colours of a
-    TIFF as they are stored, and halves the depth of 16-bit colour in PNG. Only the head of the file is looked at.
+    It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and
+    other colours of a TIFF as they are stored, and halves the depth of 16-bit colour in PNG. Only
+    the head of the file is looked at.
     """
     if orientation(path) != 1:
         return True
     try:
-        with warnings.catch_warnings(), Path(path).open("rb") as file:
-            warnings.simplefilter("ignore")
-            is_tiff = file.read(4) in _TIFF_MAGIC
-            file.seek(0)
-            if is_tiff:
+        with _quiet(), Path(path).open("rb") as file:
+            if _is_tiff(file):
                 with tifffile.TiffFile(file) as tiff:
                     return tiff.pages.first.photometric not in _AS_STORED
             with Image.open(file) as image:
-                is_deep = (
-                    image.format == "PNG"
-                    and image.mode.startswith("RGB")
-                    and _png_depth(file) == 16
-                )
-                return is_deep or image.mode == "CMYK"
+                is_in_colour = image.mode.startswith("RGB")
+                return image.mode == "CMYK" or (is_in_colour and _is_deep_png(image, file))
     except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
         return False
 
 
 def decode_pages(path: Path, notes: list[str]) -> Pixels:
-    """(H, W) or (H, W, C) pixels of the photo file *path*; of several pages in colour (T, H, W, C), all upright.
+    """Pixels of the photo file *path*: (H, W), (H, W, C), or (T, H, W, C) if of several pages.
 
     Raises
     ------
     PhotoError
-        As `decode_file`, but for several pages of one size in one TIFF.
+        See `decode_file`; several pages in colour, of one size and in one TIFF, are no error here.
     """
     pages = _colour_pages(path)
-    return decode_file(path, notes)[0] if pages is None else pages
+    if pages is not None:
+        return pages
+    pixels, _ = decode_file(path, notes)
+    return pixels
 
 
 def _colour_pages(path: Path) -> Pixels | None:
-    """(T, H, W, C) pixels of the TIFF *path*; None if it is none, or has one page, or others than in colour."""
+    """(T, H, W, C) pixels of the TIFF *path*; None if it is none, or has no pages in colour."""
     try:
         with tifffile.TiffFile(path) as tiff:
-            series, page = tiff.series[0], tiff.series[0].keyframe
-            is_colour = page.photometric == tifffile.PHOTOMETRIC.RGB and page.samplesperpixel in (
-                3,
-                4,
-            )
+            series = tiff.series[0]
+            page = series.keyframe
+            is_rgb = page.photometric == tifffile.PHOTOMETRIC.RGB
+            is_colour = is_rgb and page.samplesperpixel in (3, 4)
             if not is_colour or len(series.shape) != 4:
                 return None
             _refuse_large(page.imagewidth, page.imagelength * series.size // page.size)
@@ -188,30 +201,30 @@ def _colour_pages(path: Path) -> Pixels | None:
         raise
     except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
         return None
-    channels_last = (
-        stored if series.axes.endswith("S") else np.moveaxis(stored, series.axes.index("S"), -1)
-    )
-    return np.moveaxis(upright(np.moveaxis(channels_last, 0, -1), asked), -1, 0)
+    channels_last = np.moveaxis(stored, series.axes.index("S"), -1)
+    pages_last = np.moveaxis(channels_last, 0, -1)  # `upright` takes rows and columns first
+    return np.moveaxis(upright(pages_last, asked), -1, 0)
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:
-    """Make and model of the camera that a file names (EXIF, TIFF); empty where it does not say, or is no image."""
+    """Make and model of the camera that a file names (EXIF, TIFF).
+
+    Both are empty where it does not say, or is no image.
+    """
     try:
-        with warnings.catch_warnings(), _opened(path) as file, Image.open(file) as image:
-            warnings.simplefilter("ignore")
+        with _quiet(), _opened(path) as file, Image.open(file) as image:
             tags = image.getexif()
-            make, model = (
-                str(tags.get(tag, "")).strip("\0 ")
-                for tag in (ExifTags.Base.Make, ExifTags.Base.Model)
-            )
+            make = str(tags.get(ExifTags.Base.Make, "")).strip("\0 ")
+            model = str(tags.get(ExifTags.Base.Model, "")).strip("\0 ")
             return make, model
-    except Exception:  # noqa: BLE001 (a hint: a file that cannot be read is refused where it is read)
+    except Exception:  # noqa: BLE001 (a mere hint: a damaged file is refused where it is read)
         return "", ""
 
 
 def _opened(path: Path) -> io.BufferedReader:
-    """The file, open for reading. A pipe would wait for a writer and a device may never end: they are refused first."""
+    """The file, open for reading."""
     mode = path.stat().st_mode
+    # A pipe would wait for a writer, and a device may never end. A folder has an error of its own.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise PhotoError(
             "Expected an image file, got a pipe or a device. Copy its contents into a file first."
@@ -219,18 +232,34 @@ def _opened(path: Path) -> io.BufferedReader:
     return path.open("rb")
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings of decoders: what they mean becomes a note, or an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _is_tiff(file: BinaryIO) -> bool:
+    """Whether *file*, which is read from its beginning and left there, is a TIFF."""
+    file.seek(0)
+    magic = file.read(4)
+    file.seek(0)
+    return magic in _TIFF_MAGIC
+
+
 def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
     file.seek(0)
     image = Image.open(file)
     _refuse_large(*image.size)
     pages = getattr(image, "n_frames", 1)
-    if pages > 1 and image.format != "MPO":  # a JPEG of a phone, whose other pages are previews
+    # MPO is a JPEG of a phone, whose other pages are previews.
+    if pages > 1 and image.format != "MPO":
         raise _several(f"{pages} pages")
     notes += _profile_notes(image.info.get("icc_profile"))
     asked = _orientation(image, notes)
-    if (
-        image.format == "PNG" and _png_depth(file) == 16
-    ):  # Pillow keeps only the upper 8 bits of 16-bit colour
+    # Pillow keeps only the upper 8 bits of 16-bit colour.
+    if _is_deep_png(image, file):
         file.seek(0)
         return upright(imagecodecs.png_decode(file.read()), asked)
     return upright(_pixels_of(_in_plain_mode(image, notes)), asked)
@@ -242,19 +271,19 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
         images = [series for series in tiff.series if not series.keyframe.is_reduced]
         if len(images) != 1:
             raise _several(f"{len(images)} images")
-        series, page = images[0], images[0].keyframe
+        series = images[0]
+        page = series.keyframe
         declared = (tiff.imagej_metadata or {}).get("images", 1)
-        if declared > 1 and series.axes in (
-            "YX",
-            "YXS",
-        ):  # tifffile tells its log only that pages are missing
+        # tifffile tells only its log that pages are missing.
+        if declared > 1 and series.axes in ("YX", "YXS"):
             raise EOFError(f"{declared} pages declared, 1 found")
-        grey = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.MINISWHITE)
-        if page.photometric not in (*grey, tifffile.PHOTOMETRIC.RGB):
+        if page.photometric not in (*_AS_STORED, tifffile.PHOTOMETRIC.MINISWHITE):
             return _decode_image(file, notes)
         is_planar = _is_planar_tiff(series)
         _refuse_large(page.imagewidth, page.imagelength)
-        pixels = np.moveaxis(series.asarray(), 0, -1) if is_planar else series.asarray()
+        pixels = series.asarray()
+        if is_planar:
+            pixels = np.moveaxis(pixels, 0, -1)
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             pixels = np.invert(pixels)
         notes += _profile_notes(page.tags.valueof("InterColorProfile"))
@@ -262,7 +291,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
-    """Whether channels come first: in samples, or as three pages that nothing calls slices or times."""
+    """Whether channels come first: in samples, or as three pages not called slices or times."""
     if series.axes in ("YX", "YXS"):
         return False
     if series.axes == "SYX" or (series.axes in ("CYX", "QYX") and series.shape[0] == 3):
@@ -278,7 +307,8 @@ def _several(got: str) -> PhotoError:
 
 def _too_large() -> PhotoError:
     return PhotoError(
-        f"Expected at most {_MAX_PIXELS:,} pixels, got more. Crop the photo, or pass it as an array."
+        f"Expected at most {_MAX_PIXELS:,} pixels, got more. "
+        "Crop the photo, or pass it as an array."
     )
 
 
@@ -303,9 +333,12 @@ def _orientation(image: Image.Image, notes: list[str]) -> int:
         return 1
 
 
-def _png_depth(file: BinaryIO) -> int:
-    file.seek(24)
-    return file.read(1)[0]
+def _is_deep_png(image: Image.Image, file: BinaryIO) -> bool:
+    """Whether *image*, opened from *file*, is a PNG of 16 bits a channel."""
+    if image.format != "PNG":
+        return False
+    file.seek(_PNG_DEPTH)
+    return file.read(1)[0] == 16
 
 
 def _profile_notes(profile: bytes | None) -> list[str]:
@@ -318,7 +351,8 @@ def _profile_notes(profile: bytes | None) -> list[str]:
     if "srgb" in name.lower() and "linear" not in name.lower():
         return []
     return [
-        f"The file's colour profile ({name[:60]}) is ignored: its values are taken as they are stored."
+        f"The file's colour profile ({name[:60]}) is ignored: "
+        "its values are taken as they are stored."
     ]
 
 
@@ -333,7 +367,10 @@ def _in_plain_mode(image: Image.Image, notes: list[str]) -> Image.Image:
 
 
 def _pixels_of(image: Image.Image) -> Pixels:
-    """The pixels of a Pillow image, copied in strips: its own export would hold two more copies at once."""
+    """The pixels of a Pillow image.
+
+    They are copied in strips, since its own export would hold two more copies at once.
+    """
     image.load()
     columns, rows = image.size
     first = np.asarray(image.crop((0, 0, 1, 1)))

@@ -1,0 +1,146 @@
+"""The meaning of stored values: which of them stands for 1, and which pixels are unknown.
+
+Every guess becomes a note for a person. Letters: H rows, W columns, C channels.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import PhotoError
+from napari_mst.photo.arrays import stored_extrema
+from napari_mst.photo.files import Pixels
+
+_UINT8 = np.iinfo(np.uint8).max
+_UINT16 = np.iinfo(np.uint16).max
+_TWELVE_BITS = 4095
+
+# The largest float at which 1 is taken for full scale: an overshoot of sharpening changes nothing.
+_OVERSHOOT = 2.0
+
+
+class StoredValues(NamedTuple):
+    """Fields of a `Photo`: its *pixels* (3, H, W), and what their values mean."""
+
+    pixels: Pixels
+    full_scale: float
+    valid: NDArray[np.bool_] | None
+
+
+def interpret(
+    image: Pixels, full_scale: float | None, notes: list[str], *, is_encoding_told: bool
+) -> StoredValues:
+    """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
+
+    Raises
+    ------
+    PhotoError
+        If the image is empty, *full_scale* is impossible, or the values are none of a photo.
+    """
+    if full_scale is not None and not (math.isfinite(full_scale) and full_scale > 0):
+        raise PhotoError(f"Expected a positive full_scale, got {full_scale!r}.")
+    if 0 in image.shape:
+        raise PhotoError(f"Expected a photo of at least one pixel, got shape {image.shape}.")
+    image = _supported_dtype(_without_alpha(image, notes), notes)
+    image, valid = _masked(image, notes)
+    low, high = stored_extrema(image, valid)
+    scale = _guess_full_scale(image.dtype, high, notes) if full_scale is None else float(full_scale)
+    if low == high:
+        notes.append("The photo is constant: there is nothing to see in it.")
+    if image.dtype.kind == "f":
+        notes += _float_notes(low / scale, high / scale, is_encoding_told)
+    rows, columns, _ = image.shape
+    # A view, so that a grey photo takes the memory of one channel.
+    in_colour = np.broadcast_to(image, (rows, columns, 3))
+    return StoredValues(np.moveaxis(in_colour, -1, 0), scale, valid)
+
+
+def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
+    """(H, W, 1) or (H, W, 3) of any (H, W) or (H, W, 1 to 4)."""
+    if image.ndim == 2:
+        image = image[..., None]
+    channels = image.shape[2]
+    if channels not in (1, 2, 3, 4):
+        raise PhotoError(
+            f"Expected 1, 3 or 4 channels, got {channels}. Open a spectral cube as a cube."
+        )
+    is_grey = channels in (1, 2)
+    if is_grey:
+        notes.append("The photo is grey: its values were used for red, green and blue.")
+    if channels in (2, 4):
+        notes.append("The last channel (alpha) was dropped.")
+    return image[..., :1] if is_grey else image[..., :3]
+
+
+def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
+    """The same numbers as uint8, uint16 or float32; True is 255."""
+    kind = image.dtype.kind
+    if kind == "b":
+        return image * np.uint8(_UINT8)
+    if kind == "f":
+        # What is too large for float32 becomes infinite, and is left out with such pixels.
+        with np.errstate(over="ignore"):
+            return image.astype(np.float32, copy=False)
+    if kind == "u" and image.dtype.itemsize <= 2:
+        return image
+    low, high = int(image.min()), int(image.max())
+    if low < 0 or high > _UINT16:
+        raise PhotoError(
+            f"Expected whole numbers 0 to 65535, got {low} to {high}. "
+            "Scale them, or pass floats 0 to 1."
+        )
+    target = np.dtype(np.uint8 if high <= _UINT8 else np.uint16)
+    notes.append(f"{image.dtype.name} values were read as {target.name}.")
+    return image.astype(target)
+
+
+def _masked(image: Pixels, notes: list[str]) -> tuple[Pixels, NDArray[np.bool_] | None]:
+    """The image with 0 in pixels that are not finite in all channels, and the mask of the others.
+
+    The mask is None where all pixels are finite.
+    """
+    if image.dtype.kind != "f":
+        return image, None
+    # Channel by channel, so that no mask of all channels is made.
+    valid = np.isfinite(image[..., 0])
+    for channel in range(1, image.shape[2]):
+        valid &= np.isfinite(image[..., channel])
+    missing = valid.size - np.count_nonzero(valid)
+    if missing == 0:
+        return image, None
+    if missing == valid.size:
+        raise PhotoError("Expected a photo, got only NaN or infinite pixels.")
+    notes.append(
+        f"{missing} of {valid.size} pixels are NaN or infinite: "
+        "they are left out, also of the cube."
+    )
+    return np.where(valid[..., None], image, np.float32(0)), valid
+
+
+def _guess_full_scale(dtype: np.dtype[Any], high: float, notes: list[str]) -> float:
+    if dtype.kind == "u":
+        if dtype.itemsize == 2 and 0 < high <= _TWELVE_BITS:
+            notes.append(
+                f"No value exceeds {_TWELVE_BITS}: if these are 12 bits, "
+                "the photo is 16 times too dark."
+            )
+        return float(np.iinfo(dtype).max)
+    for limit, scale in ((_OVERSHOOT, 1.0), (255.0, 255.0), (65535.0, 65535.0)):
+        if high <= limit:
+            if scale > 1:
+                notes.append(f"Float values reach {high:g}: {scale:g} was taken as full scale.")
+            return scale
+    raise PhotoError(
+        f"Expected float values up to 65535, got {high:g}. Scale them to 0-1, or pass full_scale."
+    )
+
+
+def _float_notes(low: float, high: float, is_encoding_told: bool) -> list[str]:
+    notes = []
+    if not is_encoding_told:
+        notes.append("Float values were taken as sRGB-encoded, not as linear light.")
+    if low < 0 or high > 1:
+        notes.append(f"Values beyond full scale ({low:.3g} to {high:.3g}) were kept.")
+    return notes
