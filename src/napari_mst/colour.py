@@ -1,6 +1,8 @@
-"""From spectra to colour: CIE 1931 observer, illuminants, sRGB; and the linear estimate that goes back.
+"""From spectra to colour: CIE 1931 observer, illuminants, sRGB; and the linear estimate back.
 
-Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRGB: IEC 61966-2-1:1999.
+Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRGB: IEC
+61966-2-1:1999.
+
 Letters: B bands, H rows, W columns.
 """
 
@@ -17,45 +19,51 @@ XYZ_TO_SRGB = np.array(
 """CIE XYZ (white = D65, Y = 1) to linear sRGB, as printed in IEC 61966-2-1."""
 
 SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
-"""What `srgb_response` renders, in the words of a model card."""
+"""The rendering of `srgb_response`, in the words of a model card."""
 
 
 @functools.cache
 def _tables() -> dict[str, NDArray[np.float64]]:
+    """Columns of the table of observer and illuminants, by name."""
     text = resources.files("napari_mst").joinpath("data/cie.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
 def colour_matching_functions(wavelengths: ArrayLike) -> NDArray[np.float64]:
-    """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3); zero outside 380-780 nm, linear between 5 nm steps."""
+    """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3).
+
+    They are zero outside 380-780 nm, and linear between steps of 5 nm.
+    """
     table = _tables()
+    known = table["wavelength"]
     at = np.asarray(wavelengths, dtype=np.float64)
-    return np.stack(
-        [np.interp(at, table["wavelength"], table[axis], left=0, right=0) for axis in "xyz"],
-        axis=-1,
-    )
+    columns = [np.interp(at, known, table[axis], left=0, right=0) for axis in "xyz"]
+    return np.stack(columns, axis=-1)
 
 
 def illuminant(name: str, wavelengths: ArrayLike) -> NDArray[np.float64]:
-    """Relative spectral power of illuminant "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
+    """Relative spectral power of "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
     table = _tables()
     return np.interp(np.asarray(wavelengths, dtype=np.float64), table["wavelength"], table[name])
 
 
 def srgb_response(wavelengths: ArrayLike, light: str = "D65") -> NDArray[np.float64]:
-    """The (B, 3) matrix that takes reflectance under *light* to linear sRGB; reflectance 1 becomes (1, 1, 1)."""
-    at = np.asarray(wavelengths, dtype=np.float64)
-    step = np.gradient(at) if at.size > 1 else np.ones(1)
-    xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
-    rgb = xyz @ XYZ_TO_SRGB.T
+    """The (B, 3) matrix that takes reflectance under *light* to linear sRGB.
+
+    Reflectance 1 becomes (1, 1, 1), whatever the light: it is adapted to its white.
+    """
+    rgb = _xyz_response(wavelengths, light) @ XYZ_TO_SRGB.T
     return np.asarray(rgb / rgb.sum(axis=0))
 
 
 def render_srgb(
     cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65"
 ) -> NDArray[np.float32]:
-    """Reflectance cube (B, H, W) -> linear sRGB (3, H, W), not clipped: out-of-gamut colours stay negative."""
+    """Reflectance cube (B, H, W) -> linear sRGB (3, H, W).
+
+    It is not clipped: colours outside the gamut stay negative.
+    """
     response = srgb_response(wavelengths, light).astype(np.float32)
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
@@ -63,31 +71,36 @@ def render_srgb(
 def render_lab(
     cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65"
 ) -> NDArray[np.float64]:
-    """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...); reflectance 1 is the white. ISO/CIE 11664-4:2019."""
+    """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
+
+    Reflectance 1 is the white.
+    """
+    xyz = _xyz_response(wavelengths, light)
+    relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
+    straight = relative * (29 / 6) ** 2 / 3 + 4 / 29  # near black, where a root would be too steep
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), straight)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def _xyz_response(wavelengths: ArrayLike, light: str) -> NDArray[np.float64]:
+    """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
     at = np.asarray(wavelengths, dtype=np.float64)
     step = np.gradient(at) if at.size > 1 else np.ones(1)
-    xyz = colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
-    relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
-    x, y, z = np.where(
-        relative > (6 / 29) ** 3, np.cbrt(relative), relative * (29 / 6) ** 2 / 3 + 4 / 29
-    )
-    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+    return colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
 
 
 def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
     """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
     encoded = np.asarray(encoded)
-    return np.where(
-        encoded <= 0.04045, encoded / 12.92, ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4
-    )
+    power = ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4
+    return np.where(encoded <= 0.04045, encoded / 12.92, power)
 
 
 def linear_to_srgb(linear: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Linear light (0-1) -> sRGB code values (0-1), IEC 61966-2-1; the inverse of `srgb_to_linear`."""
+    """Linear light (0-1) -> sRGB code values (0-1); the inverse of `srgb_to_linear`."""
     linear = np.asarray(linear)
-    return np.where(
-        linear <= 0.0031308, linear * 12.92, 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055
-    )
+    root = 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055
+    return np.where(linear <= 0.0031308, linear * 12.92, root)
 
 
 def linear_estimate(

@@ -1,10 +1,12 @@
-"""Crash-safe saving: under its final name a file is the old one or the new one, whole, whatever happens meanwhile.
+"""Crash-safe saving: under its final name a file is the old one or the new one, whole, at any time.
 
-New contents go to temporaries beside their targets, reach the disk (fsync) and are then moved into place by atomic
-renames, under a lock file. For a pair (data, header) the header is the commit record: the old header leaves first and
-the new one arrives last, so no header ever describes other data. A save that was killed between two renames is
-finished by the next save or read (`recover`); an old file that is still mapped by an open layer keeps its contents.
-New contents keep the permissions of what they replace. A symbolic link stays, and what it leads to is replaced.
+New contents go to temporaries beside their targets, reach the disk (fsync) and are then moved into
+place by atomic renames, under a lock file. For a pair (data, header) the header is the commit
+record: the old header leaves first and the new one arrives last, so no header ever describes other
+data. A save that was killed between two renames is finished by the next save or read (`recover`).
+An old file that is still mapped by an open layer keeps its contents. New contents keep the
+permissions of the file that they replace. A symbolic link stays, and the file that it leads to is
+replaced.
 """
 
 import os
@@ -20,24 +22,25 @@ from napari_mst.messages import shown
 
 LOCK_SECONDS = 30.0
 """How long a save waits for another run that saves to the same name."""
-_FLUSHES = 8
-"""How many files of a folder are made durable at a time: the disk takes them together, and Python waits for it."""
+
+_FLUSHES = 8  # files of a folder that are made durable at a time: the disk takes them together
 
 
 def check_targets(
     targets: Sequence[Path], *, overwrite: bool = False, is_folder: bool = False
 ) -> None:
-    """Refuse, before any work is done, what could never be saved; nothing stays on disk.
+    """Refuse, before any work is done, targets that could never be saved; nothing stays on disk.
 
     Raises
     ------
     SaveError
-        If a target exists (without *overwrite*) or is a folder (a file where *is_folder*), its folder is missing or
-        read-only, or its name is invalid or too long.
+        If a target exists (without *overwrite*) or is a folder (a file where *is_folder*), its
+        folder is missing or read-only, or its name is invalid or too long.
     """
     with _explained(targets[-1]):
         for target in targets:
             _check_name(target, overwrite, is_folder)
+            # Only an attempt tells whether the folder can be written to and takes so long a name.
             probe = _beside(_real(target), "try")
             probe.open("wb").close()
             probe.unlink(missing_ok=True)
@@ -45,7 +48,9 @@ def check_targets(
 
 @contextmanager
 def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[list[Path]]:
-    """Temporary paths, one a target; what is written there becomes the targets, all or none, when the block ends well.
+    """Temporary paths, one a target, to be written in the block.
+
+    When it ends well, they become the targets: all, or none if anything fails on the way.
 
     Parameters
     ----------
@@ -57,8 +62,8 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
     Raises
     ------
     SaveError
-        As `check_targets`; if the disk is full, another run holds the lock, or anything fails on the way. What was
-        there before is then intact and the temporaries are gone.
+        See `check_targets`; or if the disk is full, another run holds the lock, or anything fails
+        on the way. The old files are then intact and the temporaries are gone.
     """
     with _explained(targets[-1], needed):
         for target in targets:
@@ -89,13 +94,14 @@ def saving_folder(
 ) -> Iterator[Path]:
     """An empty temporary folder that becomes the folder *target*, whole, when the block ends well.
 
-    An old folder steps aside for a moment; a save that was killed in it is undone by the next save or read
-    (`finish_folder`). A folder that is not empty and not *is_ours* is never replaced.
+    An old folder steps aside for a moment; a save that was killed in that moment is undone by the
+    next save or read (`finish_folder`). A folder that is not empty and not *is_ours* is never
+    replaced.
 
     Raises
     ------
     SaveError
-        As `saving`.
+        See `saving`.
     """
     with _explained(target, needed):
         _check_name(target, overwrite=True, is_folder=True)
@@ -105,10 +111,12 @@ def saving_folder(
         _check_name(target, overwrite, is_folder=True)
         if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
             raise SaveError(
-                f"Expected a cube to replace, got the folder {shown(target.name)}. Choose another name."
+                f"Expected a cube to replace, got the folder {shown(target.name)}. "
+                "Choose another name."
             )
         _check_space(folder, needed)
-        temporary, backup = _beside(folder, "tmp"), _beside(folder, "old")
+        temporary = _beside(folder, "tmp")
+        backup = _beside(folder, "old")
         try:
             temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
             yield temporary
@@ -124,14 +132,26 @@ def saving_folder(
 
 
 def finish_folder(target: Path) -> None:
-    """Undo an interrupted save of a folder, or wait for the run that is at it. Raises `SaveError`."""
+    """Undo an interrupted save of a folder, or wait for the run that saves it.
+
+    Raises
+    ------
+    SaveError
+        If another run holds the lock for long.
+    """
     with keeping_folder(target):
         pass
 
 
 @contextmanager
 def keeping_folder(target: Path) -> Iterator[None]:
-    """Keep the folder *target* as it is while the block reads it: saves wait. Raises `SaveError`."""
+    """Keep the folder *target* as it is while the block reads it: saves wait.
+
+    Raises
+    ------
+    SaveError
+        If another run holds the lock for long.
+    """
     with _explained(target):
         folder = _real(target)
     with _explained(target), _locked(folder):
@@ -146,7 +166,13 @@ def is_interrupted(targets: Sequence[Path]) -> bool:
 
 
 def finish(targets: Sequence[Path]) -> None:
-    """Complete an interrupted save of a pair, or wait for the run that is at it. Raises `SaveError`."""
+    """Complete an interrupted save of a pair, or wait for the run that saves it.
+
+    Raises
+    ------
+    SaveError
+        If another run holds the lock for long.
+    """
     with _explained(targets[-1]):
         files = [_real(target) for target in targets]
     with _explained(targets[-1]), _locked(files[-1]):
@@ -154,17 +180,18 @@ def finish(targets: Sequence[Path]) -> None:
 
 
 def recover(targets: Sequence[Path]) -> None:
-    """Finish or undo what a killed save left of its renames, and remove the rest of it; call under the lock."""
+    """Finish or undo the renames of a killed save, and remove its rest; call under the lock."""
     *data, record = targets
     temporaries = [_beside(target, "tmp") for target in targets]
     backups = [_beside(target, "old") for target in targets]
-    has_begun = any(path.exists() for path in backups) or not any(
-        path.exists() for path in temporaries[:-1]
-    )
-    if data and has_begun and not record.exists():
-        for source, target in zip(
-            temporaries if temporaries[-1].exists() else backups, targets, strict=True
-        ):
+    # Renames begin with the old files, which step aside. A first save has none: its renames have
+    # begun where its data are no longer temporary.
+    has_backup = any(path.exists() for path in backups)
+    has_moved_data = not any(path.exists() for path in temporaries[:-1])
+    if data and (has_backup or has_moved_data) and not record.exists():
+        # The new record is moved last: while it is there, so are all new data, here or in place.
+        sources = temporaries if temporaries[-1].exists() else backups
+        for source, target in zip(sources, targets, strict=True):
             if source.exists():
                 source.replace(target)
     _discard([*backups, *reversed(temporaries)])
@@ -172,7 +199,8 @@ def recover(targets: Sequence[Path]) -> None:
 
 def _recover_folder(target: Path) -> None:
     """Put back the old folder if there is no new one, and remove the rest; call under the lock."""
-    temporary, backup = _beside(target, "tmp"), _beside(target, "old")
+    temporary = _beside(target, "tmp")
+    backup = _beside(target, "old")
     if backup.exists() and not target.exists():
         backup.replace(target)
     for rest in (backup, temporary):
@@ -181,8 +209,11 @@ def _recover_folder(target: Path) -> None:
 
 def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
     """Move the temporaries into place; undone, in reverse, if a step fails."""
+    # A single file is replaced by one rename, and needs no backup.
     backups = [_beside(target, "old") for target in targets] if len(targets) > 1 else []
-    leaving = [(t, b) for t, b in zip(targets, backups, strict=False) if t.exists()]
+    pairs = zip(targets, backups, strict=False)
+    leaving = [(target, backup) for target, backup in pairs if target.exists()]
+    # The old record leaves first and the new one arrives last: none ever describes other data.
     moves = [*reversed(leaving), *zip(temporaries, targets, strict=True)]
     done: list[tuple[Path, Path]] = []
     try:
@@ -204,13 +235,14 @@ def _real(target: Path) -> Path:
     real = Path(os.path.realpath(target)) if target.is_symlink() else target
     if real.is_symlink():
         raise SaveError(
-            f"Expected a file name to save to, got {shown(target.name)}, a link in a circle. Remove it."
+            f"Expected a file name to save to, got {shown(target.name)}, a link in a circle. "
+            "Remove it."
         )
     return real
 
 
 def _hide(old: Path, temporary: Path) -> None:
-    """Let nobody else read what is about to be written in place of *old*: that file may be private."""
+    """Let nobody else read the file that is to replace *old*, which may be private."""
     if old.exists():
         temporary.touch(mode=0o600)
 
@@ -228,7 +260,10 @@ def _keep_access(old: Path, new: Path) -> None:
 
 
 def _keep_access_within(old: Path, new: Path) -> None:
-    """Give the folder *new* and the folders in it the permissions of *old*, and its files those of a file in *old*."""
+    """Give the folder *new* and all folders in it the permissions of *old*.
+
+    Its files get those of a file in *old*.
+    """
     file = next((entry for entry in old.rglob("*") if entry.is_file()), None)
     for entry in new.rglob("*"):
         if entry.is_dir():
@@ -243,6 +278,7 @@ def _beside(target: Path, kind: str) -> Path:
 
 
 def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
+    """Refuse a *target* that cannot be a new file, or folder where *is_folder*."""
     if "\0" in str(target) or not target.name:
         raise SaveError(
             f"Expected a file name to save to, got {shown(target)!r}. Choose another name."
@@ -261,12 +297,14 @@ def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
         )
     if not overwrite and os.path.lexists(target):
         raise SaveError(
-            f"Expected a new file, got {shown(target.name)} which exists. Choose another name or allow overwriting."
+            f"Expected a new file, got {shown(target.name)} which exists. "
+            "Choose another name or allow overwriting."
         )
 
 
 def _check_space(target: Path, needed: int) -> None:
-    free = _free(target)
+    """Refuse to save *needed* bytes, and a twentieth to spare, where there is no room for them."""
+    free = free_bytes(target)
     if free < needed + needed // 20:
         raise SaveError(
             f"Expected {needed} bytes of free space for {shown(target.name)}, got {free} free. "
@@ -288,23 +326,31 @@ def _explained(target: Path, needed: int = 0) -> Iterator[None]:
 def _explanation(target: Path, needed: int, error: OSError) -> str:
     name = shown(target.name)
     if not target.parent.is_dir():
-        return f"Expected the folder of {name} to stay during the save, got none any more. Save elsewhere."
+        return (
+            f"Expected the folder of {name} to stay during the save, got none any more. "
+            "Save elsewhere."
+        )
     room = ""
-    with suppress(OSError):
-        room = f" ({needed} bytes needed, {_free(target)} bytes free)" if needed else ""
+    if needed:
+        with suppress(OSError):
+            room = f" ({needed} bytes needed, {free_bytes(target)} bytes free)"
     return (
         f"Expected to save {name}{room}, got: {shown(error.strerror or error, 80)}. "
-        "Check the folder, or close what uses the file; what was there is intact."
+        "Check the folder, or close the program that uses the file; the old file is intact."
     )
 
 
-def _free(target: Path) -> int:
+def free_bytes(target: Path) -> int:
+    """Bytes that are free on the disk of *target*."""
     return shutil.disk_usage(target.parent).free
 
 
 @contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """Hold the lock file of *target*; its last act is to remove the file (filelock >= 3.25 detects a removed one)."""
+    """Hold the lock file of *target*, and remove it at the end.
+
+    Another run that waits for it takes a new one: filelock >= 3.25 detects a removed file.
+    """
     from filelock import FileLock, Timeout
 
     path = _beside(target, "lock")
@@ -312,7 +358,8 @@ def _locked(target: Path) -> Iterator[None]:
         lock = FileLock(path, timeout=LOCK_SECONDS).acquire()
     except Timeout:
         raise SaveError(
-            f"Expected to be alone, got another run that is saving {shown(target.name)}. Wait for it, then try again."
+            f"Expected to be alone, got another run that is saving {shown(target.name)}. "
+            "Wait for it, then try again."
         ) from None
     with lock:
         try:

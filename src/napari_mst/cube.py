@@ -14,19 +14,31 @@ from numpy.typing import NDArray
 from napari_mst.errors import CubeError
 
 NANOMETRES = "nm"
+"""Unit of the spectral axis of a cube that has wavelengths."""
+
 BAND_INDEX = "band"
 """Unit of the spectral axis of a cube that has no wavelengths: 0, 1, 2, ..."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings and 0 mean unknown; `assumptions` are sentences for a person to read.
+    """Where a cube came from. Empty strings and 0 mean unknown.
 
-    `region` ("row0:row1,column0:column1") is the part of the photo that was read, "" for all; `is_ensemble`: it is
-    the mean over flips and transposes; `is_preview`: it was made from the photo averaged down. `precision_error` is how
-    far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share of the largest value.
-    `camera`, `illuminant`, `white` and `white_balance` are how a linear photo came about (see `cameras.Capture`), for
-    models that are told.
+    Attributes
+    ----------
+    precision_error
+        How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
+        of the largest value.
+    camera, illuminant, white, white_balance
+        How a linear photo came about (see `cameras.Capture`), for models that are told.
+    region
+        The part of the photo that was read, "row0:row1,column0:column1"; "" for all.
+    is_ensemble
+        Whether it is the mean over flips and transposes.
+    is_preview
+        Whether it was made from the photo averaged down.
+    assumptions
+        Sentences for a person to read.
     """
 
     model: str = ""
@@ -52,11 +64,17 @@ class Provenance:
     assumptions: tuple[str, ...] = ()
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
-        """Whether both are of one photo, model, and set of options and versions; device and memory may differ."""
+        """Whether both are of one photo and model, with the same options and versions.
+
+        Device and memory may differ.
+        """
         may_differ = {"device", "precision_error", "engine", "source", "correction", "assumptions"}
         names = {f.name for f in fields(self)} - may_differ
-        is_alike = bool(self.source_sha256) and bool(self.correction) == bool(other.correction)
-        return is_alike and all(getattr(self, name) == getattr(other, name) for name in names)
+        is_known = bool(self.source_sha256)
+        # The text of a correction is written after the run: before it only the fact is known.
+        is_corrected_alike = bool(self.correction) == bool(other.correction)
+        are_equal = all(getattr(self, name) == getattr(other, name) for name in names)
+        return is_known and is_corrected_alike and are_equal
 
     def to_json(self) -> str:
         """One line of JSON, ASCII only, without the empty fields."""
@@ -78,7 +96,8 @@ class Provenance:
         if not isinstance(stored, dict):
             raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
         known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
-        return cls(**{**known, "assumptions": tuple(known.get("assumptions", ()))})
+        known["assumptions"] = tuple(known.get("assumptions", ()))  # JSON has no tuples
+        return cls(**known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +111,24 @@ class SpectralCube:
     wavelengths
         (B,) float64, centres of the bands in *unit*.
     unit
-        "nm"; or, where a file gives no usable wavelengths, "band" (0, 1, 2, ...) or the file's own word for it.
+        "nm"; or, where a file gives no usable wavelengths, "band" (0, 1, 2, ...) or the file's own
+        word for it.
     quantity
-        What the numbers are: "reflectance", "radiance", or "" if unknown.
+        The meaning of the numbers: "reflectance", "radiance", or "" if unknown.
     metadata
-        Further fields of the file that it came from, by their names there (`fwhm`, `band names`, `map info`, ...);
-        `georeference` is where the pixels of a GeoTIFF lie on earth (text of `georeference.Georeference`).
+        Further fields of the file that it came from, by their names there (`fwhm`, `band names`,
+        `map info`, ...); `georeference` tells where the pixels of a GeoTIFF lie on earth (text of
+        `georeference.Georeference`).
     quality
-        (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit codes (see
-        `consistency`); NaN where unknown. None for cubes that are not fresh from a reconstruction; not kept in files.
+        (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit
+        codes (see `consistency`); NaN where unknown. None for cubes that are not fresh from a
+        reconstruction; not kept in files.
 
     Raises
     ------
     CubeError
-        If *data* is not three-dimensional, has a side of zero, or *wavelengths* does not have B finite values.
+        If *data* is not three-dimensional or has a side of zero, or *wavelengths* does not have B
+        finite values.
     """
 
     data: NDArray[Any]
@@ -124,7 +147,8 @@ class SpectralCube:
         wavelengths = np.asarray(self.wavelengths, dtype=np.float64)
         if wavelengths.shape != self.data.shape[:1] or not np.isfinite(wavelengths).all():
             raise CubeError(
-                f"Expected {len(self.data)} finite wavelengths, one a band, got {wavelengths.shape}."
+                f"Expected {len(self.data)} finite wavelengths, one a band, "
+                f"got {wavelengths.shape}."
             )
         object.__setattr__(self, "wavelengths", wavelengths)
 
@@ -140,11 +164,18 @@ class SpectralCube:
         return self.unit == NANOMETRES
 
     def spectrum(self, row: int, column: int) -> NDArray[Any]:
-        """The (B,) values of one pixel. Raises `CubeError` outside the image; there is no counting from the end."""
+        """The (B,) values of one pixel.
+
+        Raises
+        ------
+        CubeError
+            If the pixel lies outside the image; negative numbers do not count from the end.
+        """
         _, rows, columns = self.shape
         if not (0 <= row < rows and 0 <= column < columns):
             raise CubeError(
-                f"Expected a pixel within {rows} rows x {columns} columns, got row {row}, column {column}."
+                f"Expected a pixel within {rows} rows x {columns} columns, "
+                f"got row {row}, column {column}."
             )
         return np.array(self.data[:, row, column])
 

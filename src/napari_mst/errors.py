@@ -6,7 +6,10 @@ from napari_mst.terminal import harmless
 
 
 class NapariMstError(Exception):
-    """Base of every error that napari-mst raises on purpose; its text fits in a notification and harms no terminal."""
+    """Base of every error that napari-mst raises on purpose.
+
+    Its text fits in a notification and harms no terminal.
+    """
 
     def __str__(self) -> str:
         return harmless(super().__str__())
@@ -25,7 +28,7 @@ class SpectrumError(NapariMstError, ValueError):
 
 
 class CubeFileError(NapariMstError, ValueError):
-    """A cube file or a spectral library is damaged, incomplete, or of a kind that is not supported."""
+    """A cube file or a spectral library is damaged, incomplete, or of an unsupported kind."""
 
 
 class ColourPhoto(CubeFileError):
@@ -33,13 +36,17 @@ class ColourPhoto(CubeFileError):
 
 
 class ChoiceNeeded(CubeFileError):
-    """A cube file can be read in several ways: the *option* of `read_cube` takes one of the *choices* (value: text)."""
+    """A cube file can be read in several ways.
+
+    The *option* of `read_cube` takes one of the *choices* (value: text).
+    """
 
     def __init__(
         self, message: str, option: str = "", choices: Mapping[str | int, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.option, self.choices = option, dict(choices or {})
+        self.option = option
+        self.choices = dict(choices or {})
 
 
 class SaveError(NapariMstError, OSError):
@@ -55,11 +62,11 @@ class ModelError(NapariMstError, ValueError):
 
 
 class AttentionError(NapariMstError, ValueError):
-    """A block, head or channel is not there, a record is empty, or a file holds no attention matrices."""
+    """A block, head or channel is missing, a record is empty, or a file holds no attention."""
 
 
 class CameraError(NapariMstError, ValueError):
-    """A model was not told the camera or the illuminant of a photo, or there is no such one."""
+    """A model was not told the camera or the illuminant of a photo, or there is no such camera."""
 
 
 class DeviceError(NapariMstError, RuntimeError):

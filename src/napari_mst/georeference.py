@@ -1,30 +1,48 @@
-"""Where the pixels of an image lie on earth: an affine transform and a coordinate system, from and to GeoTIFF tags.
+"""The place of an image on earth: an affine transform and a coordinate system, as GeoTIFF has them.
 
-Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. A cube keeps its georeference as
-text in `metadata["georeference"]`. Rows and columns count from the outer corner of the first pixel.
+Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. A cube keeps
+its georeference as text in `metadata["georeference"]`. Rows and columns count from the outer corner
+of the first pixel.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 FIELD = "georeference"
 """The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
 
-PIXEL_SCALE, TIE_POINTS, TRANSFORMATION = 33550, 33922, 34264
-KEY_DIRECTORY, KEY_DOUBLES, KEY_TEXT = 34735, 34736, 34737
+PIXEL_SCALE = 33550
+TIE_POINTS = 33922
+TRANSFORMATION = 34264
+KEY_DIRECTORY = 34735
+KEY_DOUBLES = 34736
+KEY_TEXT = 34737
 TAGS = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, KEY_DIRECTORY, KEY_DOUBLES, KEY_TEXT)
+"""The tags of GeoTIFF, by their numbers in a TIFF."""
 
-_MODEL_TYPE, _RASTER_TYPE, _GEOGRAPHIC_TYPE, _PROJECTED_TYPE = 1024, 1025, 2048, 3072
+# Keys of the directory, and their values.
+_MODEL_TYPE = 1024
+_RASTER_TYPE = 1025
+_GEOGRAPHIC_TYPE = 2048
+_PROJECTED_TYPE = 3072
 _PROJECTED_CITATION = 3073
-_IS_PROJECTED, _IS_GEOGRAPHIC, _USER_DEFINED = 1, 2, 32767
-_IS_AREA, _IS_POINT = 1, 2
-_WKT_MARK = "ESRI PE String = "
+_IS_PROJECTED = 1
+_IS_GEOGRAPHIC = 2
+_USER_DEFINED = 32767
+_IS_AREA = 1
+_IS_POINT = 2
+
+_WKT_MARK = "ESRI PE String = "  # in a citation, before the definition of a system
+_FEWEST_POINTS = 2  # tie points that tell a place by themselves; one alone needs a scale
+_POINT = 6  # numbers of a tie point
 
 Transform = tuple[float, float, float, float, float, float]
 """(a, b, c, d, e, f): x = a column + b row + c, y = d column + e row + f."""
+
+_Line = tuple[float, float]  # (scale, offset): how rows, or columns, are renumbered
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,8 @@ class Georeference:
     transform
         From columns and rows to coordinates; None where only tie points or the system are known.
     tie_points
-        (column, row, height, x, y, z) of several points, one after the other, where there is no transform.
+        (column, row, height, x, y, z) of several points, one after the other, where there is no
+        transform.
     directory, doubles, text
         The coordinate system, as the three GeoTIFF tags of keys hold it; empty where it is unknown.
     """
@@ -49,7 +68,10 @@ class Georeference:
 
     @classmethod
     def from_tags(cls, tags: Mapping[int, Any]) -> "Georeference | None":
-        """What the GeoTIFF *tags* of an image (code: value) say; None if nothing, or nothing that makes sense."""
+        """The georeference that the GeoTIFF *tags* of an image (code: value) tell.
+
+        None if they tell nothing, or nothing that makes sense.
+        """
         try:
             directory = tuple(int(value) for value in tags.get(KEY_DIRECTORY, ()))
             doubles = tuple(float(value) for value in _sequence(tags.get(KEY_DOUBLES, ())))
@@ -58,12 +80,11 @@ class Georeference:
             transform = _transform_of(tags, points)
         except (TypeError, ValueError, IndexError):
             return None
-        if transform is None and len(points) < 12:
+        if transform is not None or len(points) < _FEWEST_POINTS * _POINT:
             points = ()
         shift = 0.5 if keys.is_point else 0.0
-        found = replace(keys, transform=transform, tie_points=() if transform else points)._shifted(
-            shift, shift
-        )
+        stored = replace(keys, transform=transform, tie_points=points)
+        found = stored._shifted(shift, shift)
         return found if found != cls() else None
 
     @classmethod
@@ -85,25 +106,24 @@ class Georeference:
     @classmethod
     def of_code(cls, transform: Transform, code: int, *, is_geographic: bool) -> Self:
         """On the coordinate system with the EPSG *code*."""
-        model, key = (
-            (_IS_GEOGRAPHIC, _GEOGRAPHIC_TYPE)
-            if is_geographic
-            else (_IS_PROJECTED, _PROJECTED_TYPE)
-        )
-        return cls(
-            transform,
-            directory=_directory((_MODEL_TYPE, model), (_RASTER_TYPE, _IS_AREA), (key, code)),
-        )
+        model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
+        key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
+        directory = _directory((_MODEL_TYPE, model), (_RASTER_TYPE, _IS_AREA), (key, code))
+        return cls(transform, directory=directory)
 
     @classmethod
     def of_wkt(cls, transform: Transform, wkt: str) -> Self:
-        """On the coordinate system that *wkt* (Esri's) defines, in the citation where GDAL and ArcGIS look for it."""
+        """On the coordinate system that *wkt* (Esri's) defines.
+
+        It is written into the citation, where GDAL and ArcGIS look for it.
+        """
         text = f"{_WKT_MARK}{wkt}|"
-        numbers = _directory((_MODEL_TYPE, _USER_DEFINED), (_RASTER_TYPE, _IS_AREA))
-        citation = (_PROJECTED_CITATION, KEY_TEXT, len(text), 0)
-        return cls(
-            transform, directory=(*numbers[:3], numbers[3] + 1, *numbers[4:], *citation), text=text
+        version, revision, minor, count, *keys = _directory(
+            (_MODEL_TYPE, _USER_DEFINED), (_RASTER_TYPE, _IS_AREA)
         )
+        citation = (_PROJECTED_CITATION, KEY_TEXT, len(text), 0)
+        directory = (version, revision, minor, count + 1, *keys, *citation)
+        return cls(transform, directory=directory, text=text)
 
     @property
     def is_point(self) -> bool:
@@ -129,33 +149,42 @@ class Georeference:
         return self._shifted(-left, -top)
 
     def scaled(self, rows: float, columns: float) -> Self:
-        """The georeference of the image averaged down, each pixel of it *rows* x *columns* old ones."""
+        """The georeference of the image averaged down: a pixel is *rows* x *columns* old ones."""
         transform = None
         if self.transform is not None:
             a, b, c, d, e, f = self.transform
             transform = (a * columns, b * rows, c, d * columns, e * rows, f)
-        points = list(self.tie_points)
-        points[0::6] = [column / columns for column in points[0::6]]
-        points[1::6] = [row / rows for row in points[1::6]]
-        return replace(self, transform=transform, tie_points=tuple(points))
+        points = _renumbered(
+            self.tie_points, lambda column: column / columns, lambda row: row / rows
+        )
+        return replace(self, transform=transform, tie_points=points)
 
     def turned(self, orientation: int, rows: int, columns: int) -> Self:
-        """The georeference of the image of *rows* x *columns* after its EXIF *orientation* was undone."""
-        flips_rows, flips_columns = orientation in (3, 4, 7, 8), orientation in (2, 3, 6, 7)
-        row = (-1.0, float(rows)) if flips_rows else (1.0, 0.0)
-        column = (-1.0, float(columns)) if flips_columns else (1.0, 0.0)
-        is_swapped = orientation in (5, 6, 7, 8)
-        transform = (
-            None if self.transform is None else _turned(self.transform, row, column, is_swapped)
+        """The georeference of the image after its EXIF *orientation* was undone.
+
+        *rows* x *columns* is the size of the image that results.
+        """
+        flips_rows = orientation in (3, 4, 7, 8)
+        flips_columns = orientation in (2, 3, 6, 7)
+        row: _Line = (-1.0, float(rows)) if flips_rows else (1.0, 0.0)
+        column: _Line = (-1.0, float(columns)) if flips_columns else (1.0, 0.0)
+        transform, points = self.transform, self.tie_points
+        if orientation in (5, 6, 7, 8):
+            transform, points = _swapped(transform, points)
+        if transform is not None:
+            transform = _flipped(transform, row, column)
+        points = _renumbered(
+            points,
+            lambda old: column[0] * old + column[1],
+            lambda old: row[0] * old + row[1],
         )
-        points = list(self.tie_points)
-        olds = (points[1::6], points[0::6]) if is_swapped else (points[0::6], points[1::6])
-        points[0::6] = [column[0] * old + column[1] for old in olds[0]]
-        points[1::6] = [row[0] * old + row[1] for old in olds[1]]
-        return replace(self, transform=transform, tie_points=tuple(points))
+        return replace(self, transform=transform, tie_points=points)
 
     def tags(self) -> dict[int, tuple[str, Any]]:
-        """The GeoTIFF tags (code: type and value); without rotation a scale and a tie point, as GDAL writes them."""
+        """The GeoTIFF tags (code: type and value).
+
+        Without rotation they are a scale and a tie point, as GDAL writes them.
+        """
         shift = -0.5 if self.is_point else 0.0
         stored = self._shifted(shift, shift)
         found: dict[int, tuple[str, Any]] = {}
@@ -187,44 +216,60 @@ class Georeference:
         return next((value for key, place, value in entries if (key, place) == (wanted, 0)), 0)
 
     def _shifted(self, columns: float, rows: float) -> Self:
-        """Where the pixel at (row, column) is called (row + *rows*, column + *columns*)."""
+        """The same place, with *columns* and *rows* added to the numbers of every pixel."""
         transform = self.transform
         if transform is not None:
             a, b, c, d, e, f = transform
             transform = (a, b, c - a * columns - b * rows, d, e, f - d * columns - e * rows)
-        points = list(self.tie_points)
-        points[0::6] = [column + columns for column in points[0::6]]
-        points[1::6] = [row + rows for row in points[1::6]]
-        return replace(self, transform=transform, tie_points=tuple(points))
+        points = _renumbered(
+            self.tie_points, lambda column: column + columns, lambda row: row + rows
+        )
+        return replace(self, transform=transform, tie_points=points)
 
 
-def _turned(
-    transform: Transform, row: tuple[float, float], column: tuple[float, float], is_swapped: bool
-) -> Transform:
-    """*transform* for pixels that were called row[0] * row' + row[1], and so for columns, and then swapped."""
+def _renumbered(
+    points: tuple[float, ...],
+    column_of: Callable[[float], float],
+    row_of: Callable[[float], float],
+) -> tuple[float, ...]:
+    """Tie *points* in which each column and each row has a new number, made of the old one."""
+    numbers = list(points)
+    numbers[0::_POINT] = [column_of(column) for column in points[0::_POINT]]
+    numbers[1::_POINT] = [row_of(row) for row in points[1::_POINT]]
+    return tuple(numbers)
+
+
+def _swapped(
+    transform: Transform | None, points: tuple[float, ...]
+) -> tuple[Transform | None, tuple[float, ...]]:
+    """A transform and tie points with rows for columns, and columns for rows."""
+    numbers = list(points)
+    numbers[0::_POINT] = points[1::_POINT]
+    numbers[1::_POINT] = points[0::_POINT]
+    if transform is not None:
+        a, b, c, d, e, f = transform
+        transform = (b, a, c, e, d, f)
+    return transform, tuple(numbers)
+
+
+def _flipped(transform: Transform, row: _Line, column: _Line) -> Transform:
+    """*transform* for pixels whose row was row[0] * row' + row[1], and so for their column."""
     a, b, c, d, e, f = transform
-    if is_swapped:
-        a, b, d, e = b, a, e, d
     across, right = column
     down, bottom = row
-    return (
-        a * across,
-        b * down,
-        c + a * right + b * bottom,
-        d * across,
-        e * down,
-        f + d * right + e * bottom,
-    )
+    x = c + a * right + b * bottom
+    y = f + d * right + e * bottom
+    return (a * across, b * down, x, d * across, e * down, y)
 
 
 def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transform | None:
     if TRANSFORMATION in tags:
-        matrix = [float(value) for value in tags[TRANSFORMATION]]
-        return _checked([*matrix[0:2], matrix[3], *matrix[4:6], matrix[7]])
-    if PIXEL_SCALE not in tags or len(points) < 6:
+        a, b, _, c, d, e, _, f, *_ = (float(value) for value in tags[TRANSFORMATION])
+        return _checked([a, b, c, d, e, f])
+    if PIXEL_SCALE not in tags or len(points) < _POINT:
         return None
     width, height = (abs(float(value)) for value in tags[PIXEL_SCALE][:2])
-    column, row, _, x, y, _ = points[:6]
+    column, row, _, x, y, _ = points[:_POINT]
     return _checked([width, 0.0, x - column * width, 0.0, -height, y + row * height])
 
 
@@ -241,6 +286,9 @@ def _sequence(value: Any) -> Any:
 
 
 def _directory(*keys: tuple[int, int]) -> tuple[int, ...]:
-    """The value of the tag of keys that are short numbers; in ascending order, as the standard has it."""
+    """The tag of *keys* (number and value), in ascending order, as the standard has them.
+
+    Their values are short numbers, which lie in the tag itself.
+    """
     entries = [number for key, value in keys for number in (key, 0, 1, value)]
     return (1, 1, 0, len(keys), *entries)

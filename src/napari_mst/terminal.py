@@ -1,6 +1,7 @@
-"""Output to a terminal, which takes some characters for commands (ECMA-48): names of files and layers may hold such.
+"""Output to a terminal, which takes some characters for commands (ECMA-48).
 
-They can retitle a window, hide text, or type into some terminals. So what is printed passes through here.
+Names of files and layers may hold such characters. They can retitle a window, hide text, or type
+into some terminals. So all that is printed passes through here.
 """
 
 import re
@@ -9,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
+# Control characters but tabs and line ends. And halves of characters (surrogates), in which Python
+# keeps bytes of odd file names.
 _COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but tabs and line ends; and halves of characters, in which bytes of odd file names are kept."""
 
 
 def harmless(text: str) -> str:
-    """*text* with a question mark in the place of every character that a terminal would take for a command."""
+    """*text*, with a question mark for every character that a terminal takes for a command."""
     return _COMMANDS.sub("?", text)
 
 
@@ -38,6 +40,11 @@ class HarmlessStream:
 
 @contextmanager
 def harmless_output() -> Iterator[None]:
-    """Let all that is printed meanwhile be harmless: by us, by libraries, as progress, warning, log or error."""
-    with redirect_stdout(HarmlessStream(sys.stdout)), redirect_stderr(HarmlessStream(sys.stderr)):
+    """Let all that is printed meanwhile be harmless.
+
+    It may come from us or from libraries, as progress, warning, log or error.
+    """
+    output = HarmlessStream(sys.stdout)
+    errors = HarmlessStream(sys.stderr)
+    with redirect_stdout(output), redirect_stderr(errors):
         yield

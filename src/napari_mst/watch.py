@@ -1,4 +1,4 @@
-"""How a long computation is going: it reports the share that is done and stops as soon as somebody cancels it."""
+"""The progress of a long computation: it reports the share done, and stops when it is cancelled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,10 @@ class Arguments(TypedDict):
 
 @dataclass(frozen=True)
 class Watch:
-    """Somebody who watches a computation, or a part of it: is told the share done, and asked whether to cancel."""
+    """Somebody who watches a computation, or a part of it.
+
+    They are told the share that is done, and asked whether to cancel.
+    """
 
     progress: Progress | None = None
     is_cancelled: IsCancelled | None = None
@@ -38,19 +41,22 @@ class Watch:
             raise Cancelled("The computation was cancelled.")
 
     def reach(self, share: float) -> None:
-        """Raise `Cancelled` if the computation is cancelled, else tell the *share* that is done, at most 1."""
+        """Raise `Cancelled` if it is cancelled, else tell the *share* that is done, at most 1."""
         self.check()
         self.report(min(share, 1.0))
 
     def part(self, start: float, stop: float) -> "Watch":
-        """The watch over the part of this computation from *start* to *stop*, shares of the whole."""
+        """The watch over the part from *start* to *stop*, which are shares of the whole."""
         if self.progress is None:
             return self
         return Watch(lambda share: self.report(start + share * (stop - start)), self.is_cancelled)
 
     @property
     def arguments(self) -> Arguments:
-        """Keyword arguments with which a public function is watched: `classify(cube, spectra, **watch.arguments)`."""
+        """The keyword arguments of a public function that is watched by the same.
+
+        An example is `classify(cube, spectra, **watch.arguments)`.
+        """
         return {"progress": self.progress, "is_cancelled": self.is_cancelled}
 
 

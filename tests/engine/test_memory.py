@@ -46,22 +46,22 @@ V1 = {
 )
 def test_a_container_allows_its_limit_less_what_cannot_be_given_back(tmp_path, line, folder, files):
     cgroup(tmp_path, line, folder, files)
-    assert list(memory._free_in_cgroups(tmp_path)) == [2 * GIB]
+    assert list(memory.free_in_cgroups(tmp_path)) == [2 * GIB]
 
 
 @pytest.mark.parametrize("files", [{**V2, "memory.max": "max"}, {}], ids=["no limit", "no files"])
 def test_a_container_without_a_limit_says_nothing(tmp_path, files):
     cgroup(tmp_path, "0::/a", "sys/fs/cgroup/a", files)
-    assert list(memory._free_in_cgroups(tmp_path)) == []
+    assert list(memory.free_in_cgroups(tmp_path)) == []
 
 
 def test_where_there_are_no_cgroups_the_machine_counts(tmp_path):
-    assert list(memory._free_in_cgroups(tmp_path)) == []
+    assert list(memory.free_in_cgroups(tmp_path)) == []
     assert 10**7 < free_memory(CPU) < 10**14
 
 
 def test_the_smallest_limit_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_free_in_cgroups", lambda root: iter([5000, 3000]))
+    monkeypatch.setattr(memory, "free_in_cgroups", lambda root: iter([5000, 3000]))
     assert free_memory(CPU) == 3000
 
 
