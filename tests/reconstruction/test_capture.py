@@ -1,13 +1,16 @@
-"""A model that is told the camera: what it refuses, what white and balance mean, and what the cube remembers."""
+"""A model that is told the camera: photos that it refuses, white, balance, and the history."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from napari_mst import Capture, Photo, Reconstructor
 from napari_mst.colour import linear_to_srgb
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
@@ -28,8 +31,8 @@ def model() -> Model:
     _, power, components = torch.linalg.svd(spectra / len(spectra) ** 0.5, full_matrices=False)
     network = RefiningMSTPlusPlus(CameraNetwork((components * power[:, None])[:6].T, width=8))
     network.eval().requires_grad_(False)
-    for part in (network.conv_in, network.conv_out, network.pixelwise.hidden[-1]):
-        part.weight.mul_(0.1)
+    for name in ("conv_in", "conv_out", "pixelwise.hidden.5"):
+        network.get_parameter(f"{name}.weight").mul_(0.1)
     card = replace(
         PUBLISHED,
         name="told",
@@ -41,38 +44,40 @@ def model() -> Model:
     return Model(card, network, "0" * 64)
 
 
-def cube_of(model: Model, pixels: np.ndarray, capture: Capture = NIKON, *, correct: bool = False):
+def cube_of(
+    model: Model, pixels: NDArray[Any], capture: Capture = NIKON, *, correct: bool = False
+) -> SpectralCube:
     reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=correct)
     return reconstructor.reconstruct(Photo.from_array(pixels, encoding="linear"))
 
 
-def test_camera_has_to_be_told(model):
+def test_camera_has_to_be_told(model: Model) -> None:
     with pytest.raises(
         CameraError, match="Expected the camera and the illuminant of the photo for the model told"
     ):
         Reconstructor(model, "cpu")
 
 
-def test_model_without_use_for_a_camera_refuses_one(model):
+def test_model_without_use_for_a_camera_refuses_one(model: Model) -> None:
     plain = replace(model, card=replace(model.card, rendering=""))
     with pytest.raises(CameraError, match="Expected no camera for the model told, got Nikon_D5100"):
         Reconstructor(plain, "cpu", capture=NIKON)
 
 
-def test_encoded_photo_is_refused(model):
+def test_encoded_photo_is_refused(model: Model) -> None:
     with pytest.raises(
         PhotoError, match="Expected linear RGB of a camera for the model told, got sRGB-encoded"
     ):
         Reconstructor(model, "cpu", capture=NIKON).reconstruct(LINEAR)
 
 
-def test_eight_bits_are_plainly_not_linear():
+def test_eight_bits_are_plainly_not_linear() -> None:
     with pytest.raises(PhotoError, match="got 8 bits"):
         Photo.from_array(np.zeros((4, 4, 3), np.uint8), encoding="linear").check_linear()
     Photo.from_array(LINEAR, encoding="linear").check_linear()
 
 
-def test_two_cameras_of_one_model_do_not_disturb_each_other(model):
+def test_two_cameras_of_one_model_do_not_disturb_each_other(model: Model) -> None:
     photo = Photo.from_array(LINEAR, encoding="linear")
     nikon = Reconstructor(model, "cpu", capture=NIKON)
     before = nikon.reconstruct(photo).data
@@ -81,10 +86,10 @@ def test_two_cameras_of_one_model_do_not_disturb_each_other(model):
     )
     assert np.abs(canon - before).max() > 1e-3
     np.testing.assert_array_equal(nikon.reconstruct(photo).data, before)
-    assert model.network.pixelwise.linear.isnan().all()
+    assert model.network.get_buffer("pixelwise.linear").isnan().all()
 
 
-def test_white_is_the_stored_value_that_stands_for_1(model):
+def test_white_is_the_stored_value_that_stands_for_1(model: Model) -> None:
     full = cube_of(model, LINEAR)
     darker = cube_of(model, (LINEAR // 4).astype(np.uint16), replace(NIKON, white=65535 / 4))
     np.testing.assert_allclose(darker.data, full.data, atol=2e-3)
@@ -92,7 +97,7 @@ def test_white_is_the_stored_value_that_stands_for_1(model):
     np.testing.assert_allclose(as_floats.data, full.data, atol=1e-5)
 
 
-def test_values_of_the_sensor_are_balanced_first(model):
+def test_values_of_the_sensor_are_balanced_first(model: Model) -> None:
     sensor = replace(NIKON, balance=OF_SENSOR)
     raw = (LINEAR / 65535 / sensor.gains).astype(np.float32)
     expected = cube_of(model, (LINEAR / 65535).astype(np.float32))
@@ -102,7 +107,9 @@ def test_values_of_the_sensor_are_balanced_first(model):
 @pytest.mark.parametrize(
     "capture", [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)], ids=str
 )
-def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(model, capture):
+def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(
+    model: Model, capture: Capture
+) -> None:
     white = (capture.white or 65535) / capture.gains
     surfaces = load_reflectances()[1]["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
     pixels = np.rint(surfaces @ capture.response * white).astype(np.uint16)
@@ -113,7 +120,7 @@ def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(model, c
     assert cube.quality is not None
 
 
-def test_camera_and_illuminant_are_remembered(model):
+def test_camera_and_illuminant_are_remembered(model: Model) -> None:
     provenance = cube_of(model, LINEAR, replace(NIKON, white=50_000.0)).provenance
     assert (provenance.camera, provenance.illuminant, provenance.white) == (
         "Nikon_D5100",
@@ -132,7 +139,7 @@ def test_camera_and_illuminant_are_remembered(model):
     assert provenance.gives_the_cube_of(replace(provenance, device="other"))
 
 
-def test_preview_knows_the_same_white(model):
+def test_preview_knows_the_same_white(model: Model) -> None:
     capture = replace(NIKON, white=40_000.0)
     reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=False)
     photo = Photo.from_array(LINEAR, encoding="linear")

@@ -6,7 +6,7 @@ import pytest
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.degradations import Input
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.consistency import comparison, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
 from napari_mst.reconstruction.consistency.correction import correct_colours
@@ -28,7 +28,8 @@ def scene(rows: int = 80, columns: int = 96) -> np.ndarray:
 
 
 def codes_of(cube: np.ndarray) -> np.ndarray:
-    return np.rint(linear_to_srgb(render_srgb(cube, WAVELENGTHS).clip(0, 1)) * 255).astype(np.uint8)
+    linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
+    return np.asarray(np.rint(linear_to_srgb(linear) * 255), dtype=np.uint8)
 
 
 def shifted(cube: np.ndarray) -> np.ndarray:
@@ -104,7 +105,7 @@ def test_channels_of_which_nothing_is_known_do_not_hold_the_others_back() -> Non
 @pytest.mark.parametrize("encoding", ["srgb", "linear"])
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "float32"])
 def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(
-    kind: str, encoding: str
+    kind: str, encoding: Encoding
 ) -> None:
     cube = scene(16, 20)
     linear = render_srgb(cube, WAVELENGTHS).clip(0, 1)
@@ -311,8 +312,9 @@ def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:
-    """Of a cube in a file, the sample that tells the noise alone takes seconds to read."""
-    data, shares = scene(), []
+    """For a cube in a file, the sample alone that tells the noise takes seconds to read."""
+    data = scene()
+    shares: list[float] = []
     with pytest.raises(Cancelled):
         correct_colours(
             data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: True)

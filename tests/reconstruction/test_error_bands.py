@@ -1,6 +1,7 @@
 """Error bands: around every spectrum, as wide as the calibration says, from the cube alone."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -
 
 
 def test_margins_are_the_networks_own_below_and_above() -> None:
-    """Of a colour that few pigments have, the spectrum can be far above the estimate, but not far below."""
+    """Some colours are rare: their spectra can lie far above the estimate, but not far below."""
     spectra = np.random.default_rng(1).uniform(0.05, 0.9, (31, 5, 4)).astype(np.float32)
     network = load_model("pixelwise-srgb").network
     assert isinstance(network, PixelwiseNetwork)
@@ -92,7 +93,7 @@ def test_band_grows_with_the_factor(cube: SpectralCube) -> None:
     np.testing.assert_allclose(twice, 2 * once, atol=1e-5)
 
 
-def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path) -> None:
+def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path: Path) -> None:
     again = read_cube(write_cube(tmp_path / "cube.hdr", cube))
     assert has_band(again)
     np.testing.assert_array_equal(error_bands(again)[0].data, error_bands(cube)[0].data)

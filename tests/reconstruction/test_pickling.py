@@ -1,4 +1,4 @@
-"""Models and reconstructors go to other processes, as a cluster sends them, and compute the same there."""
+"""Models and reconstructors that are sent to other processes, as to a cluster, compute the same."""
 
 import hashlib
 import pickle
