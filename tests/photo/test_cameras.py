@@ -1,4 +1,7 @@
-"""Cameras and illuminants: their responses are balanced, files and names are told apart, and nothing is guessed."""
+"""Cameras and lights: their tables, their spellings, and the response that they make together."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ from napari_mst.photo.cameras import (
 )
 
 
-def test_52_measured_cameras_and_the_response_of_ntire_2022_are_there():
+def test_52_measured_cameras_and_the_response_of_ntire_2022_are_there() -> None:
     assert len(load_cameras()) == 53
     assert "NTIRE_2022_Basler_ace2" in load_cameras()
     for sensitivities in load_cameras().values():
@@ -27,15 +30,15 @@ def test_52_measured_cameras_and_the_response_of_ntire_2022_are_there():
         assert (sensitivities.sum(axis=0) > 0).all()
 
 
-def test_illuminants_begin_with_the_usual_ones():
+def test_illuminants_begin_with_the_usual_ones() -> None:
     assert list(load_illuminants())[:3] == ["D65", "D50", "A"]
     np.testing.assert_array_equal(load_illuminants()["A"], illuminant("A", GRID))
     assert all(power.shape == (31,) and (power > 0).all() for power in load_illuminants().values())
 
 
 @pytest.mark.parametrize("name", ["Nikon D5100", "nikon_d5100", "NIKON D5100", "Nikon_D5100"])
-def test_names_may_be_spelled_with_spaces_and_in_any_case(name):
-    """What was typed makes no difference, neither to the response nor to what is written down."""
+def test_names_may_be_spelled_with_spaces_and_in_any_case(name: str) -> None:
+    """The spelling makes no difference, neither to the response nor to the record."""
     assert Capture(name, "a") == Capture("Nikon_D5100", "A")
     np.testing.assert_array_equal(
         camera_response(name, "OFFICE fluorescent"),
@@ -46,15 +49,15 @@ def test_names_may_be_spelled_with_spaces_and_in_any_case(name):
 
 @pytest.mark.parametrize("light", ["D65", "A", "F11"])
 @pytest.mark.parametrize("camera", ["Nikon_D5100", "NTIRE_2022_Basler_ace2", "sRGB"])
-def test_white_is_white_for_every_camera_and_light(camera, light):
+def test_white_is_white_for_every_camera_and_light(camera: str, light: str) -> None:
     np.testing.assert_allclose(camera_response(camera, light).sum(axis=0), 1)
 
 
-def test_srgb_in_daylight_is_srgb():
+def test_srgb_in_daylight_is_srgb() -> None:
     np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID))
 
 
-def test_gains_balance_what_the_sensor_gives():
+def test_gains_balance_what_the_sensor_gives() -> None:
     sensor = Capture("Nikon_D5100", "A", balance=OF_SENSOR)
     seen = unbalanced_response("Nikon_D5100", "A") * sensor.gains
     np.testing.assert_allclose(seen, sensor.response)
@@ -73,12 +76,14 @@ def test_gains_balance_what_the_sensor_gives():
         (("Nikon_D5100", "D65", 0.0, "auto"), f"Expected a balance '{BALANCED}'"),
     ],
 )
-def test_unknown_capture_is_refused_at_once(arguments, message):
+def test_unknown_capture_is_refused_at_once(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(CameraError, match=message):
         Capture(*arguments)
 
 
-def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksum(tmp_path):
+def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksum(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "mine.csv"
     rows = [
         f"{nm:g},{red:.9g},{green:.9g},{blue:.9g}"
@@ -95,7 +100,7 @@ def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksu
 @pytest.mark.parametrize(
     "text", ["", "400,1,2\n700,1,2\n", "500,1,2,3\n700,1,2,3\n", "400,1,0,3\n700,1,0,3\n"]
 )
-def test_table_that_is_none_is_refused(tmp_path, text):
+def test_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "mine.csv").write_text(text)
     with pytest.raises(CameraError, match=r"Expected .* in 'mine.csv', got others"):
         camera_response(str(tmp_path / "mine.csv"), "D65")
@@ -113,5 +118,7 @@ def test_table_that_is_none_is_refused(tmp_path, text):
         ("", "", ""),
     ],
 )
-def test_camera_of_a_file_is_only_the_one_of_exactly_its_name(make, model, name):
+def test_camera_of_a_file_is_only_the_one_of_exactly_its_name(
+    make: str, model: str, name: str
+) -> None:
     assert matching_camera(make, model) == name

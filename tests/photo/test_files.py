@@ -1,7 +1,8 @@
-"""Photo files for those who show them: which of them other programs show otherwise, and those of several pages."""
+"""Photo files for those who show them: pixels that other programs change, and several pages."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import imagecodecs
 import imageio.v3 as iio
@@ -27,7 +28,7 @@ def pillow(name: str, mode: str = "RGB", asked: int = 1) -> Make:
     return make
 
 
-def tiff(photometric: str, asked: int = 1, **options: object) -> Make:
+def tiff(photometric: str, asked: int = 1, **options: Any) -> Make:
     def make(folder: Path) -> Path:
         grey = photometric.startswith("min")
         pixels = np.moveaxis(PIXELS, -1, 0) if "planarconfig" in options else PIXELS
@@ -100,7 +101,7 @@ def test_a_file_that_is_no_photo_is_not_shown_otherwise(tmp_path: Path) -> None:
 def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> None:
     pages = np.random.default_rng(1).integers(0, 256, (4, 20, 30, 3), dtype=np.uint8)
     stored = np.moveaxis(pages, -1, 1) if planar else pages
-    layout = {"planarconfig": "separate"} if planar else {}
+    layout: dict[str, Any] = {"planarconfig": "separate"} if planar else {}
     tifffile.imwrite(
         tmp_path / "pages.tif",
         stored,
