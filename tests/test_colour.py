@@ -59,7 +59,7 @@ def test_srgb_curves_are_colour_sciences() -> None:
 
 @given(st.floats(-0.5, 2))
 def test_srgb_curves_are_inverse(value: float) -> None:
-    code = np.float64(value)
+    code = np.asarray(value)
     assert linear_to_srgb(srgb_to_linear(code)) == pytest.approx(value, abs=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Saving survives whatever interrupts it: injected faults at every step, kill -9, full disks, rivals."""
+"""Saving survives every interruption: faults at every step, kill -9, full disks and rivals."""
 
 import os
 import random
@@ -48,7 +48,10 @@ class Killed(BaseException):
 
 
 class Switch:
-    """Lets *steps* calls that change the disk pass, and then *fails* on one (and, when dead, on every later one)."""
+    """Lets *steps* calls that change the disk pass, and fails on the next.
+
+    When it *is_dead*, it fails on all later ones, too.
+    """
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, steps: int, fault: BaseException, *, is_dead: bool
@@ -147,7 +150,8 @@ import sys
 import numpy as np
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
-cubes = [SpectralCube(np.full((31, 40, 50), v, np.float32), np.arange(400.0, 701, 10)) for v in (1, 2)]
+wavelengths = np.arange(400.0, 701, 10)
+cubes = [SpectralCube(np.full((31, 40, 50), v, np.float32), wavelengths) for v in (1, 2)]
 print("ready", flush=True)
 while True:
     for cube in cubes:
@@ -217,7 +221,8 @@ for suffix in sys.argv[2:]:
     try:
         write_cube(path, large, overwrite=True)
     except SaveError:
-        assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before, suffix
+        after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        assert after == before, suffix
         assert (read_cube(path).data == 1).all()
         print(suffix)
 """
@@ -227,12 +232,8 @@ def save_to_a_disk_of_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     del monkeypatch
     mount = f"mount -t tmpfs -o size=2m none {tmp_path}"
     has_unshare = shutil.which("unshare") is not None
-    if (
-        not has_unshare
-        or subprocess.run(
-            ["unshare", "-rm", "sh", "-c", mount], capture_output=True, check=False
-        ).returncode
-    ):
+    trial = ["unshare", "-rm", "sh", "-c", mount]
+    if not has_unshare or subprocess.run(trial, capture_output=True, check=False).returncode:
         pytest.skip("no tmpfs may be mounted here")
     script = [sys.executable, "-c", SMALL_DISK, str(tmp_path), *SUFFIXES]
     command = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", *script]
@@ -412,7 +413,7 @@ def test_an_overwritten_file_keeps_its_permissions_and_is_never_open_to_more_mea
     path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
     for entry in tmp_path.rglob("*"):
         entry.chmod(0o700 if entry.is_dir() else 0o600)
-    seen = []
+    seen: list[float] = []
 
     def look(fraction: float) -> None:
         temporaries = [entry for entry in tmp_path.iterdir() if entry.suffix == ".tmp"]
@@ -462,7 +463,7 @@ def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_replaced(
 
 
 def link_to(real: Path, path: Path) -> None:
-    """Make symbolic links at the files of a cube at *path*, each to the file of its kind at *real*."""
+    """Link the files of a cube at *path*, each to the file of its kind at *real*."""
     if path.suffix == ".hdr":
         path.with_suffix(".img").symlink_to(real.with_suffix(".img"))
     path.symlink_to(real, target_is_directory=path.suffix == ".zarr")

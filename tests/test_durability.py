@@ -1,4 +1,4 @@
-"""A save is on the disk when it ends: every file before it gets its name, and then the names in their folder."""
+"""A save is on the disk when it ends: files before they get their names, then the names."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,10 @@ SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 
 
 class Disk:
-    """Records what of *folder* has reached the disk: files by their inode, which a rename keeps, and their names."""
+    """Records which files of *folder*, and which of their names, have reached the disk.
+
+    Files are known by their inode, which a rename keeps.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flushed: set[int] = set()

@@ -1,4 +1,4 @@
-"""Whatever files, layers and models are called, nothing that is printed commands a terminal."""
+"""Terminals: whatever files, layers, units and models are called, no name becomes a command."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Maps over the image: each against its own formula on the whole features, at every kind of block and any size."""
+"""Maps over the image: each against its own formula, at every kind of block and any size."""
 
 import copy
 from dataclasses import replace
@@ -21,14 +21,14 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepare
 
 BLOCKS = (
-    *(
-        "stages.0.encoder.0",
-        "stages.0.encoder.1",
-        "stages.0.bottleneck",
-        "stages.0.decoder.0",
-        "stages.0.decoder.1",
-    ),
-    *("stages.1.encoder.0", "stages.1.decoder.0", "stages.2.decoder.1"),
+    "stages.0.encoder.0",
+    "stages.0.encoder.1",
+    "stages.0.bottleneck",
+    "stages.0.decoder.0",
+    "stages.0.decoder.1",
+    "stages.1.encoder.0",
+    "stages.1.decoder.0",
+    "stages.2.decoder.1",
 )
 SIZE = (18, 67)
 
@@ -46,11 +46,10 @@ def three_stages() -> Model:
 
 @cache
 def reconstructor(block: str = BLOCKS[0]) -> Reconstructor:
-    """Of the bundled network, or of a seeded one where only that has the block."""
+    """A reconstructor with the bundled network, or a seeded one where only that has *block*."""
     bundled = load_model("mstpp-srgb")
-    return Reconstructor(
-        bundled if block in attention_blocks(bundled.network) else three_stages(), "cpu"
-    )
+    is_bundled = block in attention_blocks(bundled.network)
+    return Reconstructor(bundled if is_bundled else three_stages(), "cpu")
 
 
 @cache
@@ -68,7 +67,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     rows = np.ascontiguousarray(prepare(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
-    return dict(exact.blocks())[name], seen
+    return attention_blocks(exact)[name], seen
 
 
 def made(
@@ -88,24 +87,27 @@ def formula(overlay: str, block: str, head: int, key: int | None, query: int | N
         (part.weight @ tokens).unflatten(0, (attention.heads, -1))
         for part in (attention.to_q, attention.to_k, attention.to_v)
     )
-    keys, queries = F.normalize(k, dim=-1)[head], F.normalize(q, dim=-1)[head]
-    matrices = (F.normalize(k, dim=-1) @ F.normalize(q, dim=-1).mT * attention.rescale).softmax(-1)
+    all_keys = F.normalize(k, dim=-1)
+    all_queries = F.normalize(q, dim=-1)
+    matrices = (all_keys @ all_queries.mT * attention.rescale).softmax(-1)
     attended = (matrices @ v)[head]
+    depth = len(attended)
     chosen = slice(None) if key is None else slice(key, key + 1)
     asked = slice(None) if query is None else slice(query, query + 1)
-    y, branch = module(x)[0].flatten(1), attention(x)[0].flatten(1)
-    depth = len(attended)
-    projected = (
-        attention.proj.weight[:, head * depth : (head + 1) * depth][:, chosen] @ attended[chosen]
-    )
+    one_key = all_keys[head][chosen].sum(0)
+    one_query = all_queries[head][asked].sum(0)
+    y = module(x)[0].flatten(1)
+    branch = attention(x)[0].flatten(1)
+    projection = attention.proj.weight[:, head * depth : (head + 1) * depth]
+    projected = projection[:, chosen] @ attended[chosen]
     values = {
-        "score": lambda: attention.rescale[head] * keys[chosen].sum(0) * queries[asked].sum(0),
-        "attended": lambda: attended[key] if key is not None else attended.norm(dim=0),
-        "share": lambda: (projected * y).sum(0) / (y * y).sum(0),
-        "attention": lambda: branch.norm(dim=0),
-        "feed-forward": lambda: (y - x[0].flatten(1) - branch).norm(dim=0),
-    }[overlay]()
-    return values.reshape(x.shape[-2:]).detach().numpy()
+        "score": attention.rescale[head] * one_key * one_query,
+        "attended": attended[key] if key is not None else attended.norm(dim=0),
+        "share": (projected * y).sum(0) / (y * y).sum(0),
+        "attention": branch.norm(dim=0),
+        "feed-forward": (y - tokens - branch).norm(dim=0),
+    }[overlay]
+    return np.asarray(values.reshape(x.shape[-2:]).detach())
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -149,10 +151,8 @@ def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
 def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
     module, x = whole_input(BLOCKS[1])
     y = module(x)[0]
-    bias, value = (
-        module.attention.proj.bias[:, None, None],
-        F.conv2d(x, module.attention.to_v.weight[..., None, None]),
-    )
+    bias = module.attention.proj.bias[:, None, None]
+    value = F.conv2d(x, module.attention.to_v.weight[..., None, None])
     rest = (
         x[0]
         + bias
@@ -160,7 +160,7 @@ def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
         + module.feed_forward(x + module.attention(x))[0]
     )
     rest_share = ((rest * y).sum(0) / (y * y).sum(0)).detach().numpy()
-    heads = sum(made("share", BLOCKS[1], head, None).values for head in (0, 1))
+    heads = np.sum([made("share", BLOCKS[1], head, None).values for head in (0, 1)], axis=0)
     rows, columns = heads.shape
     np.testing.assert_allclose(heads + rest_share[:rows, :columns], 1, atol=1e-4)
 
@@ -203,10 +203,8 @@ def test_every_map_says_what_it_is() -> None:
 
 def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
     region = (3, 17, 8, 61)
-    selection, one = (
-        Selection(BLOCKS[1], 1, 3, 5),
-        AttentionExplorer(reconstructor(), photo(), region=region),
-    )
+    selection = Selection(BLOCKS[1], 1, 3, 5)
+    one = AttentionExplorer(reconstructor(), photo(), region=region)
     found, of_region = one.map("score", selection), one.record()[BLOCKS[1]]
     assert found.values.shape == (7, 27)
     assert found.offset == (3.5, 8.5)

@@ -1,9 +1,12 @@
-"""What is kept of attention: it comes back the same, says what it is, and damage is told in a sentence."""
+"""Records of attention come back the same and say what they are; damage is told in a sentence."""
 
 import json
 import sys
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -84,16 +87,17 @@ def test_a_map_is_a_tiff_with_all_about_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
-    for name, write, what in (
-        ("a.npz", write_attention, make_record()),
-        ("a.tif", write_map, make_map()),
-    ):
+    writers: dict[str, Callable[..., Path]] = {
+        "a.npz": partial(write_attention, record=make_record()),
+        "a.tif": partial(write_map, one=make_map()),
+    }
+    for name, write in writers.items():
         path = tmp_path / name
         path.write_bytes(b"old")
         with pytest.raises(SaveError, match="which exists"):
-            write(path, what)
+            write(path)
         assert path.read_bytes() == b"old"
-        write(path, what, overwrite=True)
+        write(path, overwrite=True)
         assert path.read_bytes() != b"old"
 
 
@@ -106,14 +110,12 @@ def another(path: Path) -> None:
 
 
 def misshapen(path: Path) -> None:
-    np.savez(
-        path,
-        **{
-            "a/attention": np.zeros(3),
-            "a/logits": np.zeros(3),
-            "napari_mst": np.array('{"provenance": {}}'),
-        },
-    )
+    arrays: dict[str, Any] = {
+        "a/attention": np.zeros(3),
+        "a/logits": np.zeros(3),
+        "napari_mst": np.array('{"provenance": {}}'),
+    }
+    np.savez(path, **arrays)
 
 
 def bomb(path: Path) -> None:
@@ -122,7 +124,9 @@ def bomb(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [damaged, another, misshapen, bomb, Path.unlink])
-def test_a_file_that_is_no_record_is_refused_in_a_sentence(tmp_path: Path, harm) -> None:
+def test_a_file_that_is_no_record_is_refused_in_a_sentence(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
     path = write_attention(tmp_path / "a.npz", make_record())
     harm(path)
     with pytest.raises(AttentionError, match=r"Expected a file of attention matrices, got a\.npz"):

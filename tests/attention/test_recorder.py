@@ -1,12 +1,12 @@
-"""The recorder: every matrix of every run, from every engine mode, of its own thread, and nothing left behind."""
+"""The recorder: every matrix of every run of its own thread, and no hook is left behind."""
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import Authors
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
 from napari_mst.attention.record import AttentionRecord, BlockAttention, block_title
@@ -15,6 +15,7 @@ from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.network import Network
 from napari_mst.reconstruction.preparing import prepare
 from napari_mst.reconstruction.setup import copied
 
@@ -44,7 +45,7 @@ def photo(seed: int = 0, height: int = 21, width: int = 34) -> np.ndarray:
 
 
 def largest_difference(record: AttentionRecord, other: AttentionRecord) -> float:
-    """Of the attention."""
+    """The largest difference of the attention of two records."""
     assert list(record) == list(other)
     return max(
         float(np.abs(record[name].attention - other[name].attention).max()) for name in record
@@ -52,34 +53,37 @@ def largest_difference(record: AttentionRecord, other: AttentionRecord) -> float
 
 
 def largest_relative_difference(record: AttentionRecord, other: AttentionRecord) -> float:
-    """Of the logits, relative to the largest of their block."""
+    """The largest difference of the logits, relative to the largest of their block."""
     assert list(record) == list(other)
     logits = [(record[name].logits, other[name].logits) for name in record]
     return max(float(np.abs(one - two).max() / np.abs(two).max()) for one, two in logits)
 
 
 @pytest.fixture(scope="module")
-def golden(authors: Any) -> Golden:
+def golden(authors: Authors) -> Golden:
     return authors.photos["48x61"], authors.attention
 
 
 @pytest.fixture(scope="module")
-def published(authors: Any) -> MSTPlusPlus:
-    return load_model(authors.weights).network
+def published(authors: Authors) -> MSTPlusPlus:
+    network = load_model(authors.weights).network
+    assert isinstance(network, MSTPlusPlus)
+    return network
 
 
-def recorded_whole(network: MSTPlusPlus, photo: np.ndarray) -> AttentionRecord:
-    """Of the network's own forward."""
+def recorded_whole(network: Network, photo: np.ndarray) -> AttentionRecord:
+    """The attention of the network's own forward."""
+    weight = next(network.parameters())
     with record_attention(network) as record, torch.inference_mode():
-        network(torch.from_numpy(photo)[None].to(network.conv_in.weight))
+        network(torch.from_numpy(photo)[None].to(weight))
     return record
 
 
-def recorded_streamed(network: MSTPlusPlus, photo: np.ndarray) -> AttentionRecord:
+def recorded_streamed(network: Network, photo: np.ndarray) -> AttentionRecord:
+    """The attention of a run of the engine."""
+    _, height, width = photo.shape
     with record_attention(network) as record:
-        run(
-            network, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu")
-        )
+        run(network, lambda start, stop: photo[:, start:stop], height, width, torch.device("cpu"))
     return record
 
 
@@ -100,9 +104,8 @@ def test_recorded_attention_of_all_15_blocks_is_the_authors(
     whole, streamed = (record(published, photo) for record in (recorded_whole, recorded_streamed))
     assert distance_to(expected, whole) <= 1e-6
     assert distance_to(expected, streamed) <= 1e-6
-    assert (
-        largest_difference(whole, streamed) <= 2e-6
-    )  # each rounds in its own way, within 1e-6 of the truth
+    # Each rounds in its own way, within 1e-6 of the truth.
+    assert largest_difference(whole, streamed) <= 2e-6
 
 
 def test_in_float64_full_frame_and_streamed_are_the_authors_in_every_digit(
@@ -207,7 +210,7 @@ def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> N
             copy(torch.rand(1, 3, 16, 16))
             assert len(record) == 5
     assert hooks(early) == hooks(late) == 0
-    assert early.conv_in.weight is not model.network.conv_in.weight
+    assert next(early.parameters()) is not next(model.network.parameters())
 
 
 @pytest.mark.parametrize("ending", [Cancelled, ValueError])

@@ -21,7 +21,7 @@ BAND, ROW, COLUMN = 15, 20, 69
 
 @pytest.fixture(scope="module")
 def reconstructor() -> Reconstructor:
-    """Of the bundled network, which refines a pixelwise estimate; without the colour correction that follows it."""
+    """A reconstructor with the bundled network, without the correction of colours after it."""
     return Reconstructor(load_model("mstpp-srgb"), "cpu", correct_colour=False)
 
 
@@ -133,7 +133,7 @@ def test_the_crop_is_all_that_can_matter_and_little_more(
 
 @pytest.mark.parametrize("at", [(31, 0, 0), (0, 45, 0), (0, 0, -1)])
 def test_a_pixel_that_is_not_there_is_refused(
-    reconstructor: Reconstructor, photo: np.ndarray, at
+    reconstructor: Reconstructor, photo: np.ndarray, at: tuple[int, int, int]
 ) -> None:
     with pytest.raises(AttentionError, match=r"Expected (band|row|column) 0 to \d+"):
         AttentionExplorer(reconstructor, photo).sensitivity(*at)
