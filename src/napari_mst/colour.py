@@ -85,6 +85,7 @@ def render_lab(
 def _xyz_response(wavelengths: ArrayLike, light: str) -> NDArray[np.float64]:
     """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
     at = np.asarray(wavelengths, dtype=np.float64)
+    # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     return colour_matching_functions(at) * (illuminant(light, at) * step)[:, None]
 

@@ -21,7 +21,7 @@ from napari_mst.errors import SaveError
 from napari_mst.messages import shown
 
 LOCK_SECONDS = 30.0
-"""How long a save waits for another run that saves to the same name."""
+"""Seconds that a save waits for another run that saves to the same name."""
 
 _FLUSHES = 8  # files of a folder that are made durable at a time: the disk takes them together
 
@@ -81,6 +81,7 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
             yield temporaries
             for temporary in temporaries:
                 _flush(temporary)
+            # Access comes last: until then nobody else may read what is being written.
             for file, temporary in zip(files, temporaries, strict=True):
                 _keep_access(file, temporary)
             _commit(temporaries, files)
@@ -160,7 +161,7 @@ def keeping_folder(target: Path) -> Iterator[None]:
 
 
 def is_interrupted(targets: Sequence[Path]) -> bool:
-    """Whether a killed save left a pair without its record, which `finish` can complete."""
+    """True if a killed save left a pair without its record, which `finish` can complete."""
     record = _real(targets[-1])
     return not record.exists() and any(_beside(record, kind).exists() for kind in ("old", "tmp"))
 

@@ -22,7 +22,7 @@ BAND_INDEX = "band"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a cube came from. Empty strings and 0 mean unknown.
+    """The history of a cube. Empty strings and 0 mean unknown.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Provenance:
     assumptions: tuple[str, ...] = ()
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
-        """Whether both are of one photo and model, with the same options and versions.
+        """True if both are of one photo and model, with the same options and versions.
 
         Device and memory may differ.
         """
@@ -150,6 +150,7 @@ class SpectralCube:
                 f"Expected {len(self.data)} finite wavelengths, one a band, "
                 f"got {wavelengths.shape}."
             )
+        # The only way to set a field of a frozen class.
         object.__setattr__(self, "wavelengths", wavelengths)
 
     @property
@@ -160,7 +161,7 @@ class SpectralCube:
 
     @property
     def has_wavelengths(self) -> bool:
-        """Whether the spectral axis is in nanometres."""
+        """True if the spectral axis is in nanometres."""
         return self.unit == NANOMETRES
 
     def spectrum(self, row: int, column: int) -> NDArray[Any]:

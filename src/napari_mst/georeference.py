@@ -82,6 +82,7 @@ class Georeference:
             return None
         if transform is not None or len(points) < _FEWEST_POINTS * _POINT:
             points = ()
+        # Numbers of points count from the centre of the first pixel, ours from its corner.
         shift = 0.5 if keys.is_point else 0.0
         stored = replace(keys, transform=transform, tie_points=points)
         found = stored._shifted(shift, shift)
@@ -127,7 +128,7 @@ class Georeference:
 
     @property
     def is_point(self) -> bool:
-        """Whether a number stands for the centre of its pixel rather than for its area."""
+        """True if a number stands for the centre of its pixel rather than for its area."""
         return self._key(_RASTER_TYPE) == _IS_POINT
 
     @property
@@ -190,6 +191,7 @@ class Georeference:
         found: dict[int, tuple[str, Any]] = {}
         if stored.transform is not None:
             a, b, c, d, e, f = stored.transform
+            # North is up, and no row is mirrored: what a scale and a tie point can say.
             if b == d == 0 and a > 0 > e:
                 found[PIXEL_SCALE] = ("d", (a, -e, 0.0))
                 found[TIE_POINTS] = ("d", (0.0, 0.0, 0.0, c, f, 0.0))
@@ -216,7 +218,7 @@ class Georeference:
         return next((value for key, place, value in entries if (key, place) == (wanted, 0)), 0)
 
     def _shifted(self, columns: float, rows: float) -> Self:
-        """The same place, with *columns* and *rows* added to the numbers of every pixel."""
+        """The place of the image, with *columns* and *rows* added to the numbers of every pixel."""
         transform = self.transform
         if transform is not None:
             a, b, c, d, e, f = transform

@@ -40,7 +40,7 @@ def free_host_memory() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether *error* is a lack of memory, be it Python's own or one of torch."""
+    """True if *error* is a lack of memory, be it Python's own or one of torch."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS)
 
 

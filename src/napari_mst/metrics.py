@@ -1,4 +1,4 @@
-"""How far an estimated cube is from its reference: plain functions of two (B, H, W) arrays.
+"""Distances of an estimated cube from its reference: plain functions of two (B, H, W) arrays.
 
 Dark pixels make relative measures meaningless, so each function says which pixels it counts.
 """
@@ -78,6 +78,7 @@ def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> NDAr
     norms = np.linalg.norm(e, axis=0) * np.linalg.norm(r, axis=0)
     lit = (r.mean(axis=0) > dark) & (norms > 0)
     cosine = np.divide((e * r).sum(axis=0), norms, out=np.full(norms.shape, np.nan), where=lit)
+    # Rounding can take the cosine of equal spectra beyond 1.
     return np.asarray(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
 
 

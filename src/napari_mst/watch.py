@@ -48,7 +48,7 @@ class Watch:
     def part(self, start: float, stop: float) -> "Watch":
         """The watch over the part from *start* to *stop*, which are shares of the whole."""
         if self.progress is None:
-            return self
+            return self  # a cancel is the same for all parts
         return Watch(lambda share: self.report(start + share * (stop - start)), self.is_cancelled)
 
     @property

@@ -100,6 +100,7 @@ class AttentionExplorer:
         probe = probe_of(OVERLAYS[overlay].compute, selection)
         program = tapped(self._program, selection.block, probe)
         (padded,), provenance = self._compute(self._mapped(program))
+        # The padding is cropped, but it counts for the total: logits are sums over all of it.
         height, width = (-(-side // pitch) for side in self.shape)
         row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
         return AttentionMap(
@@ -124,7 +125,7 @@ class AttentionExplorer:
         selection = Selection(block, head)
         channels, pitch = self._check(selection)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
-        stride = -(-max(height, width) // PICTURE)
+        stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
         depth = channels // attention_blocks(self._network)[block].attention.heads
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)

@@ -41,6 +41,7 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     rows = -(-len(heads) // columns)
     figure = figure_class(figsize=(INCHES * columns, INCHES * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    # One scale for all heads, so that their colours can be compared.
     largest = max(float(matrix.max()) for _, matrix in heads)
     for axis, (title, matrix) in zip(axes, heads, strict=False):
         image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)

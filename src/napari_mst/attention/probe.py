@@ -110,9 +110,11 @@ def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: 
     *stride*-th row and column is kept. The result of the probe has to be right `HALO` pixels away
     from a cut.
     """
+    # A pass applies a bound method of its block, by which the block is found.
     own = program.writer(block)
     (source,) = own.reads
     attended: SpectralAttentionBlock = own.local.__self__  # type: ignore[attr-defined]
+    # The Gram matrix of the input is not folded into a mixing matrix, but handed to the probe.
     known = replace(program.writer(source), fold=lambda gram, _pixels: probe(attended, gram))
 
     def measured(x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:

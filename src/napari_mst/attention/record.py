@@ -29,7 +29,7 @@ CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; "
     "rows sum to 1; channels, not wavelengths"
 )
-"""How to read the matrices, as their files say it."""
+"""The order of the indices of a matrix, in the words of its file."""
 
 _RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
@@ -54,6 +54,7 @@ class BlockAttention:
         It is 0 if one channel has all attention, and log2(d) if all have the same.
         """
         shares = self.attention.astype(np.float64)
+        # A channel without attention adds nothing: 0 x log 0 counts as 0.
         bits: NDArray[np.float64] = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
         return bits
 

@@ -61,6 +61,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     thread = threading.get_ident()
 
     def hear(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
+        # A hook hears the network in every thread, and a record is of one of them.
         if threading.get_ident() != thread:
             return
         if name == first:

@@ -1,4 +1,4 @@
-"""How much one band of one pixel of the cube depends on every pixel of the photo.
+"""The dependence of one band of one pixel of the cube on every pixel of the photo.
 
 It is the gradient, by autograd on a crop. With the attention matrices of the whole photo held
 fixed, the network is local: nothing further away than its convolutions reach can change the pixel.
@@ -58,6 +58,7 @@ def sensitivity(
     pixels = source.rows(top, bottom)[:, :, left:right]
     device = next(iter(matrices.values())).device
     photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
+    # Padded by reflection, as a run pads the whole photo, so that the gradient passes through it.
     padded = photo[:, row_of - top][:, :, column_of - left][None]
     cube = program.whole(padded, matrices, partial(_watched, watch))
     value = cube[0, at.band, at.row - crop.top, at.column - crop.left]

@@ -1,4 +1,4 @@
-"""How a photo comes in, and what took it.
+"""Photos as they come in, and the cameras that took them.
 
 `photo` holds the photo itself, `files` reads image files, `arrays` takes arrays of any layout,
 `values` tells what stored numbers mean, and `cameras` knows cameras and illuminants.

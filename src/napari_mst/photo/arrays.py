@@ -77,7 +77,7 @@ def stored_extrema(image: Pixels, valid: NDArray[np.bool_] | None) -> tuple[floa
 
 
 def _is_multiscale(source: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:
-    """Whether *source* is a sequence of arrays of several sizes.
+    """True if *source* is a sequence of arrays of several sizes.
 
     napari's own sequence of levels would become its smallest level as an array.
     """

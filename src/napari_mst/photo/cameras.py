@@ -50,7 +50,7 @@ _SHOWN = 60  # characters of a name in a message
 
 @dataclass(frozen=True)
 class Capture:
-    """How a linear photo came about: its camera and its illuminant, each a name or a file.
+    """The camera and the illuminant of a linear photo, each a name or a file.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
 """Colours of a TIFF whose stored values are those that it shows."""
 
 _PNG_DEPTH = 24
-"""Where a PNG says its depth: the ninth byte of its first chunk, IHDR (ISO/IEC 15948)."""
+"""The byte of a PNG that tells its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
@@ -149,7 +149,7 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
 
 
 def is_shown_otherwise(path: str | PathLike[str]) -> bool:
-    """Whether imageio, with which napari opens photos, gives other pixels than `decode_file`.
+    """True if imageio, with which napari opens photos, gives other pixels than `decode_file`.
 
     It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and
     other colours of a TIFF as they are stored, and halves the depth of 16-bit colour in PNG. Only
@@ -241,7 +241,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _is_tiff(file: BinaryIO) -> bool:
-    """Whether *file*, which is read from its beginning and left there, is a TIFF."""
+    """True if *file*, which is read from its beginning and left there, is a TIFF."""
     file.seek(0)
     magic = file.read(4)
     file.seek(0)
@@ -291,7 +291,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
-    """Whether channels come first: in samples, or as three pages not called slices or times."""
+    """True if channels come first: in samples, or as three pages not called slices or times."""
     if series.axes in ("YX", "YXS"):
         return False
     if series.axes == "SYX" or (series.axes in ("CYX", "QYX") and series.shape[0] == 3):
@@ -334,7 +334,7 @@ def _orientation(image: Image.Image, notes: list[str]) -> int:
 
 
 def _is_deep_png(image: Image.Image, file: BinaryIO) -> bool:
-    """Whether *image*, opened from *file*, is a PNG of 16 bits a channel."""
+    """True if *image*, opened from *file*, is a PNG of 16 bits a channel."""
     if image.format != "PNG":
         return False
     file.seek(_PNG_DEPTH)

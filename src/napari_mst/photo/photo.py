@@ -290,7 +290,7 @@ def _check_encoding(encoding: str | None) -> None:
 
 
 def _edges(length: int, factor: float) -> NDArray[np.float64]:
-    """Where the pixels of *length* old ones begin and end, about *factor* old ones each."""
+    """The edges of pixels that cover *length* old ones, about *factor* each."""
     count = max(round(length / factor), 1)
     return np.linspace(0, length, count + 1)
 

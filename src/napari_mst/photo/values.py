@@ -75,7 +75,7 @@ def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
 
 
 def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
-    """The same numbers as uint8, uint16 or float32; True is 255."""
+    """*image* as uint8, uint16 or float32, with the same numbers; True becomes 255."""
     kind = image.dtype.kind
     if kind == "b":
         return image * np.uint8(_UINT8)

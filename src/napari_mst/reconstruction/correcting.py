@@ -14,7 +14,7 @@ from napari_mst.reconstruction.consistency.correction import Correction, correct
 from napari_mst.reconstruction.job import Job
 
 CORRECTION_COST = 0.45
-"""How long the correction takes, in the unit of `run_cost`.
+"""The time that the correction takes, in the unit of `run_cost`.
 
 Measured: 0.15 to 1.5, by how many spectra it has to move.
 """

@@ -1,4 +1,4 @@
-"""How sure an estimate is: lower and upper spectra between which nine in ten true ones lie.
+"""Error bands: lower and upper spectra between which nine in ten true ones lie.
 
 The bundled pixelwise network knows between which spectra 5 and 95 % of the materials of one colour
 lie. The band of a cube is its own spectrum and, to each side of it, the network's distance for the
@@ -26,7 +26,7 @@ PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
 
 SIDE_NOTE = " spectra of the 90 % error band"
-"""How a cube of a band is known: by this note, with "Lower" or "Upper" before it."""
+"""The note by which a cube of a band is known, after "Lower" or "Upper"."""
 
 _PIXELS = 1 << 16  # that are computed at a time
 
@@ -73,7 +73,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
 
 
 def has_band(cube: SpectralCube) -> bool:
-    """Whether the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
+    """True if the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
     if cube.provenance.error_factor <= 0 or not cube.has_wavelengths:
         return False
     _, wavelengths = _network()

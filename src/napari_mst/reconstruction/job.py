@@ -77,7 +77,7 @@ class Job:
         return ORIENTATIONS if self.options.ensemble else (UNTURNED,)
 
     def noted(self, note: str) -> "Job":
-        """The same job with one more *note*."""
+        """A copy of the job with one more *note*."""
         return replace(self, notes=(*self.notes, note))
 
     def stage(self, start: float, stop: float) -> "Job":

@@ -1,4 +1,4 @@
-"""How photos are reconstructed: one list of options for the dock, the command line and the API."""
+"""The options of a reconstruction: one list for the dock, the command line and the API."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,7 +12,7 @@ OF_PHOTO = ("region", "ensemble")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a photo is reconstructed, apart from the model.
+    """The options of a reconstruction, apart from the model.
 
     `reconstruction.setup` checks that the two fit together.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Orientation(NamedTuple):
-    """Whether rows and columns are reversed, and whether they are exchanged afterwards."""
+    """A flip of rows, of columns or of both, and perhaps an exchange of the two afterwards."""
 
     flips_rows: bool
     flips_columns: bool

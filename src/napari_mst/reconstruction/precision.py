@@ -1,4 +1,4 @@
-"""How far 16 bits are off float32 on a photo: measured on a sample of it, before the run."""
+"""The error of 16 bits against float32, measured on a sample of a photo before the run."""
 
 import weakref
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _TINY = 1e-30  # instead of the largest value of a photo that is all black
 
 @dataclass(frozen=True)
 class PrecisionError:
-    """How far a precision was off float32 on a sample of a photo.
+    """The error of a precision against float32, on a sample of a photo.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
-"""How the history tells the place of a plan."""
+"""The words of a history for the place of a plan."""
 
 
 def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:

@@ -45,18 +45,18 @@ class Setup:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether features are kept in 16 bits."""
+        """True if features are kept in 16 bits."""
         return _is_narrow(self.options.precision)
 
     @property
     def corrects_colour(self) -> bool:
-        """Whether colours are to be corrected, and the card says how a photo shows the spectra."""
+        """True if colours are to be corrected, and the card says how a photo shows the spectra."""
         card = self.model.card
         is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
         return self.options.correct_colour and is_known
 
     def has_kernels(self) -> bool:
-        """Whether compiled kernels run the network.
+        """True if compiled kernels run the network.
 
         The first time on a machine they are compiled now, which takes some seconds.
         """

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.photo.photo import Photo
 
+Floats = NDArray[np.floating]
+"""Numbers of any precision: spectra, colours or codes."""
+
 HALF_CODE = 0.49
 """Half the width of a cell, in codes of the photo.
 
@@ -24,8 +27,8 @@ _FLOAT_CODES = 65535  # the codes that a photo of floats is taken to have: those
 class Bounds(NamedTuple):
     """The colours between *low* and *high*, in linear light; infinite beyond a clipped channel."""
 
-    low: NDArray[np.floating]
-    high: NDArray[np.floating]
+    low: Floats
+    high: Floats
 
 
 class Cells:
@@ -36,7 +39,7 @@ class Cells:
     pixels; cells of floats, which are as narrow as those of 16 bits, are computed.
     """
 
-    def __init__(self, photo: Photo, half: NDArray[np.floating]) -> None:
+    def __init__(self, photo: Photo, half: Floats) -> None:
         self._photo = photo
         self._half = half
         self._is_integer = photo.pixels.dtype.kind == "u"
@@ -62,14 +65,14 @@ class Cells:
             return self._code_table[stored]
         return self._code(stored).astype(np.float32)
 
-    def residual(self, rendered: NDArray[np.floating], rows: slice) -> NDArray[np.floating]:
+    def residual(self, rendered: Floats, rows: slice) -> Floats:
         """*rendered* (C, rows, W), linear, minus the photo: 8-bit codes; NaN where clipped."""
         codes = self.codes(rows)
         is_known = ((codes > 0) & (codes < _CODES)).all(axis=0)
         return np.where(is_known, _difference(rendered, codes), np.float32(np.nan))
 
-    def distance(self, rendered: NDArray[np.floating], rows: slice) -> NDArray[np.float32]:
-        """How far *rendered* (C, rows, W), linear, is from the photo: 8-bit codes, (rows, W).
+    def distance(self, rendered: Floats, rows: slice) -> NDArray[np.float32]:
+        """Distance (rows, W) of *rendered* (C, rows, W), linear, from the photo, in 8-bit codes.
 
         The channel that is furthest counts.
         """
@@ -93,22 +96,20 @@ class Cells:
         high = np.where(value >= 1, np.inf, high)
         return Bounds(low.astype(np.float32), high.astype(np.float32))
 
-    def _code(self, stored: NDArray[np.generic]) -> NDArray[np.floating]:
+    def _code(self, stored: NDArray[np.generic]) -> Floats:
         value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
         encoded = value if self._photo.encoding == "srgb" else linear_to_srgb(value)
         return encoded * _CODES
 
-    def _decoded(self, value: NDArray[np.float64]) -> NDArray[np.floating]:
+    def _decoded(self, value: NDArray[np.float64]) -> Floats:
         return srgb_to_linear(value) if self._photo.encoding == "srgb" else value
 
 
-def srgb_codes(linear: NDArray[np.floating]) -> NDArray[np.floating]:
+def srgb_codes(linear: Floats) -> Floats:
     """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
     return np.asarray(linear_to_srgb(linear.clip(0, 1)) * np.float32(_CODES))
 
 
-def _difference(
-    rendered: NDArray[np.floating], codes: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def _difference(rendered: Floats, codes: Floats) -> Floats:
     """*rendered*, in linear light, minus *codes*: 8-bit sRGB codes, 0 beyond a clipped channel."""
     return np.asarray(srgb_codes(rendered) - np.clip(codes, 0, _CODES))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import Cells
+from napari_mst.reconstruction.consistency.cells import Cells, Floats
 from napari_mst.watch import Watch
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Comparison:
 
     def __init__(
         self,
-        data: NDArray[np.floating],
+        data: Floats,
         photo: Photo,
         response: NDArray[np.float32],
         least: float,
@@ -43,7 +43,7 @@ class Comparison:
         self.response = response
         self.cells = Cells(photo, np.full(3, least))
 
-    def rendered(self, rows: slice) -> NDArray[np.floating]:
+    def rendered(self, rows: slice) -> Floats:
         """The colours that the spectra of *rows* show (C, rows, W), in linear light."""
         # einsum rather than a matrix product: the threads of BLAS would wait for our own.
         return np.asarray(np.einsum("bc,bhw->chw", self.response, self.data[:, rows]))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.consistency.cells import Floats
 from napari_mst.reconstruction.consistency.comparison import Comparison, each_block, row_blocks
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import removed_noise
@@ -34,9 +35,9 @@ def bytes_to_correct(height: int, width: int) -> int:
 
 
 def correct_colours(
-    data: NDArray[np.floating],
+    data: Floats,
     photo: Photo,
-    response: NDArray[np.floating],
+    response: Floats,
     watch: Watch = UNWATCHED,
     *,
     least: float = 0.0,

@@ -1,4 +1,4 @@
-"""Whether a photo was a JPEG: it is told by the grid of its blocks of 8 x 8 pixels.
+"""A photo that was a JPEG is told by the grid of its blocks of 8 x 8 pixels.
 
 On the grid of a JPEG many more cosine coefficients round to zero than on any other grid. Fan & de
 Queiroz, IEEE Trans. Image Process. 12 (2003) 230, doi:10.1109/TIP.2002.807361, tell JPEG by its
@@ -25,7 +25,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # JFIF 1.02
 
 
 def has_jpeg_grid(comparison: Comparison) -> bool:
-    """Whether the photo was a JPEG: on one grid far fewer coefficients are left than on others.
+    """True if the photo was a JPEG: one grid has far fewer coefficients left than the others.
 
     All 64 places are tried, since a region may begin anywhere.
     """
@@ -54,7 +54,7 @@ def _luma_tiles(comparison: Comparison) -> NDArray[np.float32]:
 
 
 def _tile_starts(size: int) -> list[int]:
-    """Where tiles begin, spread over *size* pixels; at the same place of any grid of `BLOCK`."""
+    """First pixels of tiles all over *size* pixels; at one place of any grid of `BLOCK`."""
     last = (size - _TILE) // BLOCK
     places = np.linspace(0, last, min(_TILES, last + 1))
     return sorted({int(place) * BLOCK for place in places})

@@ -12,7 +12,7 @@ Letters: B bands, C colours, W columns, n spectra.
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.cells import Bounds
+from napari_mst.reconstruction.consistency.cells import Bounds, Floats
 from napari_mst.reconstruction.consistency.comparison import Comparison
 
 SPECTRA_AT_ONCE = 1 << 12
@@ -25,9 +25,7 @@ _HIGHEST = 1.25  # reflectance beyond which no surface has the colour, unless th
 _UPPER = np.triu_indices(3)
 
 
-def move(
-    comparison: Comparison, rows: slice, rendered: NDArray[np.floating], bounds: Bounds
-) -> int:
+def move(comparison: Comparison, rows: slice, rendered: Floats, bounds: Bounds) -> int:
     """Move the spectra of *rows* whose colours *rendered* (C, rows, W) lie beyond *bounds*.
 
     They are moved in place. Returns how many there were.
@@ -46,9 +44,7 @@ def move(
     return int(np.count_nonzero(outside))
 
 
-def moved_into(
-    spectra: NDArray[np.floating], bounds: Bounds, response: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
     """*spectra* (B, n), changed as little as brings their colours within *bounds* (C, n).
 
     They never become negative. A spectrum that would have to be brighter than any surface, for a
@@ -62,14 +58,12 @@ def moved_into(
     return moved
 
 
-def _at(mask: NDArray[np.bool_], planes: NDArray[np.floating]) -> NDArray[np.floating]:
+def _at(mask: NDArray[np.bool_], planes: Floats) -> Floats:
     """The values of *planes* (n, rows, W) at the pixels of *mask*, plane by plane."""
     return np.stack([plane[mask] for plane in planes])
 
 
-def _moved_into(
-    spectra: NDArray[np.floating], bounds: Bounds, response: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
     moved = spectra.copy()
     far = spectra
     left = np.arange(spectra.shape[1])  # the places of those that are not within their cells yet
@@ -98,11 +92,11 @@ def _moved_into(
 
 
 def _stepped(
-    spectra: NDArray[np.floating],
-    missing: NDArray[np.floating],
+    spectra: Floats,
+    missing: Floats,
     is_free: NDArray[np.bool_],
-    response: NDArray[np.floating],
-) -> NDArray[np.floating]:
+    response: Floats,
+) -> Floats:
     """*spectra* (B, n), changed least so that their colours change by *missing* (C, n).
 
     Channels that are *is_free* (C, n) may change by anything.
@@ -122,7 +116,7 @@ def _stepped(
     return np.asarray(np.maximum(changed, 0, out=changed))
 
 
-def _solved(system: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
+def _solved(system: Floats, right: Floats) -> Floats:
     """The solutions (3, n) of n symmetric systems of three equations with right sides *right*.
 
     *system* (6, n) is the upper triangle, row by row. It is inverted by its adjugate: NumPy's own

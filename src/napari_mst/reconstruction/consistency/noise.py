@@ -1,4 +1,4 @@
-"""How sure a photo is of its colours: the noise, or the errors of JPEG, that the network removed.
+"""The noise of a photo, or its errors of JPEG: they decide how far its colours can be trusted.
 
 A photo is noisy if the colours of its flat places were smoothed as much as their brightness. Of the
 grain of a subject it is the brightness that is lost. Letters: C colours, n differences.
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.reconstruction.consistency.cells import Floats
 from napari_mst.reconstruction.consistency.comparison import Comparison
 from napari_mst.reconstruction.consistency.jpeg import BLOCK, has_jpeg_grid
 from napari_mst.watch import Watch
@@ -50,7 +50,7 @@ class Noise:
         return f"its {name} ({red:.1f}, {green:.1f} and {blue:.1f} codes)"
 
     @property
-    def half(self) -> NDArray[np.floating]:
+    def half(self) -> Floats:
         """Half the width (C,) of the cell of a single pixel, in 8-bit codes.
 
         Beyond it the photo is right rather than the network. It is the threshold of the most likely
@@ -68,8 +68,8 @@ class FlatPlaces(NamedTuple):
     *removed* is what the network took from the photo there, *shown* what the photo shows.
     """
 
-    removed: NDArray[np.floating]
-    shown: NDArray[np.floating]
+    removed: Floats
+    shown: Floats
 
 
 def removed_noise(comparison: Comparison, watch: Watch) -> Noise | None:
@@ -121,7 +121,7 @@ def _strips(shape: tuple[int, int]) -> list[slice]:
 
 
 def _is_noisy(flat: FlatPlaces) -> bool:
-    """Whether what was removed from *flat* places is noise.
+    """True if what was removed from *flat* places is noise.
 
     Noise is in the colours as much as in the brightness, in all their directions, and networks
     remove it from the colours first. Of texture they remove brightness rather, so that colours
@@ -135,7 +135,7 @@ def _is_noisy(flat: FlatPlaces) -> bool:
     return is_in_colours or is_grey
 
 
-def _deviations(differences: NDArray[np.floating]) -> tuple[float, float]:
+def _deviations(differences: Floats) -> tuple[float, float]:
     """Root mean squares of *differences* (C, n): of their colours, and of their brightness.
 
     That of the colours is taken in the direction in which they differ least.

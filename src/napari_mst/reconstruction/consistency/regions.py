@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_to_linear
-from napari_mst.reconstruction.consistency.cells import Bounds, Cells, srgb_codes
+from napari_mst.reconstruction.consistency.cells import Bounds, Cells, Floats, srgb_codes
 from napari_mst.reconstruction.consistency.comparison import Comparison, each_block
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import Noise
@@ -56,14 +56,14 @@ def _move_by(comparison: Comparison, rows: slice, gain: NDArray[np.float64]) -> 
     return move(comparison, rows, rendered, Bounds(target, target))
 
 
-def _region_sums(missing: NDArray[np.floating], codes: NDArray[np.floating]) -> NDArray[np.float64]:
+def _region_sums(missing: Floats, codes: Floats) -> NDArray[np.float64]:
     """Sums over each region of a strip, (1 + 3 C, w).
 
     They are the number of known pixels, and the sums of *missing* x *codes*, *codes*^2 and
     *missing*^2. *missing* (C, rows, W) is the photo minus the estimate, NaN where unknown, and
     *codes* is the estimate.
     """
-    is_known = ~np.isnan(missing).any(axis=0)
+    is_known = np.asarray(~np.isnan(missing).any(axis=0))
     missing = np.where(is_known, missing, 0).astype(np.float64)
     codes = np.where(is_known, codes, 0).astype(np.float64)
     products = [is_known[None], missing * codes, codes * codes, missing * missing]
