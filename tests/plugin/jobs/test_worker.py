@@ -154,7 +154,7 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(
     monkeypatch, smallest, shapes
 ) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.worker.PREVIEW_FROM", smallest)
-    monkeypatch.setattr("napari_mst.reconstruction.job.PREVIEW_PIXELS", 35)
+    monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)), Silence()
     assert reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports).shape == (
