@@ -15,7 +15,7 @@ from napari_mst.errors import OutOfMemory
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import LayerPhoto
+from napari_mst.plugin.viewer.photos import LayerPhoto
 
 Told = Callable[[], list[str]]
 

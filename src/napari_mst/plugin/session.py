@@ -17,13 +17,13 @@ from napari_mst.plugin.jobs.worker import start_job
 from napari_mst.plugin.jobs.workspace import Request, Start, Workspace
 from napari_mst.plugin.viewer.layers import (
     SUFFIX,
-    LayerPhoto,
     active_cube_layer,
     contrast_limits,
     cube_layer,
     go_to,
     put_on_top,
 )
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.slider import FIRST_BAND
 
 PREVIEW = " (preview)"

@@ -25,7 +25,9 @@ from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_map, summary
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer.layers import LayerPhoto, Placement, active_cube_layer, photo_layers
+from napari_mst.plugin.viewer.layers import active_cube_layer
+from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.reconstruction.options import RunOptions
 
 SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}

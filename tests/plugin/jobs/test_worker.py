@@ -16,7 +16,7 @@ from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.worker import JobWorker, Reports, reconstruct
 from napari_mst.plugin.jobs.workspace import Request
-from napari_mst.plugin.viewer.layers import LayerPhoto
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import UNWATCHED
 

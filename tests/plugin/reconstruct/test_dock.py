@@ -16,7 +16,8 @@ from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import LayerPhoto, cube_of
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto
 
 
 def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(

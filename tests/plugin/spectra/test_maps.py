@@ -19,7 +19,8 @@ from napari_mst.plugin.files.samples import chart_cube
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_bar import MapsBar
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, cube_layer
+from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
+from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapResult
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch

@@ -16,16 +16,9 @@ from rasterio.transform import Affine
 
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.layers import (
-    LayerPhoto,
-    Placement,
-    band_of,
-    contrast_limits,
-    cube_layer,
-    cube_of,
-    go_to,
-    pixel_at,
-)
+from napari_mst.plugin.viewer.layers import band_of, contrast_limits, cube_layer, cube_of, go_to
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.placement import Placement, pixel_at
 from napari_mst.plugin.viewer.slider import show_wavelength
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)

@@ -7,8 +7,9 @@ from napari.layers import Image, Points
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer, cube_of
 from napari_mst.plugin.viewer.picks import pin, pixel_under, pixels_of
+from napari_mst.plugin.viewer.placement import Placement
 
 
 def points_of(viewer: ViewerModel) -> Points:

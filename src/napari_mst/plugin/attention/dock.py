@@ -31,14 +31,8 @@ from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import (
-    LayerPhoto,
-    LayerReference,
-    active_cube_layer,
-    band_of,
-    cube_of,
-    photo_layers,
-)
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto, LayerReference, photo_layers
 from napari_mst.reconstruction.options import RunOptions
 
 STEPS = 1000

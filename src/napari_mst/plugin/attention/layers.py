@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.overlays import DESCRIPTIONS, Overlay
 from napari_mst.attention.record import AttentionMap
-from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement, put_on_top
+from napari_mst.plugin.viewer.layers import METADATA_KEY, put_on_top
+from napari_mst.plugin.viewer.placement import Placement
 
 UNSIGNED = "inferno"
 SIGNED = Colormap(

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Rectangle
-from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerPhoto, Placement
+from napari_mst.plugin.viewer.layers import METADATA_KEY
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.placement import Placement
 
 Part = Literal["whole", "visible", "drawn"]
 ROLE = "region"

@@ -36,7 +36,8 @@ from napari_mst.plugin.reconstruct.camera_rows import CameraRows
 from napari_mst.plugin.reconstruct.crop import Part, draw, photo_part
 from napari_mst.plugin.reconstruct.devices import survey
 from napari_mst.plugin.viewer.layer_box import LayerBox
-from napari_mst.plugin.viewer.layers import LayerPhoto, photo_layers, quality_layer
+from napari_mst.plugin.viewer.layers import quality_layer
+from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
 
 PRECISIONS_ROLE = Qt.ItemDataRole.UserRole + 1

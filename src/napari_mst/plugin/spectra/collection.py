@@ -17,7 +17,8 @@ from napari_mst.plugin.spectra.reader import RegionReader
 from napari_mst.plugin.spectra.region_tasks import Task, error_band_of, errors_of, spectra_of
 from napari_mst.plugin.spectra.rows import Entry, RegionEntries, Spectra, moved_up
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_of, pixel_at, shown_cube_layers
+from napari_mst.plugin.viewer.layers import cube_of, shown_cube_layers
+from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import Spread, point_spectrum

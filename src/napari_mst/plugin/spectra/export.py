@@ -15,7 +15,8 @@ from napari_mst.crash_safe import saving
 from napari_mst.errors import SaveError, SpectrumError
 from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, to_pixels
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.placement import to_pixels
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 

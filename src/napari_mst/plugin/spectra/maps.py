@@ -10,7 +10,9 @@ from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.plugin.jobs.worker import Reports
 from napari_mst.plugin.spectra.region_layers import ROLE
-from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerPhoto, LayerTuple, Placement
+from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MapInputs, MapKind, MapPlane, MapResult
 
 LABELS_OPACITY = 0.6

@@ -20,14 +20,9 @@ from qtpy.QtWidgets import (
 
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.spectra.maps import Order, fitting_photo, make_map
-from napari_mst.plugin.viewer.layers import (
-    LayerTuple,
-    Placement,
-    active_cube_layer,
-    cube_of,
-    photo_layers,
-    put_on_top,
-)
+from napari_mst.plugin.viewer.layers import LayerTuple, active_cube_layer, cube_of, put_on_top
+from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
 
 if TYPE_CHECKING:

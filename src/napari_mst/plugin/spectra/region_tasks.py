@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.viewer.layers import cube_of, image_matrix, to_pixels
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
 from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.labels import Labelled, label_spectra

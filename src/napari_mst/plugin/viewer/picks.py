@@ -17,14 +17,8 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
-from napari_mst.plugin.viewer.layers import (
-    METADATA_KEY,
-    LayerTuple,
-    Placement,
-    pixel_at,
-    shown_cube_layers,
-    to_pixels,
-)
+from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, shown_cube_layers
+from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
 
 ROLE = "picks"
 """What marks our Points layer in its metadata."""

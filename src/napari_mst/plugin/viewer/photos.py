@@ -1,0 +1,170 @@
+"""Photos that Image layers show: which layers hold one, and how it is read from them.
+
+Letters: H rows, W columns, C colour channels.
+"""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_mst.attention.record import AttentionMap
+from napari_mst.cube import SpectralCube
+from napari_mst.georeference import Georeference
+from napari_mst.photo.files import georeference_in
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, cube_of
+from napari_mst.plugin.viewer.placement import Placement
+
+
+@dataclass(frozen=True, eq=False)
+class LayerReference:
+    """Finds a photo that a layer showed, or a region of it, without keeping its pixels."""
+
+    name: str
+    layer: "weakref.ref[Image]"
+    index: tuple[int, ...]
+    region: Rectangle | None = None
+
+    def photo(self) -> "LayerPhoto | None":
+        """Return the photo as the layer has it now; None if the layer or its page is gone."""
+        layer = self.layer()
+        if layer is None:
+            return None
+        pixels = _finest(layer)
+        has_page = all(at < pages for at, pages in zip(self.index, pixels.shape, strict=False))
+        return LayerPhoto.of_page(layer, self.index, self.region) if has_page else None
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPhoto:
+    """A photo as an Image layer showed it when it was asked for. Only `read` looks at its pixels.
+
+    Attributes
+    ----------
+    index
+        The page of a stack: one number for each axis before those of the photo.
+    region
+        The part that a cube shall cover; None for the whole photo.
+    path
+        The file that the layer was opened from; None if there is none.
+    """
+
+    name: str
+    placement: Placement
+    layer: "weakref.ref[Image]"
+    pixels: Any
+    index: tuple[int, ...]
+    region: Rectangle | None = None
+    path: str | None = None
+
+    @classmethod
+    def of(
+        cls, layer: Image, point: Sequence[float], region: Rectangle | None = None
+    ) -> "LayerPhoto":
+        """Freeze the photo, or the page of a stack, that *layer* shows.
+
+        The sliders stand at world *point*. With a *region*, only that part is asked for.
+        """
+        pixels = _finest(layer)
+        axes_before = pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)
+        last_page = np.array(pixels.shape[:axes_before], dtype=int) - 1
+        page = np.round(layer.world_to_data(point)[:axes_before]).astype(int)
+        index = tuple(int(at) for at in np.clip(page, 0, last_page))
+        return cls.of_page(layer, index, region)
+
+    @classmethod
+    def of_page(
+        cls, layer: Image, index: tuple[int, ...], region: Rectangle | None
+    ) -> "LayerPhoto":
+        """Freeze the page *index* of *layer*, or a *region* of it."""
+        return cls(
+            name=layer.name,
+            placement=Placement.of(layer),
+            layer=weakref.ref(layer),
+            pixels=_finest(layer),
+            index=index,
+            region=region,
+            path=layer.source.path,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the photo, or of the region of it."""
+        if self.region is not None:
+            top, bottom, left, right = self.region
+            return bottom - top, right - left
+        return image_shape(self.pixels.shape[len(self.index) :])
+
+    @property
+    def region_label(self) -> str:
+        """The region as it stands in the names of layers; "" for the whole photo."""
+        return "" if self.region is None else " [{}:{}, {}:{}]".format(*self.region)
+
+    def placement_of(self, cube: SpectralCube) -> Placement:
+        """Return where *cube*, of whatever size, covers the photo, or the region of it."""
+        step = np.array(self.shape) / cube.shape[1:]
+        first = np.array([0, 0] if self.region is None else self.region[::2])
+        # The first pixel of a coarser cube is centred between the pixels that it covers.
+        return self.placement.of_part(first + (step - 1) / 2, step)
+
+    def reference(self) -> LayerReference:
+        """Return what finds the photo again, without keeping its pixels."""
+        return LayerReference(self.name, self.layer, self.index, self.region)
+
+    def read(self, encoding: Encoding | None = None) -> Photo:
+        """Read the whole photo. Raises `PhotoError` if the layer holds something else."""
+        pixels = np.asarray(self.pixels[self.index])
+        photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
+        notes = list(photo.assumptions)
+        if self.index:
+            page = ", ".join(map(str, self.index))
+            notes.append(f"Only the current page ({page}) of the stack was used.")
+        if _is_planar(pixels.shape):
+            notes.append("The 3 planes were taken as red, green and blue.")
+        place = self._georeference(photo.shape)
+        return replace(photo, assumptions=tuple(notes), georeference=place)
+
+    def _georeference(self, shape: tuple[int, int]) -> Georeference | None:
+        """Return the place on earth that the file gives; a page of a stack has none of its own."""
+        if not self.path or self.index:
+            return None
+        return georeference_in(Path(self.path), shape)
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return (H, W) of one photo of *shape*: (H, W), (H, W, C) or planar (C, H, W)."""
+    is_last = len(shape) == 2 or _is_planar(shape)
+    rows, columns = shape[-2:] if is_last else shape[-3:-1]
+    return rows, columns
+
+
+def photo_layers(viewer: ViewerModel) -> list[Image]:
+    """List the Image layers that a photo can be read from, topmost first."""
+    images = [layer for layer in reversed(viewer.layers) if isinstance(layer, Image)]
+    return [layer for layer in images if not _is_made(layer)]
+
+
+def _is_made(layer: Image) -> bool:
+    """Whether *layer* shows something that this plugin has made: a cube or a map."""
+    is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+    return is_map or QUALITY_KEY in layer.metadata or cube_of(layer) is not None
+
+
+def _finest(layer: Image) -> Any:
+    """Return the pixels of *layer* in full resolution."""
+    return layer.data[0] if layer.multiscale else layer.data
+
+
+def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
+    """Count the last axes that make up one photo: (H, W, 3 or 4), (3, H, W), or grey (H, W)."""
+    return 3 if is_rgb or _is_planar(shape) else 2
+
+
+def _is_planar(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 2 and shape[-3] == 3 and shape[-1] not in (3, 4)

@@ -1,0 +1,148 @@
+"""Where an image lies in the world of the viewer, and which pixel lies under a position there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from napari.utils.transforms import Affine
+from numpy.typing import ArrayLike, NDArray
+
+MIXED = 1e-9
+"""Two axes count as mixed from this share of one in the other; below it lies rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where the two image axes (rows, columns) of a layer lie in the world, in napari's terms."""
+
+    scale: NDArray[np.float64]
+    translate: NDArray[np.float64]
+    rotate: NDArray[np.float64]
+    shear: float
+    affine: NDArray[np.float64]
+    units: tuple[str, ...]
+
+    @classmethod
+    def of(cls, layer: Layer) -> "Placement":
+        """Return the placement of the last two axes of *layer*."""
+        return cls(
+            scale=np.array(layer.scale[-2:]),
+            translate=np.array(layer.translate[-2:]),
+            rotate=np.array(layer.rotate[-2:, -2:]),
+            shear=float(layer.shear[-1]),
+            affine=np.array(layer.affine.affine_matrix[-3:, -3:]),
+            units=tuple(str(unit) for unit in layer.units[-2:]),
+        )
+
+    @classmethod
+    def at_origin(cls) -> "Placement":
+        """Return the placement of an image whose first pixel is at (0, 0), one unit a pixel."""
+        return cls(
+            scale=np.ones(2),
+            translate=np.zeros(2),
+            rotate=np.eye(2),
+            shear=0.0,
+            affine=np.eye(3),
+            units=("pixel", "pixel"),
+        )
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the image axes are measured in something other than pixels."""
+        return any(unit != "pixel" for unit in self.units)
+
+    @property
+    def own_transform(self) -> Affine:
+        """The transform from pixels to the world, without the layer's extra affine."""
+        return Affine(
+            scale=self.scale,
+            rotate=self.rotate,
+            shear=[self.shear],
+            translate=self.translate,
+        )
+
+    def of_part(self, offset: Sequence[float], step: Sequence[float] = (1.0, 1.0)) -> "Placement":
+        """Return the placement of an image whose first pixel is centred at *offset*.
+
+        Its pixels are *step* wide. Both are (rows, columns), in pixels of this image.
+        """
+        first = np.asarray(self.own_transform(offset), dtype=np.float64)
+        return replace(self, scale=self.scale * step, translate=first)
+
+    def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
+        """Convert world positions (n, 2) to pixels (n, 2): row and column, not rounded."""
+        to_pixel = Affine(affine_matrix=self.affine).compose(self.own_transform).inverse
+        pixels = [to_pixel(position) for position in np.asarray(positions)]
+        return np.asarray(pixels, dtype=np.float64)
+
+    def image_kwargs(self) -> dict[str, Any]:
+        """Return the arguments that put a layer of two axes here."""
+        return {
+            "scale": self.scale,
+            "translate": self.translate,
+            "rotate": self.rotate,
+            "shear": [self.shear],
+            "affine": self.affine,
+            "units": self.units,
+        }
+
+    def cube_kwargs(self, start: float, step: float, unit: str) -> dict[str, Any]:
+        """Return the arguments that put a layer of three axes here.
+
+        Its first axis begins at *start* and advances by *step*, both in *unit*.
+        """
+        rotate = np.eye(3)
+        rotate[1:, 1:] = self.rotate
+        affine = np.eye(4)
+        affine[1:, 1:] = self.affine
+        return {
+            "scale": [step, *self.scale],
+            "translate": [start, *self.translate],
+            "rotate": rotate,
+            "shear": [0.0, 0.0, self.shear],
+            "affine": affine,
+            "units": (unit, *self.units),
+        }
+
+
+def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
+    """Return the matrix from pixels of *layer* to the world; None if other axes mix in.
+
+    The (3, 3) matrix takes (row, column, 1) to the last two axes of the world.
+    """
+    origin = np.array(layer.data_to_world(np.zeros(layer.ndim)))
+    ends = [layer.data_to_world(axis) for axis in np.eye(layer.ndim)]
+    axes = np.stack(ends, axis=1) - origin[:, None]
+    image_in_others = axes[:-2, -2:].ravel()
+    others_in_image = axes[-2:, :-2].ravel()
+    # The 0.0 is for a layer of two axes, which has no others: `max` of nothing is an error.
+    mixed = np.abs([*image_in_others, *others_in_image, 0.0]).max()
+    if mixed > MIXED * np.abs(axes).max():
+        return None
+    matrix = np.eye(3)
+    matrix[:2, :2] = axes[-2:, -2:]
+    matrix[:2, 2] = origin[-2:]
+    return matrix
+
+
+def to_pixels(source: Layer, target: Layer) -> NDArray[np.float64] | None:
+    """Return the matrix from pixels of *source* to pixels of *target*; None if other axes mix in.
+
+    The (3, 3) matrix takes (row, column, 1) to (row, column, 1).
+    """
+    there = image_matrix(target)
+    here = image_matrix(source)
+    if there is None or here is None:
+        return None
+    return np.asarray(np.linalg.solve(there, here), dtype=np.float64)
+
+
+def pixel_at(layer: Layer, position: Sequence[float]) -> tuple[int, int] | None:
+    """Return (row, column) of the pixel of *layer* under world *position*; None outside it."""
+    # A pixel is the square around its centre, so 2.5 belongs to pixel 3.
+    row, column = np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5)
+    rows, columns = layer.data.shape[-2:]
+    is_inside = 0 <= row < rows and 0 <= column < columns
+    return (int(row), int(column)) if is_inside else None
