@@ -15,8 +15,8 @@ from pytestqt.qtbot import QtBot
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
-from napari_mst.plugin.jobs.worker import Reports, start_job
-from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.jobs.request import Reports, Request
+from napari_mst.plugin.jobs.worker import start_job
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -84,7 +84,7 @@ def viewer(job: GatedJob) -> ViewerModel:
 
 def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
     """Add a photo, and let *job* do the work of this viewer."""
-    session.workspace_of(viewer, partial(start_job, job=job))
+    session.workspace_of(viewer, partial(start_job, reconstruct=job))
     viewer.add_image(np.full((20, 30, 3), 128, np.uint8), rgb=True, name="photo")
     return viewer
 

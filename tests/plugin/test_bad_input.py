@@ -76,7 +76,7 @@ def source_removed(desk: Desk) -> None:
     desk.finish()
     assert desk.names == ["photo (MST++)"]
     assert desk.told() == [
-        "The layer 'photo' was removed during the run. Its cube is a new layer where it was.",
+        "The layer 'photo' was removed during the run. Its cube is a new layer in the same place.",
     ]
 
 
@@ -86,7 +86,8 @@ def source_renamed(desk: Desk) -> None:
     desk.finish()
     assert desk.names == ["other", "other (MST++)"]
     assert desk.told() == [
-        "The layer 'photo' was renamed to 'other' during the run. Its cube is a new layer where it was.",
+        "The layer 'photo' was renamed to 'other' during the run. "
+        "Its cube is a new layer in the same place.",
     ]
 
 

@@ -77,11 +77,11 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     for action in (dock.record, lambda: dock.make_map("score"), dock.make_steps):
         action()
         wait_until(lambda: not workspace.is_busy)
-        dock.choose(*HEAD)
-        dock.choose_channels(*CHANNELS)
+        dock.exploration.choose(*HEAD)
+        dock.exploration.choose_channels(*CHANNELS)
     viewer.reset_view()
     for tab, name in ((2, "attention-steps.png"), (0, "attention.png")):
-        dock.tabs.setCurrentIndex(tab)
+        dock.panel.tabs.setCurrentIndex(tab)
         wait_until(lambda: True)
         viewer.screenshot(str(out / name), canvas_only=False, flash=False)
     print(f"The pictures are in {out}.")

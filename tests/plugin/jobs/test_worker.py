@@ -14,8 +14,8 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.worker import JobWorker, Reports, reconstruct
-from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.jobs.request import Reports, Request
+from napari_mst.plugin.jobs.worker import JobWorker, reconstruct
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import UNWATCHED

@@ -8,7 +8,8 @@ import pytest
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
+from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.reconstruction.options import RunOptions
 
 CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))

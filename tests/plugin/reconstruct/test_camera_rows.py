@@ -13,7 +13,7 @@ from tests.plugin.conftest import GatedJob
 
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Capture
-from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import dock as module
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 

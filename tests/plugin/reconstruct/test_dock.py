@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import GatedJob, make_cube
 
 from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.plugin.jobs.request import Job
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -92,7 +93,7 @@ def test_what_another_dock_does_and_what_is_over_is_not_told(
         raise NapariMstError("The map went wrong.")
 
     workspace = reconstruct_dock.workspace
-    workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), "fake", job=fail)
+    workspace.run(LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), "fake", job=Job(fail))
     qtbot.waitUntil(lambda: not workspace.is_busy)
     assert "went wrong" in workspace.state.text
     assert reconstruct_dock.text.text() == "Ready for cpu: no GPU was found."

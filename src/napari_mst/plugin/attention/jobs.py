@@ -1,62 +1,94 @@
-"""The jobs of the attention dock: each takes a request and reports (see `worker.py`), on the job's thread."""
+"""The jobs of the attention dock: recording, maps and steps, each made on the job's thread."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from napari.components import ViewerModel
 
 from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
 from napari_mst.errors import AttentionError
-from napari_mst.plugin.jobs.worker import Reports
-from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.jobs.request import Job, Reports, Request
+from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
     from napari_mst.attention.explorer import AttentionExplorer
 
 
-@dataclass(frozen=True, eq=False)
-class MapJob:
-    """A job that makes a map, and whether that goes into a layer of its own."""
+class CubePixel(NamedTuple):
+    """One band of one pixel of a cube; all count from 0."""
 
-    make: Callable[[Request, Reports], AttentionMap]
-    is_new: bool
-
-    def __call__(self, request: Request, reports: Reports) -> AttentionMap:
-        """The map."""
-        return self.make(request, reports)
+    band: int
+    row: int
+    column: int
 
 
-def record_now(request: Request, reports: Reports) -> AttentionRecord:
-    """The attention of a run whose cube is not kept."""
+def recording_job() -> Job:
+    """Record the attention of a run whose cube is not kept."""
+    return Job(_record)
+
+
+def map_job(record: AttentionRecord, overlay: str, selection: Selection, *, is_new: bool) -> Job:
+    """Make a map of `OVERLAYS` over the photo of *record*; *is_new* puts it into its own layer."""
+    return _shown_as_map(partial(_map, record, overlay, selection), is_new=is_new)
+
+
+def sensitivity_job(record: AttentionRecord, pixel: CubePixel, *, is_new: bool) -> Job:
+    """Map how much *pixel* of the cube of *record* depends on each pixel of the photo."""
+    return _shown_as_map(partial(_sensitivity, record, pixel), is_new=is_new)
+
+
+def steps_job(record: AttentionRecord, block: str, head: int) -> Job:
+    """Take a head apart, step by step, on the photo of *record*; the dock draws the steps."""
+    return Job(partial(_steps, record, block, head))
+
+
+def _shown_as_map(make: Callable[[Request, Reports], AttentionMap], *, is_new: bool) -> Job:
+    return Job(make, partial(_show_map, is_new=is_new))
+
+
+def _show_map(viewer: ViewerModel, made: AttentionMap, request: Request, *, is_new: bool) -> None:
+    """Show a finished map where its photo was when the job began."""
+    photo = request.source
+    if isinstance(photo, LayerPhoto):
+        name = photo.name + photo.region_label
+        show_map(viewer, made, name, photo.placement, is_new=is_new)
+
+
+def _record(request: Request, reports: Reports) -> AttentionRecord:
     record = _explorer(request, reports).record()
     reports.record(record)
     return record
 
 
-def make_map(
+def _map(
     record: AttentionRecord, overlay: str, selection: Selection, request: Request, reports: Reports
 ) -> AttentionMap:
-    """A map of `OVERLAYS` over the photo of *record*."""
     return _explorer(request, reports, record).map(overlay, selection)
 
 
-def make_steps(
+def _steps(
     record: AttentionRecord, block: str, head: int, request: Request, reports: Reports
 ) -> AttentionSteps:
-    """The steps of a head on the photo of *record*."""
     return _explorer(request, reports, record).steps(block, head)
 
 
-def make_sensitivity(
-    record: AttentionRecord, band: int, row: int, column: int, request: Request, reports: Reports
+def _sensitivity(
+    record: AttentionRecord, pixel: CubePixel, request: Request, reports: Reports
 ) -> AttentionMap:
-    """The sensitivity of one band of one pixel of the photo of *record*."""
-    return _explorer(request, reports, record).sensitivity(band, row, column, record)
+    explorer = _explorer(request, reports, record)
+    return explorer.sensitivity(pixel.band, pixel.row, pixel.column, record)
 
 
 def _explorer(
     request: Request, reports: Reports, record: AttentionRecord | None = None
 ) -> "AttentionExplorer":
-    """Of the photo, or the region of it, of the request; it has to be the photo of *record*."""
+    """Open the photo, or the region of it, that *request* asks for.
+
+    With a *record*, it has to be the photo that was recorded.
+    """
+    # These import torch, which takes seconds: here they do so on the job's thread.
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -64,16 +96,16 @@ def _explorer(
     photo = request.read()
     if record is not None and photo.sha256 != record.provenance.source_sha256:
         raise AttentionError(
-            f"Expected the photo of the record, got '{photo.name}' changed since. Record it again."
+            "Expected the photo that was recorded, "
+            f"got '{photo.name}' changed since. Record it again."
         )
     options = request.options
     reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
-    device = reconstructor.device
     reconstructor.prepare(reports.say, reports.watch.is_cancelled)
     explorer = AttentionExplorer(
         reconstructor, photo, region=options.region, **reports.watch.arguments
     )
-    reports.say(
-        f"Running on {device.name} ({device.reason}): {reconstructor.plan(*explorer.shape)}."
-    )
+    device = reconstructor.device
+    plan = reconstructor.plan(*explorer.shape)
+    reports.say(f"Running on {device.name} ({device.reason}): {plan}.")
     return explorer

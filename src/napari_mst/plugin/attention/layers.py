@@ -10,7 +10,6 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.colormaps import Colormap
-from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
 from napari_mst.attention.overlays import DESCRIPTIONS, Overlay
@@ -30,100 +29,109 @@ SIGNED = Colormap(
     name="blue-clear-red",
     display_name="blue, clear, red",
 )
-"""Where a signed map is zero the photo shows."""
+"""Colours of a signed map: where it is zero the photo shows through."""
 OPACITY = 0.8
 CLIPPED = 0.2
-"""Per cent of the values that lie beyond the limits of the colours: a few extremes would darken all others."""
+"""Per cent of the values that lie beyond the colours: a few extremes would darken all others."""
 
 
 def show_map(
-    viewer: ViewerModel, one: AttentionMap, photo: str, placement: Placement, *, is_new: bool
+    viewer: ViewerModel, made: AttentionMap, photo: str, placement: Placement, *, is_new: bool
 ) -> Image:
-    """The layer of a map over *photo* at *placement*: the one of this kind and photo, or a new one.
+    """Show a map over the photo named *photo*, at *placement*, and return its layer.
 
-    All layers of a kind get the same contrast limits, the widest that one of them needs.
+    It goes into the layer of the same kind and photo, or into a new one if there is none, or
+    *is_new* asks for it. All layers of a kind get the same contrast limits, the widest that one of
+    them needs.
     """
-    title = DESCRIPTIONS[one.overlay].title
-    name, arguments = f"{title}: {photo}", map_arguments(one, placement)
-    present = next((layer for layer in map_layers(viewer) if layer.name == name), None)
-    if present is None or is_new:
-        selected = viewer.layers.selection.active
-        layer: Image = viewer.add_image(one.values, name=name, **arguments)
-        viewer.layers.selection.active = selected
+    name = f"{DESCRIPTIONS[made.overlay].title}: {photo}"
+    arguments = map_arguments(made, placement)
+    present = [layer for layer in map_layers(viewer) if layer.name == name]
+    if present and not is_new:
+        layer = present[0]
+        _replace(layer, made, arguments)
     else:
-        layer = present
-        layer.data = one.values
-        for key in ("scale", "translate", "rotate", "shear", "affine", "metadata"):
-            setattr(layer, key, arguments[key])
+        layer = _add(viewer, made, name, arguments)
     put_on_top(viewer, layer)
-    _share_limits([other for other in map_layers(viewer) if map_of(other).overlay == one.overlay])
+    same_kind = [one for one in map_layers(viewer) if map_of(one).overlay == made.overlay]
+    _share_limits(same_kind)
     return layer
 
 
-def map_arguments(one: AttentionMap, placement: Placement) -> dict[str, Any]:
-    """The arguments of `add_image` that put a map exactly on the photo at *placement*, whatever its resolution."""
-    photo = Affine(
-        scale=placement.scale,
-        translate=placement.translate,
-        rotate=placement.rotate,
-        shear=[placement.shear],
-    )
-    is_signed = DESCRIPTIONS[one.overlay].is_signed
+def _add(viewer: ViewerModel, made: AttentionMap, name: str, arguments: dict[str, Any]) -> Image:
+    """Add a layer; what was selected stays selected."""
+    selected = viewer.layers.selection.active
+    layer: Image = viewer.add_image(made.values, name=name, **arguments)
+    viewer.layers.selection.active = selected
+    return layer
+
+
+def _replace(layer: Image, made: AttentionMap, arguments: dict[str, Any]) -> None:
+    """Put another map into *layer*; its colours and opacity stay as the user has set them."""
+    layer.data = made.values
+    for key in ("scale", "translate", "rotate", "shear", "affine", "metadata"):
+        setattr(layer, key, arguments[key])
+
+
+def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
+    """Return the arguments of `add_image` that put a map exactly on the photo at *placement*.
+
+    The resolution of the map may be any.
+    """
+    own = placement.of_part(made.offset, (made.pitch, made.pitch))
+    is_signed = DESCRIPTIONS[made.overlay].is_signed
     return {
-        **placement.image_kwargs(),
-        "scale": placement.scale * one.pitch,
-        "translate": np.asarray(photo(one.offset)),
+        **own.image_kwargs(),
         "rgb": False,
         "colormap": SIGNED if is_signed else UNSIGNED,
-        "contrast_limits": limits(one),
+        "contrast_limits": limits(made),
         "opacity": OPACITY,
         "blending": "translucent",
-        "metadata": {METADATA_KEY: replace(one, values=np.empty((0, 0), np.float32))},
+        "metadata": {METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32))},
     }
 
 
 def map_layers(viewer: ViewerModel) -> list[Image]:
-    """The layers of attention maps."""
+    """List the layers of attention maps, from the bottom up."""
     return [
-        layer
-        for layer in viewer.layers
-        if isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
+        one for one in viewer.layers if isinstance(one.metadata.get(METADATA_KEY), AttentionMap)
     ]
 
 
 def map_of(layer: Image) -> AttentionMap:
-    """The map that *layer* shows."""
+    """Return the map that *layer* shows."""
     stored: AttentionMap = layer.metadata[METADATA_KEY]
     return replace(stored, values=np.asarray(layer.data, dtype=np.float32))
 
 
-def summary(one: AttentionMap) -> str:
-    """A sentence on a map that was made."""
-    description = DESCRIPTIONS[one.overlay]
-    where = (
-        one.selection
-        if isinstance(description, Overlay) and description.uses
-        else one.selection.block
-    )
+def summary(made: AttentionMap) -> str:
+    """Say in a sentence what a finished map shows."""
+    description = DESCRIPTIONS[made.overlay]
+    # A map that depends on no channel is one of the whole block.
+    has_channels = isinstance(description, Overlay) and bool(description.uses)
+    where = made.selection if has_channels else made.selection.block
     what = f"{description.title}, {where}"
-    if one.overlay == "score":
-        return f"{what}: adds up to {one.total:.4g} over the padded photo, which is the logit."
-    return f"{what}. Unit: {one.unit}."
+    if made.overlay == "score":
+        return f"{what}: adds up to {made.total:.4g} over the padded photo, which is the logit."
+    return f"{what}. Unit: {made.unit}."
 
 
-def limits(one: AttentionMap) -> tuple[float, float]:
-    """The range of the colours: around zero for a signed map, else from zero."""
-    high = float(np.percentile(_magnitude(one.values), 100 - CLIPPED)) or 1.0
-    return (-high, high) if DESCRIPTIONS[one.overlay].is_signed else (0.0, high)
+def limits(made: AttentionMap) -> tuple[float, float]:
+    """Choose the range of the colours: around zero for a signed map, else from zero."""
+    magnitude = np.abs(_finite(made.values))
+    high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0
+    return (-high if DESCRIPTIONS[made.overlay].is_signed else 0.0, high)
 
 
-def _magnitude(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    return (
-        np.abs(values[np.isfinite(values)]) if np.isfinite(values).any() else np.ones(1, np.float32)
-    )
+def _finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The finite *values*; a single 1 if there is none, as a percentile needs one."""
+    finite = values[np.isfinite(values)]
+    return finite if finite.size else np.ones(1, np.float32)
 
 
 def _share_limits(layers: list[Image]) -> None:
-    low, high = zip(*(limits(map_of(layer)) for layer in layers), strict=True)
+    ranges = [limits(map_of(layer)) for layer in layers]
+    low = min(start for start, _ in ranges)
+    high = max(stop for _, stop in ranges)
     for layer in layers:
-        layer.contrast_limits = (min(low), max(high))
+        layer.contrast_limits = (low, high)

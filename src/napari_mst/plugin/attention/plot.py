@@ -1,6 +1,7 @@
-"""Plots of the attention dock: the matrix of a head with the entropy of its rows, and its steps as pictures."""
+"""Plots of the attention dock: the matrix of a head, and the steps of a head as pictures."""
 
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -10,23 +11,31 @@ from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import QGraphicsRectItem
 
-from napari_mst.attention.record import AttentionSteps, BlockAttention, block_title
+from napari_mst.attention.record import AttentionSteps, block_title
+from napari_mst.plugin.attention.exploration import RecordedHead
 
 COLORMAP = "inferno"
 SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30)])
+CELL_COLOUR, LINK_COLOUR = "#3df0ff", "#00b7c7"
+"""Frames of the chosen cell: light on the matrix, darker on the steps, some of which are white."""
 STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
-"""The pictures of the steps."""
+"""The pictures of the steps, in the order of the formulas."""
+MATRICES = ("L", "A")
+"""Those of the pictures that are matrices of channels, where a cell can be clicked."""
 COLUMNS = 2
 ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
 NAME = 22
 """Letters of a run's name that fit above a matrix beside another."""
 CLIPPED = 0.5
-"""Per cent of the pixels that lie beyond the colours of a step: a few extremes would pale all others."""
+"""Per cent of the pixels that lie beyond the colours: a few extremes would pale all others."""
 
 
 class Picture:
-    """An image in a view of its own, rows downwards, cell (0, 0) around the origin, with a mark around a cell."""
+    """An image in a view of its own, with a frame around one cell.
+
+    Rows go downwards, and the centre of cell (0, 0) is the origin.
+    """
 
     def __init__(self, parent: pg.GraphicsLayout, row: int, column: int) -> None:
         self.view = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True, lockAspect=True)
@@ -38,38 +47,38 @@ class Picture:
         parent.addItem(self.view, row, column)
 
     def show(self, values: NDArray[np.floating], limits: tuple[float, float]) -> None:
-        """Draw (rows, columns) *values*, in colours that diverge where the limits lie around zero."""
+        """Draw (rows, columns) *values*; limits around zero ask for colours that diverge there."""
         is_signed = limits[0] < 0
         self.image.setColorMap(SIGNED if is_signed else pg.colormap.get(COLORMAP))
-        rows, columns = values.shape
         self.image.setImage(np.asarray(values), levels=limits)
-        self.image.setRect(QRectF(-0.5, -0.5, columns, rows))
-        self.view.setRange(QRectF(-0.5, -0.5, columns, rows), padding=0.0)
+        rows, columns = values.shape
+        area = QRectF(-0.5, -0.5, columns, rows)
+        self.image.setRect(area)
+        self.view.setRange(area, padding=0.0)
 
-    def set_mark(self, cell: QRectF | None, colour: str) -> None:
-        """Draw a frame around *cell*, or none."""
-        self.mark.setVisible(cell is not None)
-        if cell is not None:
-            self.mark.setPen(pg.mkPen(colour, width=2))
-            self.mark.setRect(cell.translated(-0.5, -0.5))
+    def set_mark(self, cell: QRectF, colour: str) -> None:
+        """Draw a frame around *cell*, given by its top left corner in cells, and its size."""
+        self.mark.setPen(pg.mkPen(colour, width=2))
+        self.mark.setRect(cell.translated(-0.5, -0.5))
+        self.mark.show()
 
     def cell_at(self, position: QPointF) -> tuple[int, int] | None:
-        """(row, column) of the image under a position of the scene."""
+        """Return (row, column) of the cell under a position of the scene; None outside."""
+        if self.image.image is None or not self.view.sceneBoundingRect().contains(position):
+            return None
         point = self.view.mapSceneToView(position)
-        row, column = (int(np.floor(at + 0.5)) for at in (point.y(), point.x()))
-        rows, columns = (0, 0) if self.image.image is None else self.image.image.shape
-        is_inside = (
-            self.view.sceneBoundingRect().contains(position)
-            and 0 <= row < rows
-            and 0 <= column < columns
-        )
+        row = int(np.floor(point.y() + 0.5))
+        column = int(np.floor(point.x() + 0.5))
+        rows, columns = self.image.image.shape
+        is_inside = 0 <= row < rows and 0 <= column < columns
         return (row, column) if is_inside else None
 
 
 class MatrixPlot(pg.GraphicsLayoutWidget):
-    """A (d, d) matrix, key channels i downwards, query channels j to the right; beside it the entropy of its rows.
+    """A (d, d) matrix with the entropy of its rows beside it.
 
-    `hovered` and `clicked` tell (i, j); None when the mouse has left the matrix.
+    Key channels i go downwards, query channels j to the right. `hovered` and `clicked` tell (i, j);
+    `hovered` tells None when the mouse has left the matrix.
     """
 
     hovered = Signal(object)
@@ -80,9 +89,9 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.ci.layout.setSpacing(2)
         self.title = self.addLabel("", 0, 0, 1, 3, size="8pt", justify="left")
-        self.left, self.bottom, self.bits = (
-            pg.AxisItem(side) for side in ("left", "bottom", "bottom")
-        )
+        self.left = pg.AxisItem("left")
+        self.bottom = pg.AxisItem("bottom")
+        self.bits = pg.AxisItem("bottom")
         self.addItem(self.left, 1, 0)
         self.picture = Picture(self.ci, 1, 1)
         self.entropy = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True)
@@ -107,46 +116,44 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.bottom.setLabel("query j")
         self.bits.setLabel("bits")
         self.left.setWidth(LEFT_WIDTH)
-        for axis in (self.bottom, self.bits):
-            axis.setHeight(BOTTOM_HEIGHT)
+        self.bottom.setHeight(BOTTOM_HEIGHT)
+        self.bits.setHeight(BOTTOM_HEIGHT)
+        # pyqtgraph hides numbers that reach beyond the axis; on one this short those are all.
         self.bits.setStyle(hideOverlappingLabels=False)
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
-        text, faint = theme.text.as_hex(), theme.secondary.as_hex()
+        text = theme.text.as_hex()
         self.setBackground(theme.background.as_hex())
         for axis in (self.left, self.bottom, self.bits):
-            axis.setPen(faint)
+            axis.setPen(theme.secondary.as_hex())
             axis.setTextPen(text)
         self.title.setText(self.title.text, color=text)
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
 
-    def set_head(
-        self, run: str, block: str, head: int, matrices: BlockAttention, high: float
-    ) -> None:
+    def set_head(self, chosen: RecordedHead, high: float) -> None:
         """Draw a head of a block, on a scale from 0 to *high*."""
-        heads, depth, _ = matrices.attention.shape
-        name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
-        self.title.setText(
-            f"{block_title(block, heads * depth)}<br>head {head} of {heads}<br>{escape(name)}"
-        )
-        self.title.setMinimumWidth(0)  # else the text sets that of the plot
-        self.picture.show(matrices.attention[head], (0.0, high))
-        self.bars.setOpts(
-            x0=np.zeros(depth), y=np.arange(depth), width=matrices.entropy[head], height=0.8
-        )
-        self.entropy.setXRange(0, float(np.log2(depth)) if depth > 1 else 1.0, padding=0)
-        whole = int(np.log2(depth))
-        self.bits.setTicks([[(bits, str(bits)) for bits in {0, whole}]])
+        matrices = chosen.matrices
+        depth = chosen.channels
+        self.title.setText(_matrix_title(chosen))
+        self.title.setMinimumWidth(0)  # else the text sets the width of the plot
+        self.picture.show(matrices.attention[chosen.head], (0.0, high))
+        entropy = matrices.entropy[chosen.head]
+        self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=entropy, height=0.8)
+        # A row that attends to all d channels alike has the largest entropy, log2(d) bits.
+        largest = float(np.log2(depth)) if depth > 1 else 1.0
+        self.entropy.setXRange(0, largest, padding=0)
+        whole_bits = int(np.log2(depth))
+        self.bits.setTicks([[(bits, str(bits)) for bits in {0, whole_bits}]])
 
     def set_cell(self, key: int | None, query: int | None) -> None:
-        """Mark the chosen cell; a whole row or column where the other is None."""
+        """Mark the chosen cell; a whole row or column where the other channel is None."""
         if self.picture.image.image is None:
             return
         depth = len(self.picture.image.image)
         top, height = (0, depth) if key is None else (key, 1)
         left, width = (0, depth) if query is None else (query, 1)
-        self.picture.set_mark(QRectF(left, top, width, height), "#3df0ff")
+        self.picture.set_mark(QRectF(left, top, width, height), CELL_COLOUR)
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the plot."""
@@ -162,10 +169,27 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
             self.clicked.emit(*cell)
 
 
-class StepsPlot(pg.GraphicsLayoutWidget):
-    """X to Q, K and V, scores, softmax and the weighted sum of one head: small pictures, linked by the chosen channels.
+def _matrix_title(chosen: RecordedHead) -> str:
+    """Block, head and run, each on a line."""
+    heads, depth, _ = chosen.matrices.attention.shape
+    run = chosen.recording.name
+    name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
+    block = block_title(chosen.block, heads * depth)
+    return f"{block}<br>head {chosen.head} of {heads}<br>{escape(name)}"
 
-    A click on a cell of L or A is told by `clicked` as (i, j).
+
+class Step(NamedTuple):
+    """One picture of the steps."""
+
+    title: str
+    values: NDArray[np.floating]
+    is_signed: bool = True
+
+
+class StepsPlot(pg.GraphicsLayoutWidget):
+    """The steps of one head as small pictures: X to Q, K, V, scores, softmax and weighted sum.
+
+    All are drawn for the chosen channels. `clicked` tells (i, j) of a click on a cell of L or A.
     """
 
     clicked = Signal(int, int)
@@ -193,34 +217,46 @@ class StepsPlot(pg.GraphicsLayoutWidget):
 
     def set_steps(self, steps: AttentionSteps, key: int, query: int) -> None:
         """Draw all steps for key channel i = *key* and query channel j = *query*."""
-        logits, attention = (part[0] for part in (steps.matrices.logits, steps.matrices.attention))
-        logit, share = f"{logits[key, query]:.3f}", f"{attention[key, query]:.4f}"
-        channels, rows, columns = steps.size
-        photo, square = f"{rows} x {columns}", f"{len(logits)} x {len(logits)}"
-        head = f"{len(logits)} x {photo}"
-        k, q = steps.keys[key], steps.queries[query]
-        shown: dict[str, tuple[str, NDArray[np.floating], bool]] = {
-            "X": (f"<b>X</b>: norm of its channels<br>{channels} x {photo}", steps.features, False),
-            "K": (f"<b>K</b> = W<sub>K</sub> X: i = {key}<br>{head}", k, True),
-            "Q": (f"<b>Q</b> = W<sub>Q</sub> X: j = {query}<br>{head}", q, True),
-            "V": (f"<b>V</b> = W<sub>V</sub> X: j = {query}<br>{head}", steps.values[query], True),
-            "kq": (f"<b>k<sub>i</sub> q<sub>j</sub></b>: sum is {logit}<br>{photo}", k * q, True),
-            "L": (f"<b>scores L</b>: L<sub>ij</sub> = {logit}<br>{square}", logits, True),
-            "A": (f"<b>A</b> = softmax of rows: {share}<br>{square}", attention, False),
-            "AV": (f"<b>A V</b>: row i = {key}<br>{head}", steps.attended(key), True),
-        }
-        for name, (title, values, is_signed) in shown.items():
-            self.titles[name].setText(title)
-            high = (
-                float(np.percentile(np.abs(values), 100 - CLIPPED * (name not in ("L", "A"))))
-                or 1.0
-            )
-            self.pictures[name].show(values, (-high if is_signed else 0.0, high))
-        for name in ("L", "A"):
-            self.pictures[name].set_mark(QRectF(query, key, 1, 1), "#00b7c7")
+        for name, step in _steps(steps, key, query).items():
+            self.titles[name].setText(step.title)
+            # A matrix has no extremes to clip: each of its cells counts.
+            clipped = 0 if name in MATRICES else CLIPPED
+            high = float(np.percentile(np.abs(step.values), 100 - clipped)) or 1.0
+            self.pictures[name].show(step.values, (-high if step.is_signed else 0.0, high))
+        for name in MATRICES:
+            self.pictures[name].set_mark(QRectF(query, key, 1, 1), LINK_COLOUR)
 
     def _on_click(self, event: MouseClickEvent) -> None:
-        for name in ("L", "A"):
+        for name in MATRICES:
             cell = self.pictures[name].cell_at(event.scenePos())
             if cell is not None and event.button() == Qt.MouseButton.LeftButton:
                 self.clicked.emit(*cell)
+
+
+def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, Step]:
+    """The pictures by their names in `STEPS`; each title ends with the size of the whole step."""
+    logits = steps.matrices.logits[0]
+    attention = steps.matrices.attention[0]
+    channels, rows, columns = steps.size
+    photo = f"{rows} x {columns}"
+    head = f"{len(logits)} x {photo}"
+    square = f"{len(logits)} x {len(logits)}"
+    logit = f"{logits[key, query]:.3f}"
+    share = f"{attention[key, query]:.4f}"
+    k = steps.keys[key]
+    q = steps.queries[query]
+    v = steps.values[query]
+    return {
+        "X": Step(
+            f"<b>X</b>: norm of its channels<br>{channels} x {photo}",
+            steps.features,
+            is_signed=False,
+        ),
+        "K": Step(f"<b>K</b> = W<sub>K</sub> X: i = {key}<br>{head}", k),
+        "Q": Step(f"<b>Q</b> = W<sub>Q</sub> X: j = {query}<br>{head}", q),
+        "V": Step(f"<b>V</b> = W<sub>V</sub> X: j = {query}<br>{head}", v),
+        "kq": Step(f"<b>k<sub>i</sub> q<sub>j</sub></b>: sum is {logit}<br>{photo}", k * q),
+        "L": Step(f"<b>scores L</b>: L<sub>ij</sub> = {logit}<br>{square}", logits),
+        "A": Step(f"<b>A</b> = softmax of rows: {share}<br>{square}", attention, is_signed=False),
+        "AV": Step(f"<b>A V</b>: row i = {key}<br>{head}", steps.attended(key)),
+    }

@@ -1,4 +1,4 @@
-"""What the attention dock looks at: the photos and models that can be recorded, and the runs that were."""
+"""The lists of the attention dock: photos and models to record, and the recorded runs."""
 
 import weakref
 from collections.abc import Sequence
@@ -6,41 +6,44 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Image
-from qtpy.QtWidgets import QComboBox, QFileDialog, QGridLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QPushButton, QWidget
 
 from napari_mst.models import MODELS
-from napari_mst.plugin.jobs.workspace import Recording
+from napari_mst.plugin.files.weights import ask_for_weights
+from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.viewer.layer_box import LayerBox
 
-WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
-_FILE = "file"  # the entry that opens a dialog
+FROM_FILE = "file"
+"""Value of the entry that asks for a file of weights."""
+LETTERS = 8
+"""Width of a list in letters, at least; else a long name would widen the dock."""
+RUNS_HINT = (
+    "The recorded runs; every run of the reconstruction dock is among them. "
+    "A region has an attention of its own. "
+    "For the mean of eight flips and transposes, it is the attention of the photo as it is."
+)
+RECORD_HINT = "Run the photo once and record its attention."
+OPEN_HINT = "Open saved matrices, to compare with them."
+SAVE_HINT = "Save all matrices of this run with its maps (.npz), or only the newest map (.tif)."
 
 
 class RunBox(QWidget):
-    """The lists of photos, models and runs, and the buttons beside them."""
+    """The lists of photos, models and runs, with a button beside each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.photos = LayerBox("The photo to record.")
         self.models = QComboBox(toolTip="The model to record.")
-        self.models.activated.connect(self._on_model)
-        self._weights = list[str]()
+        self.runs = QComboBox(toolTip=RUNS_HINT)
+        self.record_button = QPushButton("Record", toolTip=RECORD_HINT)
+        self.open_button = QPushButton("Open ...", toolTip=OPEN_HINT)
+        self.save_button = QPushButton("Save ...", toolTip=SAVE_HINT)
+        self._weights: list[str] = []
         self._chosen = 0
-        self.runs = QComboBox()
-        self.runs.setToolTip(
-            "The recorded runs: every run of the reconstruction dock. A region has an attention of its own; of the "
-            "mean over eight flips and transposes, it is that of the photo as it is."
-        )
-        self.record_button = QPushButton(
-            "Record", toolTip="Run the photo once and record its attention."
-        )
-        self.open_button = QPushButton(
-            "Open ...", toolTip="Open matrices that were saved, to compare with them."
-        )
-        self.save_button = QPushButton("Save ...")
-        self.save_button.setToolTip(
-            "All matrices of this run with its maps (.npz), or the newest map alone (.tif)."
-        )
+        self.models.activated.connect(self._on_model)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
         form = QGridLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.setColumnStretch(1, 1)
@@ -49,13 +52,13 @@ class RunBox(QWidget):
             ("Model", self.models, self.open_button),
             ("Run", self.runs, self.save_button),
         )
+        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         for row, (title, choices, button) in enumerate(rows):
-            choices.setMinimumContentsLength(8)
-            choices.setSizeAdjustPolicy(
-                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-            )
-            for column, part in enumerate((QLabel(title), choices, button)):
-                form.addWidget(part, row, column)
+            choices.setMinimumContentsLength(LETTERS)
+            choices.setSizeAdjustPolicy(policy)
+            form.addWidget(QLabel(title), row, 0)
+            form.addWidget(choices, row, 1)
+            form.addWidget(button, row, 2)
 
     @property
     def layer(self) -> Image | None:
@@ -65,27 +68,25 @@ class RunBox(QWidget):
 
     def show_photos(self, layers: Sequence[Image]) -> None:
         """List *layers*; the chosen one stays chosen."""
-        chosen = self.layer
-        self.photos.clear()
-        for layer in layers:
-            self.photos.add(layer.name, weakref.ref(layer))
-        if chosen is not None and chosen in layers:
-            self.photos.setCurrentIndex(list(layers).index(chosen))
+        self.photos.set_layers(layers, self.layer)
 
     def show_models(self, recordings: Sequence[Recording], wish: str | None) -> None:
-        """List the bundled models and those of *recordings*; the chosen one stays chosen, else it is *wish*."""
+        """List the bundled models and those of *recordings*; the chosen one stays, else *wish*."""
         chosen = self.models.currentData()
-        bundled = {
-            card.name: card.name for card in MODELS.values() if card.file and not card.needs_camera
-        }
-        used = {one.model: Path(one.model).name for one in recordings if one.model}
         self.models.clear()
-        opened = {path: Path(path).name for path in self._weights}
-        for model, title in {**opened, **used, **bundled}.items():
+        for model, title in self._titles(recordings).items():
             self.models.addItem(title, model)
-        self.models.addItem("weights from a file ...", _FILE)
+        self.models.addItem("weights from a file ...", FROM_FILE)
         self.models.setCurrentIndex(max(self.models.findData(chosen or wish), 0))
         self._chosen = self.models.currentIndex()
+
+    def _titles(self, recordings: Sequence[Recording]) -> dict[str, str]:
+        """Title of each model that can be recorded: opened files, models of runs, bundled ones."""
+        opened = {path: Path(path).name for path in self._weights}
+        used = {one.model: Path(one.model).name for one in recordings if one.model}
+        # Only the reconstruction dock can ask for the camera that some models need.
+        bundled = [card for card in MODELS.values() if card.file and not card.needs_camera]
+        return opened | used | {card.name: card.name for card in bundled}
 
     def add_weights(self, path: str) -> None:
         """List the weights file at *path* as a model, and choose it."""
@@ -96,11 +97,12 @@ class RunBox(QWidget):
         self._chosen = self.models.currentIndex()
 
     def _on_model(self, index: int) -> None:
-        if self.models.itemData(index) != _FILE:
+        if self.models.itemData(index) != FROM_FILE:
             self._chosen = index
             return
+        # The entry is no model: the list shows the one before again, whatever the user answers.
         self.models.setCurrentIndex(self._chosen)
-        path, _ = QFileDialog.getOpenFileName(self, "Weights", filter=WEIGHTS_FILES)
+        path = ask_for_weights(self)
         if path:
             self.add_weights(path)
 
@@ -109,8 +111,7 @@ class RunBox(QWidget):
         self.runs.blockSignals(True)
         self.runs.clear()
         for number, one in enumerate(recordings, start=1):
-            self.runs.addItem(
-                f"{number}: {one.name}, {one.record.provenance.model or 'unknown model'}"
-            )
+            model = one.record.provenance.model or "unknown model"
+            self.runs.addItem(f"{number}: {one.name}, {model}")
         self.runs.setCurrentIndex(self.runs.count() - 1)
         self.runs.blockSignals(False)

@@ -27,7 +27,8 @@ from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.plugin.files import builtin_writer
 from napari_mst.plugin.files.opening import PLUGIN, saved_picks, tell_warnings
-from napari_mst.plugin.jobs.worker import JobWorker, Reports, sentence_of
+from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.worker import JobWorker, sentence_of
 from napari_mst.plugin.viewer.layers import COLORMAP, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength

@@ -28,7 +28,8 @@ from napari_mst.formats.arrays import band_axis_of
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PICKS
-from napari_mst.plugin.jobs.worker import JobWorker, Reports, sentence_of
+from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.worker import JobWorker, sentence_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, cube_of_data
 

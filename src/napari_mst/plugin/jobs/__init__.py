@@ -1,1 +1,1 @@
-"""The one running job that the docks share: its state, its thread, and what becomes of its result."""
+"""The one running job that the docks share: its request, state, thread and results."""

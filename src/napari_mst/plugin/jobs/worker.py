@@ -1,7 +1,8 @@
-"""The job's thread: a napari worker that can be cancelled and keeps nothing alive when it is through.
+"""The job's thread: a napari worker that can be cancelled, and that keeps nothing alive at its end.
 
-napari holds every finished worker, and every exception it was told of, until the viewer closes. So the input lies in a
-box that is emptied, and only an error without frames leaves the thread.
+napari holds every finished worker, and every exception that it was told of, until the viewer
+closes. So the input lies in a box that is emptied, and only an error without frames leaves the
+thread.
 """
 
 import logging
@@ -12,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
@@ -21,61 +22,66 @@ from superqt.utils import FunctionWorker
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
-from napari_mst.plugin.jobs.workspace import Request, Workspace
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.jobs.request import Reports, Request
+from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 logger = logging.getLogger("napari_mst")
 
 PERIOD = 0.1
-"""Seconds between two reports of progress: each has the whole window drawn again."""
+"""Seconds between two reports of progress, as each has the whole window drawn again."""
 
 PREVIEW_FROM = 2_000_000
-"""Pixels from which a preview comes first: it then takes at most an eighth of the time of the exact run."""
+"""Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
 
-
-class Reports(Protocol):
-    """How a job speaks to the outside, from its own thread."""
-
-    @property
-    def watch(self) -> Watch:
-        """Told the share done, and asked whether to stop."""
-
-    def say(self, text: str) -> None:
-        """One sentence for the user."""
-
-    def preview(self, cube: SpectralCube) -> None:
-        """What the cube will look like."""
-
-    def record(self, record: AttentionRecord) -> None:
-        """The attention of the run."""
-
-
-Job = Callable[[Request, Reports], SpectralCube]
+Make = Callable[[Request, Reports], Any]
+"""The work of a job, done on its thread."""
 
 
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
-    """The job of the reconstruction dock: read the photo, load the model, run it; torch is imported here."""
+    """Read the photo, load the model and run it; the job of the reconstruction dock."""
+    # These import torch, which takes seconds: here they do so on the job's thread.
     from napari_mst.attention.recorder import record_attention
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
-    options, watch = request.options, reports.watch
+    options = request.options
     reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
-    device = reconstructor.device
-    reconstructor.prepare(reports.say, watch.is_cancelled)
-    rows, columns = (photo if options.region is None else photo.cropped(options.region)).shape
-    plan = reconstructor.plan_for(photo, **options.for_photo, is_cancelled=watch.is_cancelled)
-    reports.say(
-        " ".join([f"Running on {device.name} ({device.reason}): {plan}.", *photo.assumptions])
-    )
-    if rows * columns >= PREVIEW_FROM:
-        reports.preview(reconstructor.preview(photo, watch.is_cancelled, region=options.region))
+    reconstructor.prepare(reports.say, reports.watch.is_cancelled)
+    _say_how(photo, reconstructor, request, reports)
+    if _is_large(photo, request):
+        preview = reconstructor.preview(photo, reports.watch.is_cancelled, region=options.region)
+        reports.preview(preview)
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(photo, **watch.arguments, **options.for_photo)
+        cube = reconstructor.reconstruct(photo, **reports.watch.arguments, **options.for_photo)
     if record:
         reports.record(replace(record, provenance=cube.provenance))
     return cube
+
+
+def _say_how(
+    photo: Photo, reconstructor: "Reconstructor", request: Request, reports: Reports
+) -> None:
+    """Tell the user on which device and by which plan *photo* will be run, and what was assumed."""
+    plan = reconstructor.plan_for(
+        photo, **request.options.for_photo, is_cancelled=reports.watch.is_cancelled
+    )
+    device = reconstructor.device
+    running = f"Running on {device.name} ({device.reason}): {plan}."
+    reports.say(" ".join([running, *photo.assumptions]))
+
+
+def _is_large(photo: Photo, request: Request) -> bool:
+    """Whether the part of *photo* that is asked for has so many pixels that a preview helps."""
+    region = request.options.region
+    part = photo if region is None else photo.cropped(region)
+    rows, columns = part.shape
+    return rows * columns >= PREVIEW_FROM
 
 
 class _Signals(QObject):
@@ -89,8 +95,8 @@ class _Signals(QObject):
 class JobWorker(FunctionWorker[Any]):
     """Runs one job on its request; `quit` cancels it.
 
-    `reports.failed` tells what went wrong; `errored` stays silent, as napari's own slot for it takes too few arguments
-    under PySide6.
+    `reports.failed` tells what went wrong. `errored` stays silent, as napari's own slot for it
+    takes too few arguments under PySide6.
     """
 
     def __init__(self, job: Callable[[Any, Reports], Any], request: Any) -> None:
@@ -99,7 +105,7 @@ class JobWorker(FunctionWorker[Any]):
         self._job = job
         self._box = [request]
         self._cancelled = threading.Event()
-        self._told = -math.inf
+        self._last_report = -math.inf
 
     def quit(self) -> None:
         """Ask the job to stop; its result is not delivered."""
@@ -109,12 +115,12 @@ class JobWorker(FunctionWorker[Any]):
     @property
     def watch(self) -> Watch:
         """See `Reports`."""
-        return Watch(self._tell, self._cancelled.is_set)
+        return Watch(self._report, self._cancelled.is_set)
 
-    def _tell(self, fraction: float) -> None:
+    def _report(self, fraction: float) -> None:
         now = time.monotonic()
-        if now - self._told >= PERIOD:
-            self._told = now
+        if now - self._last_report >= PERIOD:
+            self._last_report = now
             self.reports.progressed.emit(fraction)
 
     def say(self, text: str) -> None:
@@ -130,7 +136,7 @@ class JobWorker(FunctionWorker[Any]):
         self.reports.previewed.emit(cube)
 
     def work(self) -> Any:
-        """What the job gives; None if it was cancelled, or has failed with the `NapariMstError` that is told."""
+        """Return the result of the job; None if it was cancelled, or failed with the error told."""
         try:
             return self._job(self._box.pop(), self)
         except Cancelled:
@@ -138,13 +144,14 @@ class JobWorker(FunctionWorker[Any]):
             return None
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
             failure = sentence_of(error)
-        self.quit()  # there is no result to deliver
+        # Without `quit`, the worker would deliver None as a result.
+        self.quit()
         self.reports.failed.emit(failure)
         return None
 
 
 def sentence_of(error: Exception) -> NapariMstError:
-    """The error that the user is told; the frames that raised it, and the arrays in them, are let go."""
+    """Turn *error* into the one that the user is told, without frames and the arrays in them."""
     if isinstance(error, NapariMstError):
         failure = type(error)(str(error))
     elif isinstance(error, MemoryError):
@@ -160,14 +167,15 @@ def sentence_of(error: Exception) -> NapariMstError:
     return failure
 
 
-def start_job(request: Request, workspace: Workspace, job: Job = reconstruct) -> Callable[[], None]:
-    """Run *job*, or that of the request, on a thread of napari's pool; returns what cancels it.
+def start_job(
+    request: Request, workspace: Workspace, reconstruct: Make = reconstruct
+) -> Callable[[], None]:
+    """Run the job of *request* on a thread of napari's pool, and return what cancels it.
 
-    It reports to *workspace*.
+    It reports to *workspace*. A request without a job is for *reconstruct*.
     """
-    worker = create_worker(
-        request.job or job, request, _worker_class=JobWorker, _ignore_errors=True
-    )
+    make = reconstruct if request.job is None else request.job.make
+    worker = create_worker(make, request, _worker_class=JobWorker, _ignore_errors=True)
     generation = request.generation
     worker.reports.progressed.connect(partial(workspace.report, generation))
     worker.reports.told.connect(partial(workspace.say, generation))

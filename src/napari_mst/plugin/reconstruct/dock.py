@@ -27,11 +27,12 @@ from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoErr
 from napari_mst.models import MODELS
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import Capture
-from napari_mst.plugin.attention.runs import WEIGHTS_FILES
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.jobs.workspace import JobState, Request
+from napari_mst.plugin.files.weights import WEIGHTS_FILES
+from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.camera_rows import CameraRows
 from napari_mst.plugin.reconstruct.crop import Part, draw, photo_part
 from napari_mst.plugin.reconstruct.devices import survey

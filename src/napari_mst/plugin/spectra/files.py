@@ -12,7 +12,8 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QMenu
 
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.jobs.worker import JobWorker, Reports
+from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.spectra.export import save_picture
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.spectrum import Spectrum

@@ -8,7 +8,7 @@ import numpy as np
 from napari.layers import Image
 from napari.utils.colormaps import DirectLabelColormap
 
-from napari_mst.plugin.jobs.worker import Reports
+from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.spectra.region_layers import ROLE
 from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.photos import LayerPhoto

@@ -1,5 +1,9 @@
-"""The list of layers to choose from, whose names are read whole."""
+"""A list of layers to choose from, which shows their names in full."""
 
+import weakref
+from collections.abc import Sequence
+
+from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox
 
@@ -8,19 +12,26 @@ MARGIN = 24
 
 
 class LayerBox(QComboBox):
-    """A list of layers: Qt would cut names in the middle, where those of two layers differ."""
+    """A list of Image layers, which it does not keep alive.
+
+    Qt would cut long names in the middle, which is where the names of two layers often differ.
+    """
 
     def __init__(self, tip: str) -> None:
         super().__init__()
         self.setToolTip(tip)
         self.view().setTextElideMode(Qt.TextElideMode.ElideNone)
 
-    def add(self, name: str, layer: object) -> None:
-        """List *layer* by its *name*."""
-        self.addItem(name, layer)
-        self.setItemData(self.count() - 1, name, Qt.ItemDataRole.ToolTipRole)
+    def set_layers(self, layers: Sequence[Image], chosen: Image | None) -> None:
+        """List *layers*, and choose *chosen* if it is among them, else the first."""
+        self.clear()
+        for index, layer in enumerate(layers):
+            self.addItem(layer.name, weakref.ref(layer))
+            self.setItemData(index, layer.name, Qt.ItemDataRole.ToolTipRole)
+            if layer is chosen:
+                self.setCurrentIndex(index)
 
     def showPopup(self) -> None:
-        """Qt calls this when the list opens: it is as wide as the longest name."""
+        """Qt calls this when the list opens; it is then as wide as the longest name."""
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + MARGIN)
         super().showPopup()

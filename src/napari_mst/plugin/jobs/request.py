@@ -1,0 +1,134 @@
+"""The words between a dock and a job: what is asked for, how a job reports, what it leaves behind.
+
+Nothing here knows Qt or napari.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from napari_mst.attention.record import AttentionRecord
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.watch import Watch
+
+
+class Source(Protocol):
+    """The place that a job's photo comes from, and that its cube belongs to."""
+
+    @property
+    def name(self) -> str:
+        """The name of the source when the job began."""
+
+    @property
+    def region(self) -> Rectangle | None:
+        """The part of the photo that the cube shall cover; None for all of it."""
+
+    def read(self, encoding: Encoding | None = None) -> Photo:
+        """Read the whole photo, on the job's thread. Raises `PhotoError` if it is not one."""
+
+    def reference(self) -> Any:
+        """Return what finds the photo again, without keeping its pixels."""
+
+
+class Reports(Protocol):
+    """How a job speaks to the outside, from its own thread."""
+
+    @property
+    def watch(self) -> Watch:
+        """Takes the share that is done, and says when to stop."""
+
+    def say(self, text: str) -> None:
+        """Tell the user one sentence."""
+
+    def preview(self, cube: SpectralCube) -> None:
+        """Show what the cube will look like."""
+
+    def record(self, record: AttentionRecord) -> None:
+        """Hand over the attention of the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Makes something other than a cube of a photo.
+
+    Attributes
+    ----------
+    make
+        Called on the job's thread with the `Request` and `Reports`; its result has a `provenance`.
+    show
+        Called on the main thread with the viewer, the result and the `Request`, whether or not a
+        dock is open; None for a result that only a dock draws.
+    """
+
+    make: Callable[["Request", Reports], Any]
+    show: Callable[[Any, Any, "Request"], None] | None = None
+
+
+class JobOrder(NamedTuple):
+    """All that a person decides before a job starts: `workspace.run(*order)` starts it."""
+
+    source: Source
+    model: str
+    options: RunOptions = DEFAULTS
+    job: Job | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """All that one job needs: the photo's source, a model's name or file, the options.
+
+    Attributes
+    ----------
+    generation
+        Number of the request; what an older one still reports is dropped.
+    job
+        None for a reconstruction, which makes a cube.
+    """
+
+    generation: int
+    source: Source
+    model: str
+    options: RunOptions = DEFAULTS
+    job: Job | None = None
+
+    def read(self) -> Photo:
+        """Read the photo, as linear light if its camera is known."""
+        return self.source.read("linear") if self.options.capture else self.source.read()
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The attention of one run, with what is needed to run its photo again.
+
+    *reference* finds the photo, if it is still there.
+    """
+
+    record: AttentionRecord
+    name: str
+    model: str = ""
+    device: str = "auto"
+    reference: Any = None
+    capture: Capture | None = None
+
+    @classmethod
+    def of(cls, record: AttentionRecord, request: Request) -> "Recording":
+        """Keep *record*, which the job of *request* has made."""
+        return cls(
+            record=record,
+            name=request.source.name + extent(record.provenance),
+            model=request.model,
+            device=request.options.device,
+            reference=request.source.reference(),
+            capture=request.options.capture,
+        )
+
+
+def extent(provenance: Provenance) -> str:
+    """Say which part of its photo a run saw; "" if it saw all of it as it is."""
+    region = f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
+    # An ensemble is the mean over eight passes; only the first, unflipped one is recorded.
+    flips = ", unflipped of 8" if provenance.is_ensemble else ""
+    return region + flips

@@ -1,0 +1,99 @@
+"""The layers of the cubes that jobs deliver: a new one, or that of the preview."""
+
+import weakref
+
+from napari.components import ViewerModel
+from napari.layers import Image
+from napari.utils.notifications import show_warning
+
+from napari_mst.cube import SpectralCube
+from napari_mst.plugin.viewer.layers import (
+    SUFFIX,
+    active_cube_layer,
+    contrast_limits,
+    cube_layer,
+    go_to,
+    put_on_top,
+)
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.slider import FIRST_BAND
+
+PREVIEW = " (preview)"
+"""Ends the name of a layer until its exact cube is there."""
+
+
+class Results:
+    """Puts cubes into *viewer*. It keeps neither the viewer nor a layer alive."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(viewer)
+        self._previews: weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
+        """Show *cube* where its *photo* was when the job began.
+
+        It goes into the layer of its preview, if the user has not removed that.
+        """
+        viewer = self._viewer_ref()
+        if viewer is None:
+            return
+        preview_ref = self._previews.pop(photo, None)
+        layer = None if preview_ref is None else preview_ref()
+        if layer is not None and layer in viewer.layers:
+            _replace(layer, cube, photo)
+        else:
+            layer = _add(viewer, cube, photo)
+        if cube.provenance.is_preview:
+            self._previews[photo] = weakref.ref(layer)
+
+
+def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
+    is_first = active_cube_layer(viewer) is None
+    name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
+    data, arguments, _ = cube_layer(cube, name, photo.placement_of(cube))
+    added: Image = viewer.add_image(data, **arguments)
+    put_on_top(viewer, added)
+    # With other cubes in the viewer, the slider stands where the user has put it.
+    if is_first and cube.has_wavelengths:
+        go_to(viewer, added, FIRST_BAND)
+    _tell_change(viewer, photo)
+    return added
+
+
+def _present_name(viewer: ViewerModel, photo: LayerPhoto) -> str | None:
+    """The present name of the layer of *photo*; None if the layer was removed during the run."""
+    layer = photo.layer()
+    return None if layer is None or layer not in viewer.layers else layer.name
+
+
+def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
+    """Tell the user if the layer of *photo* is another than when the run began."""
+    name = _present_name(viewer, photo)
+    if name == photo.name:
+        return
+    change = "removed" if name is None else f"renamed to '{name}'"
+    show_warning(
+        f"The layer '{photo.name}' was {change} during the run. "
+        "Its cube is a new layer in the same place."
+    )
+
+
+def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
+    """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
+    data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
+    # Limits other than those that the preview came with were set by the user.
+    has_own_limits = tuple(layer.contrast_limits) != contrast_limits(layer.data)
+    layer.metadata = {**layer.metadata, **arguments["metadata"]}
+    layer.data = data
+    layer.scale = arguments["scale"]
+    layer.translate = arguments["translate"]
+    if not has_own_limits:
+        layer.contrast_limits = arguments["contrast_limits"]
+    layer.name = layer.name.removesuffix(PREVIEW)
+
+
+def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
+    ending = PREVIEW if cube.provenance.is_preview else ""
+    return f"{name} {SUFFIX}{photo.region_label}{ending}"
