@@ -18,6 +18,7 @@ from napari_mst.plugin import session
 from napari_mst.plugin.jobs.request import Reports, Request
 from napari_mst.plugin.jobs.worker import start_job
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
+from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -98,9 +99,8 @@ def reconstruct_dock(
     cpu = SimpleNamespace(name="cpu", reason="no GPU was found", precisions=precisions)
     bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
-    monkeypatch.setattr(
-        reconstruct_dock_module, "MODELS", {card.name: card for card in (bundled, PUBLISHED)}
-    )
+    models = {card.name: card for card in (bundled, PUBLISHED)}
+    monkeypatch.setattr(form, "MODELS", models)
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()

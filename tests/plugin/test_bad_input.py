@@ -13,6 +13,7 @@ from tests.plugin.conftest import GatedJob, with_photo
 
 from napari_mst.errors import OutOfMemory
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -92,8 +93,9 @@ def source_renamed(desk: Desk) -> None:
 
 
 def out_of_memory(desk: Desk) -> None:
-    desk.dock.devices.addItem("cuda:0", "cuda:0")
-    desk.dock.devices.setCurrentIndex(desk.dock.devices.findData("cuda:0"))
+    form = desk.dock.form
+    form.devices = (*form.devices, DeviceEntry("cuda:0", "cuda:0", "a GPU", ("float32",)))
+    form.device = "cuda:0"
     desk.job.error = OutOfMemory("Expected enough memory on cuda:0, got too little.")
     desk.begin()
     desk.finish()
@@ -105,7 +107,7 @@ def out_of_memory(desk: Desk) -> None:
     desk.job.error = None
     desk.dock.cpu_button.click()
     desk.finish()
-    assert desk.dock.devices.currentData() == "cpu"
+    assert desk.dock.rows.devices.currentData() == "cpu"
     assert desk.names == ["photo", "photo (MST++)"]
 
 

@@ -1,7 +1,7 @@
-"""The main job, shown: `python -m napari_mst.plugin.demo --out DIR`.
+"""A demonstration of the plugin: `python -m napari_mst.plugin.demo --out DIR`.
 
-Opens napari, reconstructs the sample photo with the real docks, pins some spectra, and leaves the cube (ENVI and TIFF)
-and a picture of the window in DIR.
+It opens napari, reconstructs the sample photo with the real docks and pins some spectra. It leaves
+the cube (ENVI and TIFF) and a picture of the window in DIR.
 """
 
 import argparse
@@ -18,32 +18,28 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 
-PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
+PLUGIN = "napari-mst"
+RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
+SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
-HEAD, CHANNELS = ("stages.0.encoder.1", 1), (10, 4)
-"""What the pictures of the attention dock show: block and head, key and query channel."""
+HEAD = ("stages.0.encoder.1", 1)
+"""Block and head in the pictures of the attention dock."""
+CHANNELS = (10, 4)
+"""Key and query channel in these pictures."""
+PAGES = {"attention-steps.png": 2, "attention.png": 0}
+"""Picture -> page of the attention dock."""
 WINDOW = (1500, 940)
+"""Width and height in pixels."""
 DOCK_WIDTH = 560
 PICKS = ((270, 130), (160, 270), (345, 530), (95, 184), (290, 270))
-"""Rows and columns of the photo: what they show is told apart by its spectrum."""
+"""Rows and columns of the photo where materials differ in their spectra."""
 SHOWN = 600.0
-"""nm; the band in the picture."""
+"""nm; the band in the picture of the window."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration."""
-    parser = argparse.ArgumentParser(prog="napari_mst.plugin.demo", description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the cube files and the picture"
-    )
-    parser.add_argument(
-        "--theme", choices=("dark", "light"), default="dark", help="theme of napari"
-    )
-    parser.add_argument(
-        "--attention", action="store_true", help="show the attention dock instead: two pictures"
-    )
-    parser.add_argument("--keep-open", action="store_true", help="leave napari open")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     viewer = napari.Viewer()
     viewer.theme = options.theme
@@ -57,6 +53,16 @@ def main(arguments: list[str] | None = None) -> None:
         viewer.close()
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="napari_mst.plugin.demo", description=__doc__)
+    add = parser.add_argument
+    add("--out", type=Path, required=True, help="folder for the cube files and the picture")
+    add("--theme", choices=("dark", "light"), default="dark", help="theme of napari")
+    add("--attention", action="store_true", help="show the attention dock instead: two pictures")
+    add("--keep-open", action="store_true", help="leave napari open")
+    return parser
+
+
 def reconstruct(viewer: napari.Viewer, out: Path) -> None:
     """Reconstruct the sample photo; leave the cube, as ENVI and as TIFF, and a picture in *out*."""
     show(viewer)
@@ -67,22 +73,28 @@ def reconstruct(viewer: napari.Viewer, out: Path) -> None:
 
 
 def explore(viewer: napari.Viewer, out: Path) -> None:
-    """Record the sample photo's attention, map a head over it and take it apart; leave two pictures in *out*."""
+    """Record the attention on the sample photo, map a head over it and take the head apart.
+
+    Two pictures are left in *out*.
+    """
     viewer.window.resize(*WINDOW)
     viewer.open_sample(PLUGIN, "coffee")
     container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, ATTENTION)
     container.setMinimumWidth(DOCK_WIDTH)
     workspace = workspace_of(viewer)
     wait_until(dock.isVisible)
-    for action in (dock.record, lambda: dock.make_map("score"), dock.make_steps):
-        action()
-        wait_until(lambda: not workspace.is_busy)
-        dock.exploration.choose(*HEAD)
-        dock.exploration.choose_channels(*CHANNELS)
+    dock.record()
+    wait_until(lambda: not workspace.is_busy)
+    dock.exploration.choose(*HEAD)
+    dock.exploration.choose_channels(*CHANNELS)
+    dock.make_map("score")
+    wait_until(lambda: not workspace.is_busy)
+    dock.make_steps()
+    wait_until(lambda: not workspace.is_busy)
     viewer.reset_view()
-    for tab, name in ((2, "attention-steps.png"), (0, "attention.png")):
-        dock.panel.tabs.setCurrentIndex(tab)
-        wait_until(lambda: True)
+    for name, page in PAGES.items():
+        dock.panel.tabs.setCurrentIndex(page)
+        QApplication.processEvents()  # so that the page is drawn
         viewer.screenshot(str(out / name), canvas_only=False, flash=False)
     print(f"The pictures are in {out}.")
 
@@ -103,7 +115,7 @@ def show(viewer: napari.Viewer) -> None:
 
 
 def open_docks(viewer: napari.Viewer) -> tuple[SpectraDock, ReconstructDock]:
-    """Both docks, one below the other."""
+    """Open both docks, one below the other."""
     _, reconstruction = viewer.window.add_plugin_dock_widget(PLUGIN, RECONSTRUCT)
     dock, spectra = viewer.window.add_plugin_dock_widget(PLUGIN, SPECTRA)
     dock.setMinimumWidth(DOCK_WIDTH)
@@ -115,16 +127,15 @@ def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> 
     for row, column in PICKS:
         spectra.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
-    viewer.canvas.grid.enabled, viewer.canvas.grid.shape, viewer.canvas.grid.stride = (
-        True,
-        (2, 1),
-        -2,
-    )
+    # The cube and the photo below each other, each with what is drawn on it.
+    viewer.canvas.grid.enabled = True
+    viewer.canvas.grid.shape = (2, 1)
+    viewer.canvas.grid.stride = -2
     viewer.reset_view()
 
 
 def wait_until(is_done: Callable[[], bool]) -> None:
-    """Let Qt work until *is_done*."""
+    """Let Qt work until *is_done* returns True."""
     while not is_done():
         QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
     QApplication.processEvents()

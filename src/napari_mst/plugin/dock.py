@@ -14,14 +14,14 @@ from napari_mst.errors import NapariMstError
 from napari_mst.plugin.session import unwrapped, workspace_of
 
 Link = tuple[Any, Callable[..., object]]
-"""An emitter of events (napari's or psygnal's), and what it calls."""
+"""An emitter of events, napari's or psygnal's, and the function that it calls."""
 
 
 class Dock(QWidget):
     """A widget in a dock of *viewer*, which it does not keep alive.
 
-    napari tells a dock of its end only by hiding it, so it connects when it is shown and disconnects when it is hidden;
-    `refresh` then brings it up to date.
+    napari tells a dock of its end only by hiding it. So the dock connects when it is shown and
+    disconnects when it is hidden; `refresh` brings it up to date when it is shown again.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -32,14 +32,14 @@ class Dock(QWidget):
 
     @property
     def viewer(self) -> ViewerModel:
-        """The viewer; only asked for while it is shown, so it is there."""
+        """The viewer; it is there whenever the dock is shown."""
         viewer = self._viewer_ref()
         if viewer is None:
             raise RuntimeError("The viewer of this dock is closed.")
         return viewer
 
     def links(self) -> Iterable[Link]:
-        """What the dock listens to."""
+        """List what the dock listens to while it is shown."""
         raise NotImplementedError
 
     def refresh(self) -> None:

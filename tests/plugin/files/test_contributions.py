@@ -100,8 +100,8 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
 def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("files.opening", "files.saving"):
-        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
+    for module in ("opening", "saved_cube"):
+        monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
     layer = cube_viewer.layers["cube"]
     layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
     for pixel, window in (((2, 3), 1), ((4, 1), 5)):
@@ -136,8 +136,8 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)
-    for module in ("files.opening", "files.saving"):
-        monkeypatch.setattr(f"napari_mst.plugin.{module}.current_viewer", lambda: cube_viewer)
+    for module in ("opening", "saved_cube"):
+        monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
     cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
         picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))

@@ -230,7 +230,7 @@ def test_colours_that_napari_takes_otherwise_are_those_of_the_file(
         assert in_window.full_scale == in_python.full_scale
 
     qtbot.waitUntil(check)
-    assert ["the colours that its file means" in sentence for sentence in told()] == [True]
+    assert ["the colours of its file" in sentence for sentence in told()] == [True]
 
 
 def test_a_photo_whose_pixels_were_changed_meanwhile_stays(

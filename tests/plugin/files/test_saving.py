@@ -25,10 +25,17 @@ from tests.plugin.conftest import WAVELENGTHS, make_cube
 
 from napari_mst.errors import Cancelled, SaveError
 from napari_mst.formats import FORMATS, Format, read_cube, write_cube
-from napari_mst.plugin.files import builtin_writer, contributions, opening, remembering, saving
+from napari_mst.plugin.files import (
+    builtin_writer,
+    contributions,
+    opening,
+    remembering,
+    saved_cube,
+    saving,
+)
 from napari_mst.plugin.files.contributions import write_layer
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.files.saving import Order, Save, ask_to_save
+from napari_mst.plugin.files.saving import Save, SaveOrder, ask_to_save
 from napari_mst.plugin.viewer import picks
 
 WRITABLE = [form for form in FORMATS if form.suffixes]
@@ -45,7 +52,7 @@ def viewer(
     qtbot.addWidget(desk)
     desk.show()
     qtbot.waitExposed(desk)
-    for module in (saving, builtin_writer, opening, contributions):
+    for module in (saving, saved_cube, builtin_writer, opening, contributions):
         monkeypatch.setattr(module, "current_viewer", lambda: cube_viewer)
     monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
     attend(cube_viewer)
@@ -112,7 +119,7 @@ def test_a_save_can_be_cancelled_and_leaves_what_was_there(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, gate: threading.Event
 ) -> None:
     old = write_cube(tmp_path / "cube.hdr", make_cube(3, 4))
-    save = Save(Order(make_cube(), old, may_replace=True))
+    save = Save(SaveOrder(make_cube(), old, may_replace=True))
     qtbot.waitUntil(
         lambda: any(isinstance(one, QProgressDialog) for one in QApplication.topLevelWidgets())
     )

@@ -16,6 +16,7 @@ from napari_mst.plugin.jobs.request import Job
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -111,16 +112,16 @@ def test_the_names_of_photos_are_read_whole(
         "a name that goes on and on, so that two that differ in the middle are told apart, and on"
     )
     viewer.layers["photo"].name = long
-    reconstruct_dock.photos.showPopup()
-    metrics = reconstruct_dock.photos.view().fontMetrics()
-    assert reconstruct_dock.photos.view().width() >= metrics.horizontalAdvance(long)
-    reconstruct_dock.photos.hidePopup()
+    reconstruct_dock.rows.photos.showPopup()
+    metrics = reconstruct_dock.rows.photos.view().fontMetrics()
+    assert reconstruct_dock.rows.photos.view().width() >= metrics.horizontalAdvance(long)
+    reconstruct_dock.rows.photos.hidePopup()
 
 
 def test_the_description_of_a_model_is_never_cut(reconstruct_dock: ReconstructDock) -> None:
     for width in (500, 220):
         reconstruct_dock.resize(width, 100)
-        about = reconstruct_dock.about
+        about = reconstruct_dock.rows.about
         assert about.minimumHeight() >= about.heightForWidth(about.width()) > 0
 
 
@@ -157,12 +158,14 @@ def test_a_dock_that_is_opened_again_finds_the_running_job(
 def test_photos_are_the_image_layers_that_are_no_cubes(
     reconstruct_dock: ReconstructDock, viewer: ViewerModel
 ) -> None:
-    names = lambda: [
-        reconstruct_dock.photos.itemText(i) for i in range(reconstruct_dock.photos.count())
-    ]  # noqa: E731
+    box = reconstruct_dock.rows.photos
+
+    def names() -> list[str]:
+        return [box.itemText(index) for index in range(box.count())]
+
     viewer.add_image(np.zeros((5, 5)), name="grey")
     viewer.add_points(np.zeros((1, 2)))
-    assert (names(), reconstruct_dock.photos.currentText()) == (["grey", "photo"], "photo")
+    assert (names(), reconstruct_dock.rows.photos.currentText()) == (["grey", "photo"], "photo")
     viewer.layers["photo"].name = "renamed"
     assert names() == ["grey", "renamed"]
     viewer.layers.clear()
@@ -171,15 +174,19 @@ def test_photos_are_the_image_layers_that_are_no_cubes(
 
 
 def test_a_model_without_bundled_weights_asks_for_a_file(reconstruct_dock: ReconstructDock) -> None:
-    reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
-    assert not reconstruct_dock.weights.native.isHidden()
-    reconstruct_dock.weights.value = "weights.pth"
-    assert reconstruct_dock.model.endswith("weights.pth")
-    assert "31 bands, 400-700 nm" in reconstruct_dock.about.text()
+    reconstruct_dock.rows.models.setCurrentIndex(
+        reconstruct_dock.rows.models.findData("mst-plus-plus")
+    )
+    assert not reconstruct_dock.rows.weights.native.isHidden()
+    reconstruct_dock.rows.weights.value = "weights.pth"
+    assert reconstruct_dock.form.model.endswith("weights.pth")
+    assert "31 bands, 400-700 nm" in reconstruct_dock.rows.about.text()
 
 
 def test_a_chosen_model_without_a_file_is_asked_for(reconstruct_dock: ReconstructDock) -> None:
-    reconstruct_dock.models.setCurrentIndex(reconstruct_dock.models.findData("mst-plus-plus"))
+    reconstruct_dock.rows.models.setCurrentIndex(
+        reconstruct_dock.rows.models.findData("mst-plus-plus")
+    )
     assert not reconstruct_dock.run()
     assert "Choose the weights file" in reconstruct_dock.text.text()
 
@@ -189,23 +196,23 @@ def test_what_was_off_is_shown_on_the_photo_if_wanted(
 ) -> None:
     viewer.layers["photo"].scale = (2, 3)
     job.gate.set()
-    reconstruct_dock.quality.click()
+    reconstruct_dock.rows.quality.click()
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: len(viewer.layers) == 3)
     layer = viewer.layers["photo (colours off)"]
     assert (layer.data == 2).all()
     assert (tuple(layer.scale), layer.contrast_limits, layer.visible) == ((2, 3), [0, 2], False)
     assert viewer.layers.selection.active.name == "photo (MST++)"
-    assert reconstruct_dock.photos.count() == 1
+    assert reconstruct_dock.rows.photos.count() == 1
 
 
 def test_correction_can_be_switched_off(
     reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
 ) -> None:
     job.gate.set()
-    reconstruct_dock.quality.click()
-    reconstruct_dock.correction.click()
-    assert not reconstruct_dock.quality.isEnabled()
+    reconstruct_dock.rows.quality.click()
+    reconstruct_dock.rows.correction.click()
+    assert not reconstruct_dock.rows.quality.isEnabled()
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++)"]
@@ -285,8 +292,8 @@ def test_a_preview_that_was_deleted_is_not_missed(
 
 def choose_part(dock: ReconstructDock, part: str) -> None:
     """As a user does."""
-    dock.parts.setCurrentIndex(dock.parts.findData(part))
-    dock.parts.activated.emit(dock.parts.currentIndex())
+    dock.rows.parts.setCurrentIndex(dock.rows.parts.findData(part))
+    dock.rows.parts.activated.emit(dock.rows.parts.currentIndex())
 
 
 def test_a_drawn_rectangle_is_reconstructed_where_it_lies(
@@ -327,7 +334,7 @@ def test_the_check_box_asks_for_the_ensemble(
 ) -> None:
     job.gate.set()
     for is_wanted in (False, True):
-        reconstruct_dock.ensemble.setChecked(is_wanted)
+        reconstruct_dock.rows.ensemble.setChecked(is_wanted)
         reconstruct_dock.run()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert job.ensembles == [False, True]
@@ -338,28 +345,34 @@ def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at
 ) -> None:
     job.gate.set()
     offered = [
-        reconstruct_dock.precisions.itemText(i) for i in range(reconstruct_dock.precisions.count())
+        reconstruct_dock.rows.precisions.itemText(i)
+        for i in range(reconstruct_dock.rows.precisions.count())
     ]
     assert offered == ["float32", "bfloat16", "float64"]
-    assert reconstruct_dock.memory.text() == "automatic"
+    assert reconstruct_dock.rows.memory.text() == "automatic"
     for precision, memory in (("float32", 0), ("bfloat16", 1.5)):
-        reconstruct_dock.precisions.setCurrentText(precision)
-        reconstruct_dock.memory.setValue(memory)
+        reconstruct_dock.rows.precisions.setCurrentText(precision)
+        reconstruct_dock.rows.memory.setValue(memory)
         reconstruct_dock.run_button.click()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert job.modes == [("float32", None), ("bfloat16", 1_500_000_000)]
-    assert "error is measured on a sample of your photo" in reconstruct_dock.precisions.toolTip()
+    assert (
+        "error is measured on a sample of your photo" in reconstruct_dock.rows.precisions.toolTip()
+    )
 
 
 def test_a_device_offers_its_own_precisions_and_the_chosen_one_stays_if_it_can(
     reconstruct_dock: ReconstructDock,
 ) -> None:
-    reconstruct_dock._add_device(
-        "cuda:0", "cuda:0", "a GPU", ("float32", "bfloat16", "float16", "float64")
-    )
-    reconstruct_dock._add_device("mps", "mps", "another", ("float32", "float16"))
+    form = reconstruct_dock.form
+    many = ("float32", "bfloat16", "float16", "float64")
+    cuda = DeviceEntry("cuda:0", "cuda:0", "a GPU", many)
+    mps = DeviceEntry("mps", "mps", "another", ("float32", "float16"))
+    form.devices = (*form.devices, cuda, mps)
     for device, expected in (("cuda:0", "bfloat16"), ("mps", "float32")):
-        reconstruct_dock.precisions.setCurrentText("bfloat16")
-        reconstruct_dock.devices.setCurrentIndex(reconstruct_dock.devices.findData(device))
-        assert reconstruct_dock.precisions.currentText() == expected
-    assert reconstruct_dock.precisions.count() == 2
+        reconstruct_dock.rows.precisions.setCurrentText("bfloat16")
+        reconstruct_dock.rows.devices.setCurrentIndex(
+            reconstruct_dock.rows.devices.findData(device)
+        )
+        assert reconstruct_dock.rows.precisions.currentText() == expected
+    assert reconstruct_dock.rows.precisions.count() == 2

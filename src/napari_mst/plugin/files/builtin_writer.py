@@ -1,7 +1,8 @@
-"""Say what is lost when napari's own writer has saved a cube, and offer ours.
+"""Tells the user what is lost when napari's own writer has saved a cube, and offers ours.
 
-In napari's dialog that writer is chosen at first, whatever the layer. Nothing is told when it has written, so its
-command is registered again, by npe2's public means, as one that runs it and then looks at what it was given.
+napari's dialog first chooses its own writer, whatever the layer, and no event tells that it has
+written. So its command is registered again, by npe2's public means, as one that runs it and then
+looks at what it was given.
 """
 
 import weakref
@@ -18,6 +19,7 @@ from npe2 import PluginManager
 
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions, saving
+from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.viewer.layers import cube_of_data
 
 COMMAND = "napari.write_image"
@@ -25,8 +27,9 @@ Writer = Callable[[str, Any, Mapping[str, Any]], str | None]
 
 
 def watch() -> None:
-    """Look at what napari's writer of images saves, from now on; without that writer there is nothing to look at."""
+    """Look at what napari's writer of images saves, from now on."""
     commands = PluginManager.instance().commands
+    # Without that writer there is nothing to look at.
     with suppress(KeyError):
         write = commands.get(COMMAND)
         if not isinstance(write, WatchedWriter):
@@ -35,13 +38,19 @@ def watch() -> None:
 
 
 class WatchedWriter:
-    """napari's *write*, which then speaks up for cubes. A cube in a format that it has not is saved by ours."""
+    """Runs napari's *write*, and tells the user if it has saved a cube.
+
+    A cube in a format that napari does not have is saved by our writer.
+    """
 
     def __init__(self, write: Writer) -> None:
         self._write = write
 
     def __call__(self, path: str, data: Any, attributes: Mapping[str, Any]) -> str | None:
-        """Save the layer of *data* and *attributes*, and return its file; None if there is no such format."""
+        """Save the layer of *data* and *attributes*, and return its file.
+
+        None if there is no such format.
+        """
         written = self._write(path, data, attributes)
         if cube_of_data(data, attributes.get("metadata", {})) is None:
             return written
@@ -51,16 +60,19 @@ class WatchedWriter:
         target = Path(path)
         if target.suffix.lower() not in saving.SUFFIXES:
             return None
-        order = saving.Order(
-            saving.cube_to_save(data, attributes), target, may_replace=target.exists()
-        )
+        cube = cube_to_save(data, attributes)
+        # napari's dialog has asked already whether this file may be replaced.
+        order = saving.SaveOrder(cube, target, may_replace=target.exists())
         return str(saving.write(order))
 
 
 def _tell(path: Path, data: Any, attributes: Mapping[str, Any]) -> None:
-    """Say that the cube of a layer lies at *path* as plain numbers, and offer to save it whole."""
+    """Tell the user that a cube was saved as plain numbers, and offer to save all of it."""
     name = shown(attributes.get("name", "cube"), 40)
-    text = f"napari's own writer saved '{name}' as {shown(path.name)} without its wavelengths, history and picks."
+    text = (
+        f"napari's own writer saved '{name}' as {shown(path.name)} "
+        "without its wavelengths, history and picks."
+    )
     viewer = current_viewer()
     layers = viewer.layers if viewer is not None else ()
     layer = next((layer for layer in layers if layer.data is data), None)

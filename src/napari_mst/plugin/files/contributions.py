@@ -1,4 +1,4 @@
-"""What napari calls to open and to save: thin, over `opening` and `saving`."""
+"""The readers and writers that the manifest names; thin over `opening` and `saving`."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,15 +10,19 @@ from napari import current_viewer
 from napari_mst.formats import find_format
 from napari_mst.plugin.files import opening, remembering, saving
 from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.viewer.layers import LayerTuple
 
 Paths = str | list[str]
 NO_LAYERS: list[Any] = [(None,)]
-"""By which a reader tells napari that there is nothing to add, and that this is no fault."""
+"""Tells napari that there is nothing to add, and that this is no fault."""
 
 
 def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
-    """What opens the files at *path*; None, so that napari asks another reader, if one is neither cube nor photo."""
+    """Return what opens the files at *path*; None if one of them is neither cube nor photo.
+
+    napari then asks another reader.
+    """
     files = _listed(path)
     is_ours = all(find_format(one) or opening.is_photo(one) for one in files)
     return read_layers if is_ours else None
@@ -39,8 +43,9 @@ def write_layer(
 ) -> list[str]:
     """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
 
-    What the dialog of napari let the user replace is replaced, and nothing else. Without wavelengths the user is asked
-    for them; where there is nobody to ask, the bands are numbered. The picks on the image are saved with it.
+    Only a file that napari's dialog has asked about is replaced. Without wavelengths the user is
+    asked for them; where there is nobody to ask, the bands are numbered. The picks on the image are
+    saved with it.
 
     Raises
     ------
@@ -50,9 +55,11 @@ def write_layer(
         If the user was asked, and cancelled, or cancelled the save.
     """
     target = saving.named(Path(path), saving.SUFFIXES[suffix])
-    may_replace = target.name == Path(path).name and target.exists()
-    cube = saving.cube_to_save(data, attributes)
-    return [str(saving.write(saving.Order(cube, target, may_replace)))]
+    # napari's dialog asked about the path that it gives; about another name nobody was asked.
+    was_asked = target.name == Path(path).name
+    cube = cube_to_save(data, attributes)
+    order = saving.SaveOrder(cube, target, may_replace=was_asked and target.exists())
+    return [str(saving.write(order))]
 
 
 write_envi = partial(write_layer, suffix=".hdr")

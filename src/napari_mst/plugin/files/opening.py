@@ -1,7 +1,7 @@
-"""Open files as what they are: cubes as cube layers with the picks on them, photos as RGB layers.
+"""Opens files as what they are: cubes as cube layers with the picks on them, photos as RGB layers.
 
-napari chooses a reader by the suffix, so files without one, and those that it leaves to another reader, are opened with
-`open_files` and `open_folder` of the menu File > IO Utilities.
+napari chooses a reader by the suffix. A file without one, or one that napari leaves to another
+reader, is opened with `open_files` or `open_folder` of the menu File > IO Utilities.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ PLUGIN = "napari-mst"
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP"})
-"""Kinds of image that Pillow knows by what they begin with; others it takes headerless numbers for."""
+"""Kinds that Pillow knows by their first bytes; it would take headerless numbers for the others."""
 
 
 def is_photo(path: Path) -> bool:
@@ -41,7 +41,9 @@ def is_photo(path: Path) -> bool:
 
 
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
-    """A layer for each file but those that the user gave up, and the picks that were saved with a cube.
+    """Read a layer from each file, and the picks that were saved with a cube.
+
+    A file is left out if the user cancels the question about it.
 
     Raises
     ------
@@ -50,7 +52,8 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
     PhotoError
         If a photo is.
     """
-    layers, cubes = list[LayerTuple](), dict[Path, SpectralCube]()
+    layers: list[LayerTuple] = []
+    cubes: dict[Path, SpectralCube] = {}
     for path in paths:
         if find_format(path) is None and is_photo(path):
             layers.append(photo_layer(path))
@@ -67,41 +70,46 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
 
 
 def photo_layer(path: Path) -> LayerTuple:
-    """The Image layer of a photo: (H, W) or (H, W, C) as `Photo.read` has it; of several pages (T, H, W, C)."""
-    notes = list[str]()
-    pixels = decode_pages(path, notes)
+    """Describe the Image layer of a photo, with the pixels that `Photo.read` has.
+
+    They are (H, W) or (H, W, C), and (T, H, W, C) for a file of several pages.
+    """
+    pixels = decode_pages(path, [])
     is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
     return pixels, {"name": path.stem, "rgb": is_coloured}, "image"
 
 
 def saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:
-    """The layer of the picks that were saved with one of *cubes*, if there are none in the viewer yet."""
-    viewer, layers = current_viewer(), list[LayerTuple]()
+    """Describe the layer of the picks that were saved with one of *cubes*.
+
+    There is one layer of picks: with picks in the viewer, or of a cube before, those of a cube are
+    left out, and the user is told.
+    """
+    viewer = current_viewer()
     has_picks = viewer is not None and picks.picks_layer(viewer) is not None
+    layers: list[LayerTuple] = []
     for path, cube in cubes.items():
         text = cube.metadata.get(PICKS)
-        if text and (has_picks or layers):
-            show_warning(
-                f"{path.name}: the picks that were saved with it were left out, as there are others."
-            )
-        elif text:
-            try:
-                layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
-            except ValueError:
-                show_warning(
-                    f"{path.name}: the picks that were saved with it are damaged, and were left out."
-                )
+        if not text:
+            continue
+        if has_picks or layers:
+            show_warning(f"The picks saved with {path.name} were left out, as there are others.")
+            continue
+        try:
+            layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
+        except ValueError:
+            show_warning(f"The picks saved with {path.name} are damaged, and were left out.")
     return layers
 
 
 def tell_warnings(path: Path, cube: SpectralCube) -> None:
-    """Tell the user what the reader of the file at *path* had to assume or ignore."""
+    """Tell the user what the reader of the file at *path* had to assume, or to ignore."""
     for sentence in cube.metadata.get("warnings", ()):
         show_warning(f"{path.name}: {sentence}")
 
 
 def _cube(path: Path) -> SpectralCube | None:
-    """The cube at *path*, read as the user says where the file does not; None if they cancel."""
+    """Read the cube at *path*, and ask the user what the file does not say; None if they cancel."""
     options: dict[str, Any] = {}
     while True:
         try:
@@ -120,7 +128,7 @@ def _cube(path: Path) -> SpectralCube | None:
 
 
 def open_files() -> None:
-    """Ask for cubes and photos, whatever their suffix, and open them: a command of napari's menus."""
+    """Ask for cubes and photos, whatever their suffix, and open them: a command of the menus."""
     viewer = current_viewer()
     folder = get_open_history()[0]
     chosen, _ = QFileDialog.getOpenFileNames(
@@ -132,7 +140,7 @@ def open_files() -> None:
 
 
 def open_folder() -> None:
-    """Ask for a cube that is a folder (Zarr, single bands), and open it: a command of napari's menus."""
+    """Ask for a cube that is a folder (Zarr, single bands) and open it: a command of the menus."""
     viewer = current_viewer()
     chosen = QFileDialog.getExistingDirectory(
         questions.window(), "Open the folder of a cube", get_open_history()[0]

@@ -1,4 +1,4 @@
-"""Questions about a cube file that only a person can answer, as dialogs; never without a window that shows them."""
+"""Dialogs for what only a person knows of a cube file; nothing is asked without a window."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,32 +34,42 @@ from napari_mst.formats.wavelengths import column, typed_wavelengths
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.slots import calling
 
-_ROWS = 8
-"""As many choices are seen at once."""
-_TABLE_BYTES = 2**20
-_TABLES = "Tables and text (*.csv *.tsv *.txt);;All files (*)"
-_HIDDEN_PLATFORMS = ("offscreen", "minimal")
+ROWS = 8
+"""The most choices that are seen at once; more of them scroll."""
+TABLE_BYTES = 2**20
+"""The most that is read of a table: wavelengths take far less, and any file may be chosen."""
+TABLES = "Tables and text (*.csv *.tsv *.txt);;All files (*)"
+HIDDEN_PLATFORMS = ("offscreen", "minimal")
+"""Platforms of Qt on which a dialog would wait for an answer that nobody can give."""
+VISIBLE_RANGE = (400.0, 700.0)
+"""nm; what is offered where nothing is known."""
+QUESTIONS = {
+    "variable": "Which array is the cube?",
+    "band_axis": "Which axis holds the bands?",
+}
+"""The option of a reader -> the question to ask for it."""
 
 
 def window() -> QWidget | None:
-    """The window that a question can be asked over; None in a script without one, or on another thread than Qt's."""
+    """Return the window that a question can be asked over.
+
+    None in a script without a window, and on another thread than Qt's.
+    """
     app = QApplication.instance()
-    if (
-        app is None
-        or QThread.currentThread() is not app.thread()
-        or app.platformName() in _HIDDEN_PLATFORMS
-    ):
+    if app is None or QThread.currentThread() is not app.thread():
         return None
-    windows = (
-        widget
-        for widget in app.topLevelWidgets()
-        if isinstance(widget, QMainWindow) and widget.isVisible()
-    )
-    return app.activeWindow() or next(windows, None)
+    if app.platformName() in HIDDEN_PLATFORMS:
+        return None
+    main_windows = [one for one in app.topLevelWidgets() if isinstance(one, QMainWindow)]
+    visible = next((one for one in main_windows if one.isVisible()), None)
+    return app.activeWindow() or visible
 
 
 def offer(text: str, yes: str, accept: Callable[[], object]) -> QMessageBox | None:
-    """Ask without waiting for an answer; if it is *yes*, *accept* is called. None without a window to ask over."""
+    """Ask without waiting for an answer, and call *accept* if the user presses the button *yes*.
+
+    None without a window to ask over.
+    """
     parent = window()
     if parent is None:
         return None
@@ -68,28 +78,23 @@ def offer(text: str, yes: str, accept: Callable[[], object]) -> QMessageBox | No
     box.addButton("No", QMessageBox.ButtonRole.RejectRole)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setModal(False)
-    box.accepted.connect(
-        lambda: QTimer.singleShot(0, accept)
-    )  # it may open dialogs: let this one close first
+    # It may open dialogs itself, so this one closes first.
+    box.accepted.connect(lambda: QTimer.singleShot(0, accept))
     box.show()
     return box
 
 
 def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:
-    """The value that the user chooses for the option of *question* about the file *name*; None if they cancel."""
-    what = {"variable": "Which array is the cube?", "band_axis": "Which axis holds the bands?"}[
-        question.option
-    ]
-    dialog = ChoiceDialog(
-        f"{shown(name, 50)} can be read in several ways.\n{what}", question.choices, parent
-    )
+    """Ask *question* about the file *name*, and return the value chosen; None if they cancel."""
+    text = f"{shown(name, 50)} can be read in several ways.\n{QUESTIONS[question.option]}"
+    dialog = ChoiceDialog(text, question.choices, parent)
     is_accepted = dialog.exec()
     dialog.deleteLater()
     return dialog.value if is_accepted else None
 
 
 class ChoiceDialog(QDialog):
-    """One of several texts; `value` is the one that was chosen."""
+    """Asks for one of several values, each with its words; `value` is the chosen one."""
 
     def __init__(self, text: str, choices: Mapping[str | int, str], parent: QWidget) -> None:
         super().__init__(parent, windowTitle="Open hyperspectral cube")
@@ -98,10 +103,9 @@ class ChoiceDialog(QDialog):
             item = QListWidgetItem(words, self.list)
             item.setData(Qt.ItemDataRole.UserRole, value)
         self.list.setCurrentRow(0)
-        rows = min(len(choices), _ROWS)
-        self.list.setFixedHeight(
-            rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth() + 4
-        )
+        rows = min(len(choices), ROWS)
+        frame = 2 * self.list.frameWidth() + 4
+        self.list.setFixedHeight(rows * self.list.sizeHintForRow(0) + frame)
         self.buttons = _buttons(self, "Open")
         self.list.itemDoubleClicked.connect(self.accept)
         layout = QVBoxLayout(self)
@@ -111,15 +115,19 @@ class ChoiceDialog(QDialog):
 
     @property
     def value(self) -> Any:
-        """Of the selected row."""
+        """The value of the selected row."""
         return self.list.currentItem().data(Qt.ItemDataRole.UserRole)
 
 
 class WavelengthsDialog(QDialog):
-    """Asks for the wavelengths of a stack of *shape*, three axes: its `band_axis`, and `wavelengths` in nm or None.
+    """Asks which axis of a stack holds the bands, and for their wavelengths.
 
     Parameters
     ----------
+    name
+        The name of the layer.
+    shape
+        The shape of the stack, three axes.
     band_axis
         0 or -1, chosen at first.
     known
@@ -137,21 +145,27 @@ class WavelengthsDialog(QDialog):
         super().__init__(parent, windowTitle="Save hyperspectral cube")
         self._shape = shape
         self.title = _label(
-            f"The layer '{shown(name, 40)}' has no wavelengths. What are those of its bands?"
+            f"The layer '{shown(name, 40)}' has no wavelengths. Which are those of its bands?"
         )
         self.axes = QComboBox(toolTip="The axis along which the wavelength changes.")
-        for axis, word in ((0, "first"), (-1, "last")):
-            self.axes.addItem(f"the {word} axis: {shape[axis]} bands", axis)
+        self.axes.addItem(f"the first axis: {shape[0]} bands", 0)
+        self.axes.addItem(f"the last axis: {shape[-1]} bands", -1)
         self.axes.setCurrentIndex(self.axes.findData(band_axis))
         self.unknown = QRadioButton("Unknown: number them")
         self.even = QRadioButton("Evenly spaced, from")
         self.listed = QRadioButton("These:")
-        self.start, self.stop = (_wavelength_box(nm) for nm in known or (400.0, 700.0))
-        self.text = QLineEdit(placeholderText="400, 410, 420, ...", toolTip="One number a band.")
-        self.file_button = QPushButton(
-            "Read file ...", toolTip="A table or text: the first number of each line."
+        first, last = known or VISIBLE_RANGE
+        self.start = _wavelength_box(first)
+        self.stop = _wavelength_box(last)
+        self.text = QLineEdit(
+            placeholderText="400, 410, 420, ...", toolTip="One number for each band."
         )
-        self.units = QComboBox(toolTip="Of the numbers above; the file will say nanometres.")
+        self.file_button = QPushButton(
+            "Read file ...", toolTip="Take the first number of each line of a table or text."
+        )
+        self.units = QComboBox(
+            toolTip="The unit of the numbers above. The file will hold nanometres."
+        )
         self.units.addItem("nm", "nm")
         self.units.addItem("\N{MICRO SIGN}m", "um")
         self.told = _label()
@@ -177,17 +191,18 @@ class WavelengthsDialog(QDialog):
         self.setMinimumWidth(480)
 
     def _wire(self) -> None:
-        edits = (self.start.valueChanged, self.stop.valueChanged, self.text.textChanged)
-        choices = (self.unknown.toggled, self.even.toggled, self.listed.toggled)
-        for changed in (
-            *edits,
-            *choices,
-            self.axes.currentIndexChanged,
-            self.units.currentIndexChanged,
-        ):
+        edits = (
+            (self.start.valueChanged, self.even),
+            (self.stop.valueChanged, self.even),
+            (self.text.textChanged, self.listed),
+        )
+        for changed, kind in edits:
             changed.connect(self._check)
-        for changed, kind in zip(edits, (self.even, self.even, self.listed), strict=True):
             changed.connect(calling(self._choose, kind))
+        for radio in (self.unknown, self.even, self.listed):
+            radio.toggled.connect(self._check)
+        for box in (self.axes, self.units):
+            box.currentIndexChanged.connect(self._check)
         self.file_button.clicked.connect(self._read_file)
 
     def _choose(self, kind: QRadioButton) -> None:
@@ -196,34 +211,44 @@ class WavelengthsDialog(QDialog):
 
     @property
     def band_axis(self) -> int:
-        """0 or -1."""
+        """The axis that holds the bands: 0 or -1."""
         return int(self.axes.currentData())
 
     @property
     def wavelengths(self) -> NDArray[np.float64] | None:
-        """In nm, one a band; None if they are unknown. Raises `CubeError` if what was typed makes no sense."""
+        """In nm, one for each band; None if they are unknown.
+
+        Raises
+        ------
+        CubeError
+            If what was typed makes no sense.
+        """
         if self.unknown.isChecked():
             return None
-        bands, texts = self._shape[self.band_axis], self.text.text().replace(",", " ").split()
+        bands = self._shape[self.band_axis]
         if self.even.isChecked():
-            texts = [
-                repr(float(nm)) for nm in np.linspace(self.start.value(), self.stop.value(), bands)
-            ]
+            even = np.linspace(self.start.value(), self.stop.value(), bands)
+            texts = [repr(float(nm)) for nm in even]
+        else:
+            texts = self.text.text().replace(",", " ").split()
         return typed_wavelengths(texts, self.units.currentData(), bands)
 
     def _check(self) -> None:
+        """Say what will be saved, or why it cannot be; Save is enabled accordingly."""
         try:
-            text, is_good = _summary(self.wavelengths), True
+            text = _summary(self.wavelengths)
+            is_good = True
         except CubeError as error:
-            text, is_good = str(error), False
+            text = str(error)
+            is_good = False
         self.told.setText(text)
         self.buttons.button(QDialogButtonBox.StandardButton.Ok).setEnabled(is_good)
 
     def _read_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Wavelengths", filter=_TABLES)
+        path, _ = QFileDialog.getOpenFileName(self, "Wavelengths", filter=TABLES)
         if path:
             with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
-                text = file.read(_TABLE_BYTES)
+                text = file.read(TABLE_BYTES)
             self.text.setText(", ".join(column(text, self._shape[self.band_axis])))
             self.listed.setChecked(True)
 
@@ -232,7 +257,8 @@ def _summary(wavelengths: NDArray[np.float64] | None) -> str:
     if wavelengths is None:
         return "The file will hold no wavelengths: its bands are numbered."
     texts = [f"{nm:g}" for nm in wavelengths]
-    return f"{len(texts)} bands: {', '.join(texts if len(texts) < 6 else [*texts[:3], '...', texts[-1]])} nm"
+    listed = texts if len(texts) < 6 else [*texts[:3], "...", texts[-1]]
+    return f"{len(texts)} bands: {', '.join(listed)} nm"
 
 
 def _label(text: str = "") -> QLabel:
@@ -251,11 +277,10 @@ def _in_a_row(*widgets: QWidget) -> QHBoxLayout:
 
 
 def _buttons(dialog: QDialog, yes: str) -> QDialogButtonBox:
-    """What ends *dialog*: a button that says *yes*, and Cancel."""
-    buttons = QDialogButtonBox(
-        QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
-    )
-    buttons.button(QDialogButtonBox.StandardButton.Ok).setText(yes)
+    """The buttons that end *dialog*: one that says *yes*, and Cancel."""
+    standard = QDialogButtonBox.StandardButton
+    buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
+    buttons.button(standard.Ok).setText(yes)
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)
     return buttons

@@ -1,11 +1,12 @@
-"""Layers that napari has opened from files, seen as what they are: cubes of ours, and photos as they are meant.
+"""Sees layers that napari has opened from files as what they are: our cubes, and photos.
 
-We leave TIFF, npz and Zarr to napari's own reader, so that nobody is asked which one to take. The path that it notes
-at a layer tells where its wavelengths, picks and history are, and how its pixels were meant, whenever we are asked.
+TIFF, npz and Zarr are left to napari's own reader, so that nobody is asked which reader to take.
+The path that napari notes at a layer leads to its wavelengths, picks and history, and tells how its
+pixels were meant.
 """
 
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,28 +29,23 @@ from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.plugin.files import builtin_writer
 from napari_mst.plugin.files.opening import PLUGIN, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.worker import JobWorker, sentence_of
-from napari_mst.plugin.viewer.layers import COLORMAP, cube_layer, cube_of, go_to
+from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength
 
 UNTOUCHED = "gray"
-"""The colour map that napari gives to a stack at first."""
+"""The colour map that napari gives to a new stack."""
+UPRIGHT = 1
+"""The EXIF orientation of a photo that is stored as it is meant."""
 ON_ITS_SIDE = range(5, 9)
-"""Orientations that exchange rows and columns."""
+"""The EXIF orientations that exchange rows and columns."""
 
 _attending: "weakref.WeakKeyDictionary[ViewerModel, Recogniser]" = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class Damage:
-    """Why a cube could not be read."""
-
-    error: NapariMstError
-
-
 def attend(viewer: ViewerModel) -> "Recogniser":
-    """Look at all layers of *viewer*, those that are there and those to come, and at what napari saves."""
+    """Look at every layer of *viewer*, now and to come, and at what napari saves."""
     if viewer not in _attending:
         builtin_writer.watch()
         recogniser = Recogniser(viewer)
@@ -62,14 +58,14 @@ def attend(viewer: ViewerModel) -> "Recogniser":
 
 
 class Recogniser:
-    """Makes the layers of *viewer* what their files say; `changed` tells that one has become a cube."""
+    """Makes the layers of *viewer* what their files say; `changed` tells that one became a cube."""
 
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer_ref = weakref.ref(viewer)
         self._seen: weakref.WeakSet[Layer] = weakref.WeakSet()
-        self._workers = set[JobWorker]()
+        self._workers: set[JobWorker] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -77,19 +73,17 @@ class Recogniser:
         return bool(self._workers)
 
     def hear(self, event: Any) -> None:
-        """A layer was added: see what it is."""
+        """Look at the layer that was added."""
         self.look_at(event.value)
 
     def look_at(self, layer: Layer) -> None:
-        """See what *layer* is, once."""
+        """Make *layer* what its file says, the first time that it is looked at."""
         is_new = isinstance(layer, Image) and layer not in self._seen
         path = layer.source.path
-        if (
-            not is_new
-            or cube_of(layer) is not None
-            or not path
-            or layer.source.reader_plugin == PLUGIN
-        ):
+        # What our own reader has opened is right already.
+        if not is_new or not path or layer.source.reader_plugin == PLUGIN:
+            return
+        if cube_of(layer) is not None:
             return
         self._seen.add(layer)
         if is_own_cube(path):
@@ -97,99 +91,115 @@ class Recogniser:
         elif is_shown_otherwise(path):
             self._read_photo(layer, Path(path))
 
-    # ---------------------------------------------------------------------------------------------------- cubes
+    def _present(self, layer_ref: "weakref.ref[Image]") -> tuple[ViewerModel, Image] | None:
+        """Return the viewer and the layer, if both are still there."""
+        viewer = self._viewer_ref()
+        layer = layer_ref()
+        if viewer is None or layer is None or layer not in viewer.layers:
+            return None
+        return viewer, layer
+
+    # ----------------------------------------------------------------------------------- cubes
 
     def _read(self, layer: Image, path: Path) -> None:
         worker = create_worker(_read_cube, path, _worker_class=JobWorker, _ignore_errors=True)
-        self._workers.add(worker)
-        worker.returned.connect(partial(self._on_read, weakref.ref(layer), path))
+        layer_ref = weakref.ref(layer)
+        worker.returned.connect(partial(self._on_read, layer_ref, path))
+        worker.reports.failed.connect(partial(self._on_failed, layer_ref, path))
         worker.finished.connect(partial(self._workers.discard, worker))
+        self._workers.add(worker)
         worker.start()
 
-    def _on_read(
-        self, layer_ref: "weakref.ref[Image]", path: Path, read: "SpectralCube | Damage"
+    def _on_read(self, layer_ref: "weakref.ref[Image]", path: Path, cube: SpectralCube) -> None:
+        present = self._present(layer_ref)
+        if present is not None and not _is_cube(present):
+            self._show_cube(*present, path, cube)
+
+    def _on_failed(
+        self, layer_ref: "weakref.ref[Image]", path: Path, error: NapariMstError
     ) -> None:
-        viewer, layer = self._viewer_ref(), layer_ref()
-        if (
-            viewer is None
-            or layer is None
-            or layer not in viewer.layers
-            or cube_of(layer) is not None
-        ):
-            return
-        if isinstance(read, SpectralCube):
-            self._show_cube(viewer, layer, path, read)
-        else:
-            show_warning(f"{shown(path.name)} is shown without its wavelengths. {read.error}")
+        present = self._present(layer_ref)
+        if present is not None and not _is_cube(present):
+            show_warning(f"{shown(path.name)} is shown without its wavelengths. {error}")
 
     def _show_cube(self, viewer: ViewerModel, layer: Image, path: Path, cube: SpectralCube) -> None:
         tell_warnings(path, cube)
-        others = [other for other in viewer.layers if cube_of(other) is not None]
-        band = min(
-            max(round(float(layer.world_to_data(viewer.dims.point)[0])), 0), len(cube.data) - 1
-        )
-        before = viewer.dims.point
+        has_others = any(cube_of(other) is not None for other in viewer.layers)
+        # The layer of a single band has no axis for it, so its own number of bands says nothing.
+        band = min(band_of(layer, viewer.dims.point), len(cube.data) - 1)
+        point_before = viewer.dims.point
         layer = _as_cube(viewer, layer, cube)
         _add_picks(viewer, path, cube)
-        if others:
-            viewer.dims.set_point(range(len(before)), before)
+        if has_others:
+            viewer.dims.set_point(range(len(point_before)), point_before)
             bring_into_view(viewer, layer)
-        else:  # the axis is another now: what was the number of the band is its wavelength
+        else:
+            # The axis is another now: where the slider stood at band 7, it has to stand at 470 nm.
             go_to(viewer, layer, float(cube.wavelengths[band]))
         self.changed.emit()
 
-    # --------------------------------------------------------------------------------------------------- photos
+    # ---------------------------------------------------------------------------------- photos
 
     def _read_photo(self, layer: Image, path: Path) -> None:
-        """Give *layer* the pixels that `Photo.read` has, if it still has those that napari's reader gave it."""
-        viewer = self._viewer_ref()
-        if viewer is None or not isinstance(layer.data, np.ndarray):
+        """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
+        if self._viewer_ref() is None or not isinstance(layer.data, np.ndarray):
             return
         try:
-            is_as_opened = np.array_equal(layer.data, iio.imread(path))
-            pixels = decode_pages(path, []) if is_as_opened else None
+            if not np.array_equal(layer.data, iio.imread(path)):
+                return
+            pixels = decode_pages(path, [])
         except (PhotoError, OSError):
             return
-        if pixels is not None:
-            self._show_pixels(layer, path, pixels)
+        self._show_pixels(layer, path, pixels)
 
     def _show_pixels(self, layer: Image, path: Path, pixels: NDArray[Any]) -> None:
-        """Show *pixels* in *layer*, or in another one if colours have become of grey values, and say so."""
+        """Show *pixels* in *layer* and say so.
+
+        If grey values have become colours, another layer takes its place.
+        """
         asked = orientation(path)
         is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
         if (pixels.ndim, is_coloured) == (layer.data.ndim, layer.rgb):
             if asked in ON_ITS_SIDE:
                 layer.scale = [*layer.scale[:-2], layer.scale[-1], layer.scale[-2]]
             layer.data = pixels
-        else:  # napari is still about to select the layer that it has added
+        else:
+            # napari is still about to select the layer that it has added, so it must not go yet.
             QTimer.singleShot(0, partial(self._exchange, weakref.ref(layer), pixels, is_coloured))
+        is_turned = asked != UPRIGHT
         change = (
-            "was turned upright, as its file asks"
-            if asked != 1
-            else "was given the colours that its file means"
+            "turned upright, as its file asks" if is_turned else "given the colours of its file"
         )
         show_info(
-            f"'{shown(layer.name, 40)}' {change}. napari's reader shows the pixels as they are stored."
+            f"'{shown(layer.name, 40)}' was {change}. "
+            "napari's own reader shows the pixels as they are stored."
         )
 
     def _exchange(
         self, layer_ref: "weakref.ref[Image]", pixels: NDArray[Any], is_coloured: bool
     ) -> None:
-        viewer, layer = self._viewer_ref(), layer_ref()
-        if viewer is not None and layer is not None and layer in viewer.layers:
+        present = self._present(layer_ref)
+        if present is not None:
+            viewer, layer = present
             _exchange(viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
 
 
-def _read_cube(path: Path, _: Reports) -> "SpectralCube | Damage":
-    """The job of the thread: what went wrong is a result too."""
-    try:
-        return read_cube(path)
-    except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
-        return Damage(sentence_of(error))
+def _is_cube(present: tuple[ViewerModel, Image]) -> bool:
+    _, layer = present
+    return cube_of(layer) is not None
+
+
+def _read_cube(path: Path, _: Reports) -> SpectralCube:
+    """Read the cube at *path*, on the worker's thread."""
+    return read_cube(path)
 
 
 def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
-    """Make *layer* the layer of *cube*; its numbers, its place in the image and what the user has set stay."""
+    """Make *layer* the layer of *cube*, and return it, or the layer that has taken its place.
+
+    Its numbers, its place in the image, and what the user has set stay.
+    """
+    # A cube of one band has been opened without its first axis.
     if layer.data.shape != cube.shape:
         data, arguments, _ = cube_layer(cube, layer.name)
         return _exchange(viewer, layer, data, arguments)
@@ -207,14 +217,15 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
 
 
 def _add_picks(viewer: ViewerModel, path: Path, cube: SpectralCube) -> None:
-    active = viewer.layers.selection.active
+    """Add the picks that were saved with *cube*; what was selected stays selected."""
+    selected = viewer.layers.selection.active
     for points, arguments, _ in saved_picks({path: cube}):
         viewer.add_points(points, **arguments)
-        viewer.layers.selection.active = active
+        viewer.layers.selection.active = selected
 
 
 def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str, Any]) -> Image:
-    """Put a layer of *data* where *layer* is."""
+    """Put a new layer of *data* in the place of *layer*."""
     index = viewer.layers.index(layer)
     viewer.layers.remove(layer)
     added: Image = viewer.add_image(data, **arguments)

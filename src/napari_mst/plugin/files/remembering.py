@@ -1,6 +1,7 @@
-"""Offer once to have napari remember our reader for a suffix that another plugin claims too.
+"""Offers once to have napari remember our reader for a suffix that another plugin claims too.
 
-napari asks for the reader of every such file, until its setting `plugins.extension2reader` names one.
+napari asks for the reader of every such file, until its setting `plugins.extension2reader` names
+one.
 """
 
 from functools import partial
@@ -13,39 +14,45 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.plugin.files import questions
+from napari_mst.plugin.files.opening import PLUGIN
 
-PLUGIN = "napari-mst"
-_offered = set[str]()
+_offered: set[str] = set()
 
 
 def offer_soon(path: Path) -> None:
-    """Offer it for the suffix of *path*, after napari has done what the user asked of it: it may remember it itself."""
+    """Offer it for the suffix of *path*, once napari has finished what the user asked of it."""
+    # napari's own dialog may remember the reader: only afterwards is it known whether to ask.
     if QApplication.instance() is not None:
         QTimer.singleShot(0, partial(offer, path))
 
 
 def offer(path: Path) -> None:
-    """Offer it, unless it was offered since napari was started, napari has a reader for it, or no other claims it."""
+    """Offer it for the suffix of *path*, unless there is no need.
+
+    It is offered once in a session, if another plugin claims the suffix, and napari remembers no
+    reader for it.
+    """
     suffix = path.suffix
-    if (
-        not suffix
-        or suffix in _offered
-        or not _is_disputed(path)
-        or get_preferred_reader(str(path))
-    ):
+    if not suffix or suffix in _offered:
         return
-    text = f"napari asks for a reader for every {suffix} file. Should it always take MST++ Hyperspectral?"
+    if not _is_disputed(path) or get_preferred_reader(str(path)):
+        return
+    text = (
+        f"napari asks for a reader for every {suffix} file. "
+        "Should it always take MST++ Hyperspectral?"
+    )
     if questions.offer(text, f"Always for {suffix}", partial(remember, suffix)) is not None:
         _offered.add(suffix)
 
 
 def remember(suffix: str) -> None:
-    """Have napari open files of this *suffix* with our reader, as its Preferences > Plugins then say."""
+    """Have napari open files of this *suffix* with our reader; Preferences > Plugins shows it."""
     plugins = get_settings().plugins
     plugins.extension2reader = {**plugins.extension2reader, f"*{suffix}": PLUGIN}
 
 
 def _is_disputed(path: Path) -> bool:
+    """Whether our reader and another one claim the file."""
     readers = PluginManager.instance().iter_compatible_readers([str(path)])
     plugins = {reader.plugin_name for reader in readers}
     return PLUGIN in plugins and len(plugins) > 1

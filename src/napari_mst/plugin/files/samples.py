@@ -14,7 +14,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.plugin.viewer.layers import LayerTuple, cube_layer
 
 PATCHES = (4, 6)
-"""Rows and columns of the chart."""
+"""Rows and columns of patches on the chart."""
 PATCH, GAP = 72, 12
 """Pixels: the side of a patch, and the frame around it."""
 FRAME_REFLECTANCE = 0.04
@@ -23,7 +23,7 @@ FALL_OFF = 0.15
 
 
 def chart() -> list[LayerTuple]:
-    """The colour chart as an sRGB photo, and the cube that it was rendered from."""
+    """Describe the colour chart as an sRGB photo, and the cube that it was rendered from."""
     cube = chart_cube()
     linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
     photo = np.round(255 * colour.linear_to_srgb(linear)).astype(np.uint8)
@@ -34,7 +34,10 @@ def chart() -> list[LayerTuple]:
 
 
 def chart_cube() -> SpectralCube:
-    """Reflectance of the 24 patches, 31 bands of 400-700 nm, under a light that falls off towards the corners."""
+    """Render the reflectance of the 24 patches, 31 bands of 400-700 nm.
+
+    The light falls off towards the corners, as in a photo.
+    """
     with (
         resources.files("napari_mst").joinpath("data/reflectance31.npz").open("rb") as file,
         np.load(file) as stored,
@@ -48,22 +51,21 @@ def chart_cube() -> SpectralCube:
 
 
 def _patches(spectra: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(B, 24) spectra, listed down the columns of the chart -> (B, H, W)."""
+    """Lay out (B, 24) spectra, listed down the columns of the chart, as (B, H, W)."""
     rows, columns = PATCHES
     pitch = PATCH + GAP
-    data = np.full(
-        (len(spectra), rows * pitch + GAP, columns * pitch + GAP),
-        FRAME_REFLECTANCE,
-        dtype=np.float32,
-    )
+    shape = (len(spectra), rows * pitch + GAP, columns * pitch + GAP)
+    data = np.full(shape, FRAME_REFLECTANCE, dtype=np.float32)
     for index, spectrum in enumerate(spectra.T):
-        top, left = (GAP + pitch * place for place in (index % rows, index // rows))
+        column, row = divmod(index, rows)
+        top = GAP + pitch * row
+        left = GAP + pitch * column
         data[:, top : top + PATCH, left : left + PATCH] = spectrum[:, None, None]
     return data
 
 
 def coffee() -> list[LayerTuple]:
-    """A photo of a cup of coffee; its origin is in sample_data/README.md."""
+    """Describe a photo of a cup of coffee; its origin is in sample_data/README.md."""
     with (
         resources.files("napari_mst").joinpath("sample_data/coffee.jpg").open("rb") as file,
         Image.open(file) as image,

@@ -1,17 +1,16 @@
-"""Save a cube layer with its wavelengths, its history and the picks on it, while the window stays alive.
+"""Saves a cube layer while the window stays alive: with wavelengths, history and picks.
 
-A save runs on another thread, shows how far it is, and can be cancelled; until its last moment the files that were
-there before are intact. napari's own dialog waits for a save that goes through one of our writers: it waits in an event
-loop, so that the window goes on living then as well.
+A save runs on another thread, shows how far it is, and can be cancelled; until its last moment the
+files that were there before are intact. napari's own dialog waits for a save that goes through one
+of our writers. It then waits in an event loop, so that the window goes on living.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -21,45 +20,36 @@ from napari.utils.notifications import show_error, show_info
 from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
-from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
-from napari_mst.errors import Cancelled, ChoiceNeeded, NapariMstError, SaveError
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
-from napari_mst.formats.arrays import band_axis_of
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions
-from napari_mst.plugin.files.opening import PICKS
+from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.worker import JobWorker, sentence_of
-from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, cube_of_data
+from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 
 TITLE = "Save cube"
 PATIENCE = 500
-"""ms after which a save shows how far it is."""
+"""Milliseconds after which a save shows how far it is."""
 STEPS = 1000
 """Steps of the progress bar."""
 POLL = 50
-"""ms between two looks at a save, in an application that is about to end."""
+"""Milliseconds between two looks at a save, in an application that is about to end."""
 NOT_IN_NAMES = frozenset('/\\:*?"<>|')
+"""Letters that a file name cannot have on some system."""
 WRITABLE = tuple(form for form in FORMATS if form.suffixes)
 SUFFIXES = {suffix: form for form in WRITABLE for suffix in form.suffixes}
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class SaveOrder:
     """A cube to be written to a file, which may be replaced only if the user has said so."""
 
     cube: SpectralCube
     path: Path
     may_replace: bool
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The file to open, or what went wrong."""
-
-    path: Path | None = None
-    error: NapariMstError | None = None
 
 
 def save_cube() -> None:
@@ -72,30 +62,49 @@ def save_cube() -> None:
 def ask_to_save(
     viewer: ViewerModel, layer: Image | None = None, suggested: Path | None = None
 ) -> "Save | None":
-    """Ask for a file, and begin to save the cube of *layer*, or of the one that is selected or shown.
+    """Ask for a file, and begin to save the cube of *layer*, or of the one selected or shown.
 
-    None if there is none, or the user cancels. The dialog begins at the *suggested* file.
+    The dialog begins at the *suggested* file. None if there is no cube, or the user cancels.
     """
     try:
-        layer = layer or layer_to_save(viewer)
-        cube = cube_to_save(*layer.as_layer_data_tuple()[:2])
-        path = _ask_path(suggested or _suggestion(layer))
-        if path is None or (may_replace := _ask_to_replace(path)) is None:
-            return None
-        check_target(path, overwrite=may_replace)
+        order = _ask(layer or layer_to_save(viewer), suggested)
     except Cancelled:
         return None
     except NapariMstError as error:
         show_error(str(error))
         return None
-    update_save_history(str(path))
-    save = Save(Order(cube, path, may_replace))
+    if order is None:
+        return None
+    update_save_history(str(order.path))
+    save = Save(order)
     save.ended.connect(save.tell)
     return save
 
 
+def _ask(layer: Image, suggested: Path | None) -> SaveOrder | None:
+    """Ask all that has to be known to save *layer*; None if the user cancels a dialog of files.
+
+    Raises
+    ------
+    SaveError
+        If the layer or the file cannot be used.
+    Cancelled
+        If the user cancels the question for wavelengths.
+    """
+    data, attributes, *_ = layer.as_layer_data_tuple()
+    cube = cube_to_save(data, attributes)
+    path = _ask_path(suggested or _suggestion(layer))
+    if path is None:
+        return None
+    may_replace = _ask_to_replace(path)
+    if may_replace is None:
+        return None
+    check_target(path, overwrite=may_replace)
+    return SaveOrder(cube, path, may_replace)
+
+
 def layer_to_save(viewer: ViewerModel) -> Image:
-    """The selected layer if it is a cube or a stack of bands, else the topmost cube that is shown.
+    """Return the selected layer if it is a cube or a stack of bands, else the topmost cube shown.
 
     Raises
     ------
@@ -112,21 +121,8 @@ def layer_to_save(viewer: ViewerModel) -> Image:
     return layer
 
 
-def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
-    """The cube of a layer's *data* and *attributes*, with the picks on it; without wavelengths the user is asked.
-
-    Raises
-    ------
-    SaveError
-        If the layer is not (B, H, W).
-    Cancelled
-        If the user was asked, and cancelled.
-    """
-    return _with_picks(_cube(data, attributes), data)
-
-
-def write(order: Order) -> Path:
-    """Write what was ordered, and wait for it: with a window on another thread, while the window stays alive.
+def write(order: SaveOrder) -> Path:
+    """Write what was ordered, and wait for it; with a window, it stays alive meanwhile.
 
     Raises
     ------
@@ -141,19 +137,23 @@ def write(order: Order) -> Path:
 
 
 def named(path: Path, form: Format) -> Path:
-    """*path* with the suffix of *form*, unless it has one that says how to save a cube."""
-    return path if path.suffix.lower() in SUFFIXES else path.with_name(path.name + form.suffixes[0])
+    """Give *path* the suffix of *form*, unless it has one that says how to save a cube."""
+    is_known = path.suffix.lower() in SUFFIXES
+    return path if is_known else path.with_name(path.name + form.suffixes[0])
 
 
 class Save(QObject):
-    """A cube on its way to its file, on another thread. When it has `ended`, `path` is set, or `error`, or neither."""
+    """A cube on its way to its file, on another thread.
+
+    When it has `ended`, `path` is set, or `error`, or neither if it was cancelled.
+    """
 
     ended = Signal()
 
     running: ClassVar[set["Save"]] = set()
     """Saves that have not ended; nobody else may hold them."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: SaveOrder) -> None:
         super().__init__()
         self.path: Path | None = None
         self.error: NapariMstError | None = None
@@ -162,6 +162,7 @@ class Save(QObject):
         self._worker = create_worker(_write, order, _worker_class=JobWorker, _ignore_errors=True)
         self._dialog: QProgressDialog | None = self._progress_dialog()
         self._worker.reports.progressed.connect(self._on_progress)
+        self._worker.reports.failed.connect(self._on_failed)
         self._worker.returned.connect(self._on_returned)
         self._worker.finished.connect(self._on_finished)
         self.running.add(self)
@@ -172,7 +173,10 @@ class Save(QObject):
         self._worker.quit()
 
     def wait(self) -> Path:
-        """The file to open, once it is written; until then the application goes on. Raises as `write`."""
+        """Return the file to open, once it is written; until then the application goes on.
+
+        Raises as `write`.
+        """
         loop = QEventLoop()
         self.ended.connect(loop.quit)
         while not self.has_ended:
@@ -194,9 +198,8 @@ class Save(QObject):
             show_info(f"The cube was saved as {shown(self.path.name)}.")
 
     def _progress_dialog(self) -> QProgressDialog:
-        dialog = QProgressDialog(
-            f"Saving {shown(self._name)} ...", "Cancel", 0, STEPS, questions.window()
-        )
+        text = f"Saving {shown(self._name)} ..."
+        dialog = QProgressDialog(text, "Cancel", 0, STEPS, questions.window())
         dialog.setWindowTitle(TITLE)
         dialog.setWindowModality(Qt.WindowModality.NonModal)
         dialog.setMinimumDuration(PATIENCE)
@@ -206,14 +209,19 @@ class Save(QObject):
         return dialog
 
     def _on_dialog_gone(self) -> None:
+        # The dialog goes down with the window, which may be closed during a save.
         self._dialog = None
 
     def _on_progress(self, fraction: float) -> None:
         if self._dialog is not None:
+            # At its last step a progress dialog would close itself before the file is in place.
             self._dialog.setValue(min(round(fraction * STEPS), STEPS - 1))
 
-    def _on_returned(self, outcome: "Outcome") -> None:
-        self.path, self.error = outcome.path, outcome.error
+    def _on_returned(self, path: Path) -> None:
+        self.path = path
+
+    def _on_failed(self, error: NapariMstError) -> None:
+        self.error = error
 
     def _on_finished(self) -> None:
         if self._dialog is not None:
@@ -225,108 +233,30 @@ class Save(QObject):
         self.ended.emit()
 
 
-def _write(order: Order, reports: Reports) -> Outcome:
-    """The job of the thread: what went wrong is a result too."""
-    try:
-        path = write_cube(
-            order.path, order.cube, overwrite=order.may_replace, progress=reports.watch.reach
-        )
-    except Cancelled:
-        raise
-    except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
-        return Outcome(error=sentence_of(error))
-    return Outcome(path=path)
+def _write(order: SaveOrder, reports: Reports) -> Path:
+    """Write the file, on the worker's thread."""
+    progress = reports.watch.reach
+    return write_cube(order.path, order.cube, overwrite=order.may_replace, progress=progress)
 
 
-# --------------------------------------------------------------------------------------------------- what is saved
-
-
-def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
-    """The cube to save of a layer's *data* and *attributes*."""
-    pixels = data[0] if attributes.get("multiscale") else data
-    cube = cube_of_data(pixels, attributes.get("metadata", {}))
-    if cube is None and (np.ndim(pixels) != 3 or attributes.get("rgb")):
-        raise SaveError(
-            f"Expected a layer of (bands, rows, columns), got {np.shape(pixels)}. Select a cube layer."
-        )
-    axis = _likely_axis(pixels.shape) if cube is None else 0
-    if cube is None:
-        cube = SpectralCube(
-            pixels, np.arange(len(pixels), dtype=np.float64), unit=BAND_INDEX, quantity=""
-        )
-    parent = questions.window()
-    if cube.unit != BAND_INDEX or parent is None:
-        return cube
-    known = _calibrated(attributes, len(pixels)) if axis == 0 else None
-    return _completed(
-        cube,
-        questions.WavelengthsDialog(attributes.get("name", ""), pixels.shape, axis, known, parent),
-    )
-
-
-def _completed(cube: SpectralCube, dialog: questions.WavelengthsDialog) -> SpectralCube:
-    """*cube*, whose bands have but numbers, as the user says in *dialog*. Raises `Cancelled`."""
-    is_accepted = dialog.exec()
-    dialog.deleteLater()
-    if not is_accepted:
-        raise Cancelled("Saving was cancelled; nothing was written.")
-    data = np.moveaxis(cube.data, -1, 0) if dialog.band_axis else cube.data
-    wavelengths = dialog.wavelengths
-    if wavelengths is None:
-        return replace(cube, data=data, wavelengths=np.arange(len(data), dtype=np.float64))
-    return replace(cube, data=data, wavelengths=wavelengths, unit=NANOMETRES)
-
-
-def _likely_axis(shape: tuple[int, ...]) -> int:
-    """The axis of the bands of any stack: the one that is clearly shortest, else the first."""
-    try:
-        return band_axis_of(shape, 0, None)
-    except ChoiceNeeded:
-        return 0
-
-
-def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:
-    """Where the first axis of a layer begins and ends, if its unit is nm."""
-    if str(next(iter(attributes.get("units") or ()), "")) != "nanometer":
-        return None
-    start, step = float(attributes["translate"][0]), float(attributes["scale"][0])
-    return start, start + (bands - 1) * step
-
-
-def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
-    """*cube* with the picks on the layer of *data*, if that is in the viewer."""
-    viewer = current_viewer()
-    layer = (
-        next((layer for layer in viewer.layers if layer.data is data), None)
-        if viewer is not None
-        else None
-    )
-    points = picks.picks_layer(viewer) if layer is not None else None
-    if layer is None:
-        return cube
-    text = picks.picks_text(points, layer) if points is not None else ""
-    others = {key: value for key, value in cube.metadata.items() if key != PICKS}
-    return replace(cube, metadata=others | ({PICKS: text} if text else {}))
-
-
-# --------------------------------------------------------------------------------------------------- and where
+# ------------------------------------------------------------------------- where it is saved
 
 
 def _suggestion(layer: Image) -> Path:
-    """Where the dialog begins: the folder of the last save, and the name of *layer* as an ENVI raster."""
-    name = "".join(
-        letter for letter in layer.name if letter.isprintable() and letter not in NOT_IN_NAMES
-    ).strip(" .")
+    """Suggest the folder of the last save, and the name of *layer* as an ENVI raster."""
+    letters = [one for one in layer.name if one.isprintable() and one not in NOT_IN_NAMES]
+    name = "".join(letters).strip(" .")
     return Path(get_save_history()[0]) / f"{name or 'cube'}.hdr"
 
 
 def _ask_path(suggested: Path) -> Path | None:
-    """The file that the user chooses; None if they cancel. Whether it may be replaced is asked later."""
+    """Return the file that the user chooses; None if they cancel.
+
+    Whether it may be replaced is asked later, as a format may write other files than this one.
+    """
     first = SUFFIXES.get(suggested.suffix.lower(), SUFFIXES[".hdr"])
     forms = [first, *(form for form in WRITABLE if form is not first)]
-    kinds = [
-        f"{form.title} ({' '.join(f'*{suffix}' for suffix in form.suffixes)})" for form in forms
-    ]
+    kinds = [_kind(form) for form in forms]
     chosen, kind = QFileDialog.getSaveFileName(
         questions.window(),
         TITLE,
@@ -339,22 +269,29 @@ def _ask_path(suggested: Path) -> Path | None:
     return named(Path(chosen), forms[kinds.index(kind)] if kind in kinds else first)
 
 
+def _kind(form: Format) -> str:
+    """Describe a format as file dialogs want it: "ENVI raster (*.hdr *.img)"."""
+    patterns = " ".join(f"*{suffix}" for suffix in form.suffixes)
+    return f"{form.title} ({patterns})"
+
+
 def _ask_to_replace(path: Path) -> bool | None:
-    """Whether the files that saving to *path* writes are there already, and may be replaced; None if they may not."""
-    existing = [target for target in _targets(path) if os.path.lexists(target)]
+    """Ask whether files that exist may be replaced, if saving to *path* would replace any.
+
+    False if there is none to replace, and None if the user says no.
+    """
+    targets = SUFFIXES[path.suffix.lower()].targets(path)
+    existing = [target.name for target in targets if os.path.lexists(target)]
     if not existing:
         return False
-    yes, no = QMessageBox.StandardButton.Yes, QMessageBox.StandardButton.No
-    text = f"{_listed([target.name for target in existing])} already there. Replace?"
+    yes = QMessageBox.StandardButton.Yes
+    no = QMessageBox.StandardButton.No
+    text = f"{_listed(existing)} already there. Replace?"
     answer = QMessageBox.question(questions.window(), TITLE, text, yes | no, no)
     return True if answer == yes else None
 
 
-def _targets(path: Path) -> tuple[Path, ...]:
-    return SUFFIXES[path.suffix.lower()].targets(path)
-
-
 def _listed(names: Sequence[str]) -> str:
-    """*names* as the beginning of a sentence: "a is", "a and b are"."""
-    shortened = [shown(name) for name in names]
-    return f"{' and '.join(shortened)} {'is' if len(names) == 1 else 'are'}"
+    """Begin a sentence with *names*: "a is", "a and b are"."""
+    listed = " and ".join(shown(name) for name in names)
+    return f"{listed} {'is' if len(names) == 1 else 'are'}"

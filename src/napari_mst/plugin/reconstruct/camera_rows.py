@@ -1,9 +1,7 @@
-"""The rows of a form that tell how a linear photo came about: camera, illuminant, white level and balance."""
+"""The rows of the form that tell how a linear photo came about: camera, illuminant and white."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from napari.layers import Image
 from qtpy.QtCore import QLocale, Qt
 from qtpy.QtGui import QDoubleValidator
 from qtpy.QtWidgets import (
@@ -14,149 +12,116 @@ from qtpy.QtWidgets import (
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
-    QWidget,
 )
 
-from napari_mst.errors import CameraError, PhotoError
-from napari_mst.photo.cameras import (
-    BALANCED,
-    OF_SENSOR,
-    Capture,
-    load_cameras,
-    load_illuminants,
-    matching_camera,
+from napari_mst.photo.cameras import load_cameras, load_illuminants
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.texts import (
+    BALANCED_HINT,
+    CAMERA_HINT,
+    ILLUMINANT_HINT,
+    LINEAR_HINT,
+    WHITE_HINT,
 )
-from napari_mst.photo.files import camera_named_in
 
-_FILE = "file"  # the entry that opens a dialog
-_TABLES = "Tables (*.csv);;All files (*)"
-CAMERA_HINT = (
-    "What took the photo: type a part of the name. A CSV file holds lines of nm, red, green, blue."
-)
-ILLUMINANT_HINT = "The light that the photo was taken in. A CSV file holds lines of nm, power."
-WHITE_HINT = (
-    "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of the file: spectra of an "
-    "under-exposed photo are then too dark, with the right shape."
-)
-BALANCED_HINT = "White and grey surfaces have equal red, green and blue. If not, the camera's own balance is computed."
-LINEAR_HINT = "8-bit photos are nearly always sRGB-encoded, and refused. Tick this if yours holds linear light."
+FILE = "file"
+"""Value of the entry that opens a dialog."""
+TABLES = "Tables (*.csv);;All files (*)"
+LETTERS = 12
+"""Width of a box in letters, at least; the names in its list may be longer."""
 
 
 class CameraRows:
-    """Rows at the end of *form*, hidden until needed: `capture` is what they say, `hint` what was preselected."""
+    """Rows at the end of a layout, hidden until the model needs them."""
 
-    def __init__(self, form: QFormLayout) -> None:
-        self._form, self._suggested, self.hint = form, "", ""
-        self.camera = _choices(load_cameras(), "of a CSV file ...", CAMERA_HINT)
-        self.illuminant = _choices(load_illuminants(), "of a CSV file ...", ILLUMINANT_HINT)
+    def __init__(self, layout: QFormLayout) -> None:
+        self._layout = layout
+        self.camera = SearchBox(load_cameras(), CAMERA_HINT)
+        self.illuminant = SearchBox(load_illuminants(), ILLUMINANT_HINT)
         self.white = QLineEdit(placeholderText="full scale", toolTip=WHITE_HINT)
-        numbers = QDoubleValidator(0.0, 1e9, 6, self.white)
-        numbers.setLocale(QLocale.c())
-        self.white.setValidator(numbers)
         self.balanced = QCheckBox("balanced", checked=True, toolTip=BALANCED_HINT)
         self.linear = QCheckBox("8 bits, yet linear", toolTip=LINEAR_HINT)
-        ticks = QHBoxLayout()
-        ticks.addWidget(self.white, 1)
-        ticks.addWidget(self.balanced)
-        self._rows: tuple[QWidget | QHBoxLayout, ...] = (
-            self.camera,
-            self.illuminant,
-            ticks,
-            self.linear,
-        )
-        for title, row in zip(("Camera", "Illuminant", "White", ""), self._rows, strict=True):
-            form.addRow(title, row)
-        self.show(None, is_needed=False)
-
-    def show(self, layer: Image | None, *, is_needed: bool) -> None:
-        """Show the rows for the photo of *layer*, or hide them all."""
-        for row in self._rows:
-            self._form.setRowVisible(row, is_needed)
-        self._form.setRowVisible(
-            self.linear, is_needed and layer is not None and layer.dtype == "uint8"
-        )
-        self.hint = self._suggest(layer) if is_needed else ""
+        numbers = QDoubleValidator(0.0, 1e9, 6, self.white)
+        # The validator and `float` agree on the point, wherever the user lives.
+        numbers.setLocale(QLocale.c())
+        self.white.setValidator(numbers)
+        self._white_row = QHBoxLayout()
+        self._white_row.addWidget(self.white, 1)
+        self._white_row.addWidget(self.balanced)
+        layout.addRow("Camera", self.camera)
+        layout.addRow("Illuminant", self.illuminant)
+        layout.addRow("White", self._white_row)
+        layout.addRow("", self.linear)
 
     @property
-    def capture(self) -> Capture:
-        """What was chosen. Raises `CameraError` if something is missing, or unknown."""
-        if not self.camera.currentText().strip():
-            raise CameraError(
-                "Expected the camera of the photo, got none. Choose it, or type a part of its name."
-            )
-        if not self.illuminant.currentText().strip():
-            raise CameraError(
-                "Expected the illuminant of the photo, got none. Choose the light that it was taken in."
-            )
-        balance = BALANCED if self.balanced.isChecked() else OF_SENSOR
-        camera, illuminant = (box.currentText().strip() for box in (self.camera, self.illuminant))
-        return Capture(camera, illuminant, float(self.white.text() or 0), balance)
+    def white_value(self) -> float:
+        """The number in the field of the white; 0 if it is empty."""
+        return float(self.white.text() or 0)
 
-    def check(self, layer: Image) -> None:
-        """Refuse the photo of *layer* if it is plainly not linear: see `Photo.check_linear`. Raises `PhotoError`."""
-        if layer.dtype == "uint8" and not self.linear.isChecked():
-            raise PhotoError(
-                "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always sRGB-encoded. Open "
-                "the raw file as a linear 16-bit TIFF, or tick that these are linear."
-            )
-
-    def _suggest(self, layer: Image | None) -> str:
-        """Choose the camera that the file of *layer* names, if nobody has chosen another; one sentence if it did."""
-        path = layer.source.path if layer is not None else None
-        name = matching_camera(*camera_named_in(Path(path))) if path else ""
-        if not name or self.camera.currentText().strip() not in ("", self._suggested):
-            return ""
-        self.camera.setCurrentText(name)
-        self._suggested = name
-        return f"The file says that {self._suggested} took it: check the camera."
+    def draw(self, form: ReconstructionForm) -> None:
+        """Show what *form* says, or hide all rows."""
+        for row in (self.camera, self.illuminant, self._white_row):
+            self._layout.setRowVisible(row, form.needs_camera)
+        self._layout.setRowVisible(self.linear, form.asks_if_linear)
+        self.camera.show_text(form.camera)
+        self.illuminant.show_text(form.illuminant)
+        # A number that is still being typed ("4.") must not be written again.
+        if self.white_value != form.white:
+            self.white.setText(f"{form.white:g}" if form.white else "")
+        self.balanced.setChecked(form.is_balanced)
+        self.linear.setChecked(form.is_linear)
 
 
 class _Completer(QCompleter):
-    """Finds what is typed with spaces in names that have none."""
+    """Finds what is typed with spaces among names that have underscores."""
 
     def splitPath(self, path: str) -> list[str]:
         return [path.replace(" ", "_")]
 
 
 class SearchBox(QComboBox):
-    """A box to search in, whose entry `_FILE` asks for a file."""
+    """A box to search *names* in, with nothing chosen; its last entry asks for a file."""
 
-    def __init__(self) -> None:
-        super().__init__(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
-        completer = _Completer(parent=self)
-        completer.setModel(self.model())
-        completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        self.setCompleter(completer)
+    def __init__(self, names: Iterable[str], hint: str) -> None:
+        super().__init__(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert, toolTip=hint)
+        for name in names:
+            self.addItem(name)
+        self.addItem("of a CSV file ...", FILE)
+        self.setCurrentIndex(-1)
+        self.setCompleter(self._new_completer())
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(12)
+        self.setMinimumContentsLength(LETTERS)
         self.lineEdit().setPlaceholderText("choose, or type to search")
         self.lineEdit().textEdited.connect(self._dress)
         self.activated.connect(self._on_activated)
 
+    def show_text(self, text: str) -> None:
+        """Show *text*; the cursor stays where it is if the box shows it already."""
+        if self.currentText() != text:
+            self.setEditText(text)
+
+    def _new_completer(self) -> QCompleter:
+        completer = _Completer(parent=self)
+        completer.setModel(self.model())
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        return completer
+
     def _dress(self) -> None:
-        """Give the list of what was found, a window of its own, the colours of the window that the box is in."""
+        """Give the list of matches the colours of the window.
+
+        The list is a window of its own, which does not take on napari's style by itself.
+        """
         popup = self.completer().popup()
         style = self.window().styleSheet()
         if popup.styleSheet() != style:
             popup.setStyleSheet(style)
 
     def _on_activated(self, index: int) -> None:
-        if self.itemData(index) == _FILE:
+        if self.itemData(index) == FILE:
             self._ask_for_file()
 
     def _ask_for_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open table", filter=_TABLES)
+        path, _ = QFileDialog.getOpenFileName(self, "Open table", filter=TABLES)
         self.setCurrentIndex(-1)
         self.setEditText(path)
-
-
-def _choices(names: Iterable[str], last: str, hint: str) -> QComboBox:
-    """A box to search *names* in, with nothing chosen; its *last* entry asks for a file."""
-    box: QComboBox = SearchBox()
-    box.setToolTip(hint)
-    for name in names:
-        box.addItem(name)
-    box.addItem(last, _FILE)
-    box.setCurrentIndex(-1)
-    return box

@@ -1,4 +1,4 @@
-"""Which part of a photo is asked for: all of it, what is on the screen, or a rectangle drawn on it."""
+"""Chooses the part of a photo to reconstruct: all of it, what is on the screen, or a rectangle."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,11 +16,14 @@ from napari_mst.plugin.viewer.placement import Placement
 
 Part = Literal["whole", "visible", "drawn"]
 ROLE = "region"
-"""What marks our Shapes layer in its metadata."""
+"""Marks the Shapes layer of this plugin in its metadata."""
+YELLOW = "#ffd400"
+LINE = 0.004
+"""Width of the rectangle's line, as a share of the longer side of the photo."""
 
 
 def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
-    """The *part* of the photo that *layer* shows.
+    """Return the *part* of the photo that *layer* shows.
 
     Raises
     ------
@@ -35,44 +38,53 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
 
 
 def shapes_layer(viewer: ViewerModel) -> Shapes | None:
-    """Where the rectangle is drawn: the selected Shapes layer, else ours."""
+    """Find the layer that the rectangle is drawn on: the selected Shapes layer, else ours."""
     active = viewer.layers.selection.active
     if isinstance(active, Shapes):
         return active
-    return next(
-        (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None
-    )
+    own = [layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE]
+    return own[0] if own else None
 
 
 def draw(viewer: ViewerModel, layer: Image) -> None:
-    """Let the user draw a rectangle on *layer*: on a Shapes layer of our own, unless there is one already."""
+    """Let the user draw a rectangle on *layer*, on a new Shapes layer if there is none yet."""
     shapes = shapes_layer(viewer)
     if shapes is None:
-        line = max(1.0, 0.004 * max(LayerPhoto.of(layer, viewer.dims.point).shape))
-        style = {"edge_width": line, "edge_color": "#ffd400", "face_color": "transparent"}
-        metadata = {METADATA_KEY: ROLE}
-        shapes = viewer.add_shapes(
-            **Placement.of(layer).image_kwargs(), **style, name="Region", metadata=metadata
-        )
+        shapes = _add_shapes(viewer, layer)
     viewer.layers.selection.active = shapes
     shapes.mode = "add_rectangle"
 
 
+def _add_shapes(viewer: ViewerModel, layer: Image) -> Shapes:
+    longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
+    shapes: Shapes = viewer.add_shapes(
+        **Placement.of(layer).image_kwargs(),
+        name="Region",
+        edge_width=max(1.0, LINE * longer_side),
+        edge_color=YELLOW,
+        face_color="transparent",
+        metadata={METADATA_KEY: ROLE},
+    )
+    return shapes
+
+
 def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
+    """The pixels of *layer* that are on the screen."""
     region = _rectangle(layer.corner_pixels[:, -2:], shape)
     if not layer.visible or region is None:
         raise PhotoError(
-            f"Expected '{layer.name}' on the screen, got none of it. Show it, or take the whole photo."
+            f"Expected '{layer.name}' on the screen, got none of it. "
+            "Show it, or take the whole photo."
         )
     return region
 
 
 def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
-    """What the selected shapes, or the last one, enclose of *photo*."""
+    """The pixels of *photo* that the selected shapes enclose, or the last shape if none is."""
     shapes = shapes_layer(viewer)
     if shapes is None or not shapes.data:
         raise PhotoError("Expected a rectangle on the photo, got none. Draw one, then press Run.")
-    chosen = [shapes.data[i] for i in shapes.selected_data] or shapes.data[-1:]
+    chosen = [shapes.data[index] for index in shapes.selected_data] or shapes.data[-1:]
     world = [shapes.data_to_world(corner)[-2:] for outline in chosen for corner in outline]
     region = _rectangle(photo.placement.pixels_at(world), photo.shape)
     if region is None:

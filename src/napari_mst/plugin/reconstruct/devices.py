@@ -1,29 +1,31 @@
-"""The devices of this computer, listed once for all docks, on a thread that no dock or window takes along."""
+"""The devices of this computer, listed once for all docks.
+
+The list is made on a thread that outlives docks and windows.
+"""
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from napari_mst.engine.device import DeviceChoice
 
 
 def list_devices() -> "list[DeviceChoice]":
-    """The devices that torch finds; slow when it is called first, as it imports torch."""
+    """List the devices that torch finds; the first call is slow, as it imports torch."""
     from napari_mst.engine.device import available_devices
 
     return available_devices()
 
 
 class DeviceSurvey(QObject):
-    """Asks for the devices on a thread of its own, and tells with `ended` when it knows `devices`, or the `error`.
+    """Asks for the devices on a thread of its own; `ended` tells that it knows them, or the error.
 
-    The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has taken all objects
-    apart.
+    The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has
+    taken all objects apart.
     """
 
     ended = Signal()
@@ -51,5 +53,5 @@ class DeviceSurvey(QObject):
 
 @cache
 def survey() -> DeviceSurvey:
-    """The survey of this process."""
+    """Return the survey of this process."""
     return DeviceSurvey()

@@ -1,4 +1,4 @@
-"""What the mouse and the undo key do on the canvas, for a dock that wants to know."""
+"""Tells a dock what the mouse and the undo key do on the canvas."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -11,11 +11,16 @@ from napari_mst.plugin.viewer.picks import Position
 CLICK_RADIUS = 4.0
 """Canvas pixels; a press that moves further is a drag, which pans."""
 UNDO = "Control-Z"
-"""On the canvas, where the selected layer has no undo of its own."""
+"""Works on the canvas where the selected layer has no undo of its own."""
+LEFT = 1
+"""Number of the left button in events of the canvas."""
 
 
 class CanvasMouse:
-    """Calls *on_move* and *on_click* with the world position, and *on_undo*, while it is attached to a viewer."""
+    """Calls its functions while it is attached to a viewer.
+
+    *on_move* and *on_click* are given the world position; *on_undo* is given nothing.
+    """
 
     def __init__(
         self,
@@ -23,17 +28,19 @@ class CanvasMouse:
         on_click: Callable[[Position], object],
         on_undo: Callable[[], None],
     ) -> None:
-        self._on_move, self._on_click, self._on_undo = on_move, on_click, on_undo
+        self._on_move = on_move
+        self._on_click = on_click
+        self._on_undo = on_undo
 
     def attach(self, viewer: ViewerModel) -> None:
-        """Begin to listen; nothing changes if it does already."""
+        """Begin to listen, if it does not listen already."""
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
             viewer.bind_key(UNDO, self._undo, overwrite=True)
 
     def detach(self, viewer: ViewerModel) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
             viewer.mouse_drag_callbacks.remove(self._press)
@@ -43,11 +50,14 @@ class CanvasMouse:
         self._on_move(event.position)
 
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
-        start, position = np.array(event.pos), event.position
-        is_click = event.button == 1 and not event.modifiers and _pans(viewer)
+        # napari runs this up to the next `yield` at the press, at each move, and at the release.
+        start = np.array(event.pos)
+        position = event.position
+        is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)
         yield
         while event.type == "mouse_move":
-            is_click &= bool(np.linalg.norm(np.array(event.pos) - start) <= CLICK_RADIUS)
+            distance = np.linalg.norm(np.array(event.pos) - start)
+            is_click = is_click and bool(distance <= CLICK_RADIUS)
             yield
         if is_click:
             self._on_click(position)
@@ -56,7 +66,7 @@ class CanvasMouse:
         self._on_undo()
 
 
-def _pans(viewer: ViewerModel) -> bool:
-    """Whether a click on the canvas is free, as no layer is being drawn on or edited."""
+def _is_free(viewer: ViewerModel) -> bool:
+    """Whether a click on the canvas means nothing yet: no layer is being drawn on or edited."""
     active = viewer.layers.selection.active
     return active is None or active.mode == "pan_zoom"

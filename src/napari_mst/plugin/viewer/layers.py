@@ -24,7 +24,7 @@ COLORMAP = "inferno"
 SUFFIX = "(MST++)"
 """Ends the name of every layer that holds a reconstructed cube."""
 UNEVEN = 0.01
-"""Most that a band may lie off an even axis, in steps; above it the slider would show it falsely."""
+"""The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
 SAMPLES = 1_000_000
 """Contrast limits come from about this many values, so that a large cube opens at once."""
 BRIGHTEST = 99.9

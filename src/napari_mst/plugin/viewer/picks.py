@@ -1,7 +1,7 @@
-"""Pinned spectra: the points of one Points layer, whose colours and names are those of their curves.
+"""Pinned spectra: the points of one Points layer, with the colours and names of their curves.
 
-The layer holds all there is, so that picks stay on the image, move with it, are edited with napari's own tools, and
-are saved and opened like any layer.
+The layer holds all there is to know of them. So picks stay on the image, move with it, are edited
+with napari's own tools, and are saved and opened like any layer.
 """
 
 import weakref
@@ -21,7 +21,7 @@ from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, shown_cube
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
 
 ROLE = "picks"
-"""What marks our Points layer in its metadata."""
+"""Marks the Points layer of this plugin in its metadata."""
 PALETTE = (
     "#e6194b",
     "#f58231",
@@ -34,28 +34,34 @@ PALETTE = (
     "#9a6324",
     "#7f8fa6",
 )
-"""Colours that are told apart on dark and on light; used again from the first when all are taken."""
+"""Colours that can be told apart on dark and on light; the least used is taken next."""
 RELATIVE_SIZE = 0.02
 """Diameter of a point as a share of the longer side of the image."""
 COLOURS = transform_color(list(PALETTE))
 WINDOWS = (1, 3, 5, 9)
-"""Sides of the squares of pixels that a pick is the mean of."""
+"""Sides, in pixels, of the squares that a pick may be the mean of."""
 STATES = 100
-"""How many changes can be undone."""
+"""The number of changes that can be undone."""
 
 Position = Sequence[float]
 
 
 def pixel_under(viewer: ViewerModel, position: Position) -> tuple[Image, int, int] | None:
-    """The first cube under the world *position*, row and column; None outside all, in 3-D, and where no cube shows."""
+    """Find the first cube layer under the world *position*, with row and column.
+
+    None outside all cubes, in 3-D, and where no cube is shown.
+    """
     if viewer.dims.ndisplay != 2:
         return None
-    at = ((layer, pixel_at(layer, position)) for layer in shown_cube_layers(viewer))
-    return next(((layer, *pixel) for layer, pixel in at if pixel is not None), None)
+    for layer in shown_cube_layers(viewer):
+        pixel = pixel_at(layer, position)
+        if pixel is not None:
+            return layer, *pixel
+    return None
 
 
 def picks_layer(viewer: ViewerModel) -> Points | None:
-    """The layer of the picks, if there is one."""
+    """Find the layer of the picks; None if there is none."""
     return next(
         (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None
     )
@@ -80,46 +86,47 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
 
 
 def pixels_of(points: Points, layer: Layer) -> tuple[NDArray[np.int_], NDArray[np.bool_]]:
-    """(n, 2) rows and columns of the pixels of *layer* under all *points*, and which of them are within it."""
+    """Find the pixels of *layer* under all *points*, and which of them are within it.
+
+    The pixels are (n, 2) rows and columns, -1 outside; the second array is (n,).
+    """
     matrix = to_pixels(points, layer)
     if matrix is None or not len(points.data):
         return np.zeros((len(points.data), 2), dtype=int), np.zeros(len(points.data), dtype=bool)
-    at = points.data[:, -2:] @ matrix[:2, :2].T + matrix[:2, 2]
-    at = np.floor(at + 0.5)
+    exact = points.data[:, -2:] @ matrix[:2, :2].T + matrix[:2, 2]
+    at = np.floor(exact + 0.5)
     inside = ((at >= 0) & (at < layer.data.shape[-2:])).all(axis=1)
     return np.where(inside[:, None], at, -1).astype(int), inside
 
 
 def windows(points: Points) -> NDArray[np.int_]:
-    """(n,) side of the square of pixels of each pick; 1 where the layer does not tell."""
-    told = points.features.get("window")
-    if told is None:
+    """(n,) side of the square of each pick, in pixels; 1 where the layer does not say."""
+    stored = points.features.get("window")
+    if stored is None:
         return np.ones(len(points.data), dtype=int)
-    return np.array([int(side) if side in WINDOWS else 1 for side in told], dtype=int)
+    return np.array([int(side) if side in WINDOWS else 1 for side in stored], dtype=int)
 
 
 def names(points: Points) -> list[str]:
-    """Name of each pick."""
-    told = points.features.get("name")
-    return [
-        name if isinstance(name, str) else ""
-        for name in ([""] * len(points.data) if told is None else told)
-    ]
+    """Name of each pick; "" for one without."""
+    stored = points.features.get("name")
+    if stored is None:
+        return [""] * len(points.data)
+    # A pick that was added without features has NaN for a name.
+    return [name if isinstance(name, str) else "" for name in stored]
 
 
 def colours(layer: Any) -> list[str]:
     """Colour of each point as "#rrggbb"."""
-    return (
-        [str(colour)[:7].lower() for colour in rgb_to_hex(layer.face_color)]
-        if len(layer.face_color)
-        else []
-    )
+    if not len(layer.face_color):
+        return []
+    return [str(colour)[:7].lower() for colour in rgb_to_hex(layer.face_color)]
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
-    """Give all picks their "name" or "window"; that of the next pick stays as it is."""
-    told = points.feature_defaults.get("window")
-    defaults = {"name": "", "window": 1 if told is None else int(told.iloc[0])}
+    """Set the "name" or the "window" of all picks; the window of the next pick stays as it is."""
+    stored = points.feature_defaults.get("window")
+    defaults = {"name": "", "window": 1 if stored is None else int(stored.iloc[0])}
     points.features = points.features.assign(**{feature: list(values)})
     points.feature_defaults = {
         key: value for key, value in defaults.items() if key in points.features
@@ -127,24 +134,39 @@ def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
 
 
 def name_all(points: Points, added: Sequence[int] = ()) -> None:
-    """Give a name to the picks that have none, or one that napari has copied from another to them."""
-    told = names(points)
-    new = {index % len(told) for index in added} if told else set()
-    count, seen = Counter(told), set[str]()
-    for index, name in enumerate(told):
-        is_copy = count[name] > 1 if index in new else bool(_number(name)) and name in seen
-        seen.add(name)
-        if is_copy:
-            told[index] = ""
-    taken = {_number(name) for name in told}
-    free = (number for number in range(1, 2 + len(told)) if number not in taken)
-    named = [name or f"pick {next(free)}" for name in told]
-    if named != names(points):
+    """Name the picks that have no name, or one that napari has copied to them.
+
+    *added* are the picks that have just been pasted, counted from the end.
+    """
+    before = names(points)
+    own = _without_copies(before, added)
+    taken = {_number(name) for name in own}
+    free = (number for number in range(1, 2 + len(own)) if number not in taken)
+    named = [name or f"pick {next(free)}" for name in own]
+    if named != before:
         set_feature(points, "name", named)
 
 
+def _without_copies(names: Sequence[str], added: Sequence[int]) -> list[str]:
+    """Clear the names that were copied from another pick.
+
+    A pick just *added* loses any name that it shares. Of the others, only a repeated "pick 3" is
+    cleared, as a person may have typed the same name twice.
+    """
+    new = {index % len(names) for index in added} if names else set()
+    count = Counter(names)
+    seen: set[str] = set()
+    own = []
+    for index, name in enumerate(names):
+        is_repeated_number = bool(_number(name)) and name in seen
+        is_copy = count[name] > 1 if index in new else is_repeated_number
+        seen.add(name)
+        own.append("" if is_copy else name)
+    return own
+
+
 def _number(name: str) -> int:
-    """N of "pick N"; 0 for another name."""
+    """The number in "pick 3"; 0 for another name."""
     return int(name[5:]) if name.startswith("pick ") and name[5:].isdecimal() else 0
 
 
@@ -156,13 +178,13 @@ def recolour(points: Points, index: int, colour: str) -> None:
 
 
 def remove(points: Points, indices: Sequence[int]) -> None:
-    """Take picks off the image."""
+    """Take the picks at *indices* off the image."""
     points.selected_data = set(indices)
     points.remove_selected()
 
 
 def tell_apart(points: Points, added: Sequence[int]) -> None:
-    """Give the points just *added* (counted from the end) colours that no other point has."""
+    """Give the points just *added*, counted from the end, the colours that are used least."""
     colours = np.array(points.face_color)
     for index in added:
         colours[index] = unused_colour(np.delete(colours, index, axis=0))
@@ -170,11 +192,11 @@ def tell_apart(points: Points, added: Sequence[int]) -> None:
 
 
 def unused_colour(others: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The RGBA colour of the palette that is used least among *others* (n, 4)."""
-    uses = [
-        int(np.isclose(others[:, :3], colour[:3], atol=1e-2).all(axis=1).sum())
-        for colour in COLOURS
-    ]
+    """Return the RGBA colour of the palette that is used least among *others* (n, 4)."""
+    uses = []
+    for colour in COLOURS:
+        is_alike = np.isclose(others[:, :3], colour[:3], atol=1e-2).all(axis=1)
+        uses.append(int(is_alike.sum()))
     return np.asarray(COLOURS[int(np.argmin(uses))])
 
 
@@ -189,7 +211,7 @@ class State:
 
     @classmethod
     def of(cls, points: Points) -> "State":
-        """A copy of what *points* are now."""
+        """Copy what *points* are now."""
         return cls(
             points.data.copy(),
             points.face_color.copy(),
@@ -198,19 +220,17 @@ class State:
         )
 
     def equals(self, other: "State") -> bool:
-        """Whether the other is the same."""
-        pairs = (
-            (self.data, other.data),
-            (self.face_color, other.face_color),
-            (self.shown, other.shown),
-        )
-        return all(np.array_equal(one, two) for one, two in pairs) and self.features.equals(
-            other.features
+        """Whether *other* is the same."""
+        return (
+            np.array_equal(self.data, other.data)
+            and np.array_equal(self.face_color, other.face_color)
+            and np.array_equal(self.shown, other.shown)
+            and bool(self.features.equals(other.features))
         )
 
 
 class History:
-    """What the picks were before, to undo."""
+    """Remembers what the picks were, so that changes can be undone."""
 
     def __init__(self) -> None:
         self.is_undoing = False
@@ -222,14 +242,16 @@ class History:
         if points is None or self.is_undoing:
             return
         if self._points is None or self._points() is not points:
-            self._states, self._points = [], weakref.ref(points)
+            self._states = []
+            self._points = weakref.ref(points)
         state = State.of(points)
         if not self._states or not self._states[-1].equals(state):
             self._states = [*self._states, state][-STATES:]
 
     def undo(self, points: Points | None) -> bool:
         """Make *points* what they were before the last change; False if there is none."""
-        self.record(points)  # a change that was made just now
+        # The last change may have been made just now, without a record.
+        self.record(points)
         if points is None or len(self._states) < 2:
             return False
         self._states.pop()
@@ -238,14 +260,13 @@ class History:
             _restore(points, self._states[-1])
         finally:
             self.is_undoing = False
-        self._states[-1] = State.of(
-            points
-        )  # napari may keep the same features in columns of another type
+        # napari may keep the same features in columns of another type, which would look like a change.
+        self._states[-1] = State.of(points)
         return True
 
 
 def _restore(points: Points, state: State) -> None:
-    """Make *points* what they were in *state*; what the next one will be stays."""
+    """Make *points* what they were in *state*; the features of the next pick stay."""
     defaults = points.feature_defaults
     points.selected_data = set()
     points.data = state.data
@@ -257,37 +278,44 @@ def _restore(points: Points, state: State) -> None:
 
 
 def picks_text(points: Points, layer: Layer) -> str:
-    """The picks within the cube *layer* as its file keeps them: "row column window #rrggbb name, ..."."""
-    at, inside = pixels_of(points, layer)
-    told = zip(
-        at.tolist(), windows(points).tolist(), colours(points), names(points), inside, strict=True
-    )
-    return ", ".join(
-        f"{row} {column} {window} {colour} {quote(name, safe='')}"
-        for (row, column), window, colour, name, is_inside in told
-        if is_inside
-    )
+    """Write the picks within the cube *layer* as text for its file.
+
+    Each is "row column window #rrggbb name"; a comma and a space are between them.
+    """
+    pixels, inside = pixels_of(points, layer)
+    sides = windows(points)
+    marks = colours(points)
+    called = names(points)
+    texts = []
+    for index in np.flatnonzero(inside):
+        row, column = pixels[index]
+        # A name may hold spaces and commas, which separate the fields.
+        name = quote(called[index], safe="")
+        texts.append(f"{row} {column} {sides[index]} {marks[index]} {name}")
+    return ", ".join(texts)
 
 
 def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
-    """The Points layer of picks on a cube of (H, W) pixels, from `picks_text`. Raises `ValueError` if it is damaged."""
+    """Describe the Points layer of picks on a cube of *shape* (H, W), from `picks_text`.
+
+    Raises
+    ------
+    ValueError
+        If the text is damaged.
+    """
     rows = [row.split(" ") for row in text.split(", ")]
-    data = np.array([(int(row), int(column)) for row, column, *_ in rows], dtype=float)
-    sides, marks, told = zip(*(row[2:] for row in rows), strict=True)
-    known = {"name": [unquote(name) for name in told], "window": [int(side) for side in sides]}
+    row, column, sides, marks, called = zip(*rows, strict=True)
+    data = np.stack([np.array(row, dtype=int), np.array(column, dtype=int)], axis=1)
     features = {
-        key: np.array(values, dtype=object if key == "name" else int)
-        for key, values in known.items()
+        "name": np.array([unquote(name) for name in called], dtype=object),
+        "window": np.array([int(side) for side in sides], dtype=int),
     }
-    return (
-        data,
-        _arguments(shape) | {"features": features, "face_color": transform_color(list(marks))},
-        "points",
-    )
+    looks = {"features": features, "face_color": transform_color(list(marks))}
+    return data.astype(float), _arguments(shape) | looks, "points"
 
 
 def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:
-    """How picks look on an image of *shape* (H, W)."""
+    """Say how picks look on an image of *shape* (H, W)."""
     return {
         "name": "Picks",
         "border_color": "white",
@@ -298,7 +326,7 @@ def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def add_picks(viewer: ViewerModel, cube_layer: Image) -> Points:
-    """A layer for picks that lies on *cube_layer*; what was selected stays selected."""
+    """Add a layer for picks that lies on *cube_layer*; what was selected stays selected."""
     active = viewer.layers.selection.active
     points: Points = viewer.add_points(
         np.empty((0, 2)),

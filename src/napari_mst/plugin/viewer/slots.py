@@ -1,9 +1,10 @@
 """A slot that calls a method with arguments of ours: the same under every binding of Qt.
 
-PyQt6 leaves out what a slot does not take. PySide6 does not, where the slot is a `functools.partial`: a button's
-"clicked" then hands its state to a method that does not expect it, or hands none to one that does. And PySide6 keeps a
-lambda or a partial, with all that it holds, for as long as the widget that it is connected to: a widget that is held
-by such a slot of its own is never freed.
+PyQt6 leaves out what a slot does not take. PySide6 does not, where the slot is a
+`functools.partial`: a button's "clicked" then hands its state to a method that does not expect it,
+or hands nothing to one that does. PySide6 also keeps a lambda or a partial, with all that it holds,
+for as long as the widget that it is connected to: a widget that is held by such a slot of its own
+is never freed.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from weakref import WeakMethod
 
 
 def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
-    """A slot that calls *method* with *arguments*, whatever the signal tells, while there is the object of *method*."""
+    """Make a slot that calls *method* with *arguments*, whatever the signal tells.
+
+    It does not keep the object of *method* alive, and does nothing once that is gone.
+    """
     reference = WeakMethod(method)
 
     def slot(*_: object) -> None:

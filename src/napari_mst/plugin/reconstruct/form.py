@@ -1,0 +1,259 @@
+"""What a person wants to have reconstructed, and how, without Qt.
+
+The dock writes what the user does into a `ReconstructionForm` and draws what it says; a script uses
+it alone. `resolve` turns it into an order for a job, or into a sentence that says what is missing.
+"""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from napari.components import ViewerModel
+from napari.layers import Image
+from psygnal import SignalGroupDescriptor
+
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.models import MODELS, ModelCard
+from napari_mst.models.cards import card_of_file
+from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.files import camera_named_in
+from napari_mst.plugin.jobs.request import JobOrder
+from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.reconstruct.crop import Part, photo_part
+from napari_mst.reconstruction.options import RunOptions
+
+GIGABYTE = 1e9
+NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
+NO_DEVICES = "Looking for devices ..."
+NO_WEIGHTS = "Choose the weights file of this model first."
+
+
+class Device(Protocol):
+    """A device of this computer, as `engine.device` describes it."""
+
+    @property
+    def name(self) -> str:
+        """Torch's name: "cpu", "cuda:0", "mps"."""
+
+    @property
+    def reason(self) -> str:
+        """What the device is, for a person."""
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The precisions that it computes in, the default first."""
+
+
+@dataclass(frozen=True)
+class DeviceEntry:
+    """A device in the list: its title, torch's name, a sentence about it, and its precisions."""
+
+    title: str
+    name: str
+    sentence: str
+    precisions: tuple[str, ...]
+
+
+def device_entries(devices: Sequence[Device], error: str = "") -> tuple[DeviceEntry, ...]:
+    """List the *devices*, best first, after the automatic choice.
+
+    An *error* that hid the devices leaves the automatic choice alone, in the one precision that
+    every device has.
+    """
+    if error:
+        return (DeviceEntry("automatic", "auto", error, ("float32",)),)
+    best = devices[0]
+    automatic = _entry(best, f"automatic ({best.name})", "auto")
+    return (automatic, *(_entry(one, one.name, one.name) for one in devices))
+
+
+def _entry(device: Device, title: str, name: str) -> DeviceEntry:
+    sentence = f"Ready for {device.name}: {device.reason}."
+    return DeviceEntry(title, name, sentence, device.precisions)
+
+
+@dataclass(eq=False)
+class ReconstructionForm:
+    """The choices of one reconstruction; `events` has a signal for each field.
+
+    Attributes
+    ----------
+    cards
+        The models to choose from, by name.
+    photo
+        The Image layer to reconstruct, which the form does not keep alive.
+    card, weights
+        The chosen model, and the weights file of one that has no bundled weights.
+    devices
+        Empty until the devices of the computer are known.
+    memory
+        The most memory that a run may take, in GB; 0 for most of what is free.
+    white
+        The stored value of a white surface; 0 for the full scale of the file.
+    hint
+        Tells that the camera was preselected; "" if it was not.
+    """
+
+    events: ClassVar[SignalGroupDescriptor] = SignalGroupDescriptor()
+
+    cards: Mapping[str, ModelCard] = field(default_factory=lambda: MODELS)
+    photo: "weakref.ref[Image] | None" = None
+    part: Part = "whole"
+    card: str = ""
+    weights: str = ""
+    devices: tuple[DeviceEntry, ...] = ()
+    device: str = "auto"
+    precision: str = "float32"
+    memory: float = 0.0
+    has_correction: bool = True
+    has_quality: bool = False
+    is_ensemble: bool = False
+    camera: str = ""
+    illuminant: str = ""
+    white: float = 0.0
+    is_balanced: bool = True
+    is_linear: bool = False
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        self.card = self.card or next(iter(self.cards))
+        self._suggested = ""
+        for changed in (self.events.devices, self.events.device):
+            changed.connect(self._keep_precision)
+        for changed in (self.events.photo, self.events.card, self.events.weights):
+            changed.connect(self._suggest_camera)
+
+    @property
+    def layer(self) -> Image | None:
+        """The layer of the chosen photo; None if none is chosen, or it is gone."""
+        return None if self.photo is None else self.photo()
+
+    @property
+    def chosen_card(self) -> ModelCard:
+        """The card of the chosen model."""
+        return self.cards[self.card]
+
+    @property
+    def model(self) -> str:
+        """The name of a bundled model, or the path of a weights file; "" if none is chosen yet."""
+        return self.card if self.chosen_card.file else self.weights
+
+    @property
+    def needs_camera(self) -> bool:
+        """Whether the model has to be told the camera and the illuminant."""
+        card = self.chosen_card
+        own = card if card.file else card_of_file(Path(self.weights))
+        return own is not None and own.needs_camera
+
+    @property
+    def asks_if_linear(self) -> bool:
+        """Whether the photo has 8 bits, which a model that needs a camera refuses by itself."""
+        return self.needs_camera and self.layer is not None and self.layer.dtype == "uint8"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the devices are known, so that a job can start."""
+        return bool(self.devices)
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether there is another device than the CPU."""
+        return any(entry.name not in ("auto", "cpu") for entry in self.devices)
+
+    @property
+    def chosen_device(self) -> DeviceEntry | None:
+        """The chosen entry of the list of devices; None until it is known."""
+        return next((entry for entry in self.devices if entry.name == self.device), None)
+
+    def _keep_precision(self) -> None:
+        """Keep the precision if the device has it, else take the default of the device."""
+        entry = self.chosen_device
+        if entry is not None and self.precision not in entry.precisions:
+            self.precision = entry.precisions[0]
+
+    def _suggest_camera(self) -> None:
+        """Choose the camera that the photo's file names, unless the user has chosen another."""
+        name = self._camera_in_file() if self.needs_camera else ""
+        if not name or self.camera.strip() not in ("", self._suggested):
+            self.hint = ""
+            return
+        self._suggested = name
+        self.camera = name
+        self.hint = f"The file says that {name} took it: check the camera."
+
+    def _camera_in_file(self) -> str:
+        """Return the known camera that the photo's file names; "" if it names none."""
+        path = None if self.layer is None else self.layer.source.path
+        return matching_camera(*camera_named_in(Path(path))) if path else ""
+
+
+def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+    """Turn *form* into an order for a job, or a sentence that says why there is none.
+
+    Both *form* and *viewer* are only read.
+    """
+    layer = form.layer
+    if layer is None:
+        return NO_PHOTO
+    if not form.is_ready:
+        return NO_DEVICES
+    if not form.model:
+        return NO_WEIGHTS
+    try:
+        capture = _capture(form, layer) if form.needs_camera else None
+        photo = photo_part(viewer, layer, form.part)
+    except (PhotoError, CameraError) as error:
+        return str(error)
+    options = RunOptions(
+        device=form.device,
+        memory=round(form.memory * GIGABYTE) or None,
+        precision=form.precision,
+        correct_colour=form.has_correction,
+        capture=capture,
+        ensemble=form.is_ensemble,
+    )
+    return JobOrder(photo, form.model, options)
+
+
+def _capture(form: ReconstructionForm, layer: Image) -> Capture:
+    """Collect how the photo came about.
+
+    Raises
+    ------
+    PhotoError
+        If the photo is plainly not linear: see `Photo.check_linear`.
+    CameraError
+        If the camera or the illuminant is missing, or unknown.
+    """
+    if layer.dtype == "uint8" and not form.is_linear:
+        raise PhotoError(
+            "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always "
+            "sRGB-encoded. Open the raw file as a linear 16-bit TIFF, "
+            "or tick that these are linear."
+        )
+    camera = form.camera.strip()
+    illuminant = form.illuminant.strip()
+    if not camera:
+        raise CameraError(
+            "Expected the camera of the photo, got none. Choose it, or type a part of its name."
+        )
+    if not illuminant:
+        raise CameraError(
+            "Expected the illuminant of the photo, got none. Choose the light that it was taken in."
+        )
+    return Capture(camera, illuminant, form.white, BALANCED if form.is_balanced else OF_SENSOR)
+
+
+def status(form: ReconstructionForm, state: JobState) -> str:
+    """Choose the sentence under the form: that of the job, or what can be done next."""
+    # How a job ended is old news once its photo has left the viewer.
+    is_news = form.layer is not None or not state.is_idle
+    if state.text and state.is_of_cube and is_news:
+        return state.text
+    if form.layer is None:
+        return NO_PHOTO
+    entry = form.chosen_device
+    ready = NO_DEVICES if entry is None else entry.sentence
+    return f"{form.hint} {ready}".lstrip()

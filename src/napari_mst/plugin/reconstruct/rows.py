@@ -1,0 +1,182 @@
+"""The rows of the reconstruction form as widgets: each writes one field of the form."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from magicgui.types import FileDialogMode
+from magicgui.widgets import FileEdit
+from napari.layers import Image
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QHBoxLayout,
+    QWidget,
+)
+
+from napari_mst.plugin.files.weights import WEIGHTS_FILES
+from napari_mst.plugin.reconstruct import texts
+from napari_mst.plugin.reconstruct.camera_rows import CameraRows
+from napari_mst.plugin.reconstruct.crop import Part
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.viewer.layer_box import LayerBox
+from napari_mst.plugin.viewer.paragraph import Paragraph
+from napari_mst.plugin.viewer.slots import calling
+
+PARTS: dict[str, Part] = {
+    "whole photo": "whole",
+    "what is on the screen": "visible",
+    "a drawn rectangle": "drawn",
+}
+MOST_MEMORY = 4096
+"""GB."""
+
+
+class FormRows(QWidget):
+    """Writes what the user does into *form*, and draws it again whenever it changes."""
+
+    def __init__(self, form: ReconstructionForm) -> None:
+        super().__init__()
+        self.form = form
+        self.photos = LayerBox(texts.PHOTO_HINT)
+        self.parts = QComboBox(toolTip=texts.PART_HINT)
+        self.models = QComboBox()
+        self.weights = FileEdit(
+            mode=FileDialogMode.EXISTING_FILE, filter=WEIGHTS_FILES, tooltip=texts.WEIGHTS_HINT
+        )
+        self.about = Paragraph()
+        self.devices = QComboBox()
+        self.precisions = QComboBox()
+        self.memory = QDoubleSpinBox(
+            maximum=MOST_MEMORY,
+            decimals=1,
+            singleStep=0.5,
+            suffix=" GB",
+            specialValueText="automatic",
+            toolTip=texts.MEMORY_HINT,
+        )
+        self.correction = QCheckBox("match the photo", toolTip=texts.CORRECTION_HINT)
+        self.quality = QCheckBox("show what was off", toolTip=texts.QUALITY_HINT)
+        self.ensemble = QCheckBox("Mean of 8 flips and transposes", toolTip=texts.ENSEMBLE_HINT)
+        self._readers: dict[str, Callable[[], Any]] = {}
+        self._is_drawing = False
+        self._lay_out()
+        self._fill()
+        self._bind_all()
+        self.draw()
+        form.events.connect(self.draw)
+
+    def _lay_out(self) -> None:
+        growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+        self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addRow("Photo", self.photos)
+        self._layout.addRow("Part", self.parts)
+        self._layout.addRow("Model", self.models)
+        self._layout.addRow("Weights", self.weights.native)
+        self._layout.addRow("", self.about)
+        self.camera = CameraRows(self._layout)
+        self._layout.addRow("Device", self.devices)
+        self._layout.addRow("Precision", self.precisions)
+        self._layout.addRow("Memory", self.memory)
+        colours = QHBoxLayout()
+        colours.addWidget(self.correction)
+        colours.addWidget(self.quality)
+        self._layout.addRow("Colours", colours)
+        self._layout.addRow("Ensemble", self.ensemble)
+        self.weights.native.layout().setContentsMargins(0, 0, 0, 0)
+
+    def _fill(self) -> None:
+        """List what never changes."""
+        for title, part in PARTS.items():
+            self.parts.addItem(title, part)
+        for card in self.form.cards.values():
+            self.models.addItem(card.title if card.file else texts.FROM_FILE, card.name)
+
+    def _bind_all(self) -> None:
+        bind = self._bind
+        bind(self.photos.currentIndexChanged, "photo", self.photos.currentData)
+        bind(self.parts.currentIndexChanged, "part", self.parts.currentData)
+        bind(self.models.currentIndexChanged, "card", self.models.currentData)
+        # `value` would turn an empty path into ".", which is no file.
+        bind(self.weights.changed, "weights", lambda: self.weights.line_edit.value)
+        bind(self.devices.currentIndexChanged, "device", self.devices.currentData)
+        bind(self.precisions.currentIndexChanged, "precision", self.precisions.currentText)
+        bind(self.memory.valueChanged, "memory", self.memory.value)
+        bind(self.correction.toggled, "has_correction", self.correction.isChecked)
+        bind(self.quality.toggled, "has_quality", self.quality.isChecked)
+        bind(self.ensemble.toggled, "is_ensemble", self.ensemble.isChecked)
+        camera = self.camera
+        bind(camera.camera.editTextChanged, "camera", camera.camera.currentText)
+        bind(camera.illuminant.editTextChanged, "illuminant", camera.illuminant.currentText)
+        bind(camera.white.textChanged, "white", lambda: camera.white_value)
+        bind(camera.balanced.toggled, "is_balanced", camera.balanced.isChecked)
+        bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
+
+    def _bind(self, changed: Any, field: str, read: Callable[[], Any]) -> None:
+        """Write what *read* returns into *field* of the form, whenever a widget has *changed*."""
+        self._readers[field] = read
+        changed.connect(calling(self._forward, field))
+
+    def _forward(self, field: str) -> None:
+        # A widget that is being drawn has nothing to tell.
+        if not self._is_drawing:
+            setattr(self.form, field, self._readers[field]())
+
+    def show_photos(self, layers: Sequence[Image]) -> None:
+        """List *layers*; the chosen one stays chosen."""
+        self._is_drawing = True
+        self.photos.set_layers(layers, self.form.layer)
+        self._is_drawing = False
+        self._forward("photo")
+
+    def draw(self, _: object = None) -> None:
+        """Draw what the form says."""
+        form = self.form
+        self._is_drawing = True
+        select(self.photos, form.photo)
+        select(self.parts, form.part)
+        select(self.models, form.card)
+        self._draw_model()
+        self.camera.draw(form)
+        self._draw_device()
+        self.memory.setValue(form.memory)
+        self.correction.setChecked(form.has_correction)
+        self.quality.setChecked(form.has_quality)
+        self.quality.setEnabled(form.has_correction)
+        self.ensemble.setChecked(form.is_ensemble)
+        self._is_drawing = False
+
+    def _draw_model(self) -> None:
+        card = self.form.chosen_card
+        self._layout.setRowVisible(self.weights.native, not card.file)
+        if self.weights.line_edit.value != self.form.weights:
+            self.weights.line_edit.value = self.form.weights
+        self.about.setText(texts.model_summary(card))
+        self.about.setToolTip(texts.model_facts(card))
+
+    def _draw_device(self) -> None:
+        """List the devices, and the precisions of the chosen one."""
+        self.devices.clear()
+        for index, entry in enumerate(self.form.devices):
+            self.devices.addItem(entry.title, entry.name)
+            self.devices.setItemData(index, entry.sentence, Qt.ItemDataRole.ToolTipRole)
+        select(self.devices, self.form.device)
+        chosen = self.form.chosen_device
+        self.devices.setToolTip("" if chosen is None else chosen.sentence)
+        self.precisions.clear()
+        for index, name in enumerate(() if chosen is None else chosen.precisions):
+            self.precisions.addItem(name)
+            hint = texts.PRECISION_HINTS[name]
+            self.precisions.setItemData(index, hint, Qt.ItemDataRole.ToolTipRole)
+        self.precisions.setCurrentText(self.form.precision)
+        self.precisions.setToolTip(texts.PRECISION_HINTS[self.form.precision])
+
+
+def select(box: QComboBox, value: object) -> None:
+    """Select the entry of *box* that holds *value*, if there is one."""
+    index = box.findData(value)
+    if index >= 0:
+        box.setCurrentIndex(index)

@@ -1,0 +1,86 @@
+"""What the reconstruction dock says to a person: its tooltips, and a model in words."""
+
+from napari_mst.models import ModelCard
+
+FROM_FILE = "MST++ weights from a file: published, or your own"
+PHOTO_HINT = "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
+PART_HINT = (
+    "How much of the photo to reconstruct. Attention looks at the whole image at once, "
+    "so a part is another image: its numbers differ from those of the whole photo."
+)
+WEIGHTS_HINT = "A file of weights as their authors publish it."
+MEMORY_HINT = (
+    "The most of this computer's memory that a run may take; automatic is most of what is free. "
+    "What does not fit goes through a temporary file: slower, with the same numbers."
+)
+CORRECTION_HINT = (
+    "Adjust each spectrum until its colour rounds to the code values of the photo, and no further, "
+    "so that noise which the network removed stays away. "
+    "For models that know how a photo shows their spectra."
+)
+QUALITY_HINT = (
+    "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
+)
+ENSEMBLE_HINT = (
+    "The published mean over eight flips and transposes: eight times the time, nearly the same "
+    "accuracy. Its spread is no error bar."
+)
+SAVE_HINT = (
+    "Save the cube that is selected or shown, with its wavelengths, its history, "
+    "and the picks on it."
+)
+MEASURED = (
+    "The error is measured on a sample of your photo, before the run, and kept with the cube."
+)
+PRECISION_HINTS = {
+    "float32": "Exact to rounding.",
+    "bfloat16": (
+        "16 bits: features take half the memory. On a processor it is faster only where numba is "
+        f"not installed. Not exact. {MEASURED}"
+    ),
+    "float16": (
+        "16 bits, finer than bfloat16. Features take half the memory. Large numbers do not fit; "
+        f"you are told if one occurs. {MEASURED}"
+    ),
+    "float64": "The reference: slower, and twice the memory.",
+}
+
+CAMERA_HINT = (
+    "The camera that took the photo: type a part of its name. "
+    "A CSV file holds lines of nm, red, green, blue."
+)
+ILLUMINANT_HINT = "The light that the photo was taken in. A CSV file holds lines of nm, power."
+WHITE_HINT = (
+    "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of the "
+    "file: spectra of an under-exposed photo are then too dark, with the right shape."
+)
+BALANCED_HINT = (
+    "Tick this if white and grey surfaces have equal red, green and blue. "
+    "If not, the camera's own balance is computed."
+)
+LINEAR_HINT = (
+    "8-bit photos are nearly always sRGB-encoded, and refused. "
+    "Tick this if yours holds linear light."
+)
+
+
+def model_summary(card: ModelCard) -> str:
+    """Say what a model gives and what it is for, in a line or two."""
+    nm = card.wavelengths
+    bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
+    return f"{bands}, {card.quantity}. {card.domain}"
+
+
+def model_facts(card: ModelCard) -> str:
+    """Say where a model comes from and how accurate it is, a fact a line."""
+    measured = []
+    for data, values in card.accuracy.items():
+        metrics = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        measured.append(f"{data}: {metrics}")
+    facts = [
+        f"Training data: {card.training_data}",
+        *measured,
+        f"Licence: {card.licence}",
+        card.reference,
+    ]
+    return "\n".join(facts)
