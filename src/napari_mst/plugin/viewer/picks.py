@@ -68,7 +68,10 @@ def picks_layer(viewer: ViewerModel) -> Points | None:
 
 
 def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
-    """Pin the pixel under the world *position*; False where there is none, or it is pinned already."""
+    """Pin the pixel under the world *position*.
+
+    False where there is none, or it is pinned already with this *window*.
+    """
     under = pixel_under(viewer, position)
     if under is None:
         return False
@@ -260,7 +263,7 @@ class History:
             _restore(points, self._states[-1])
         finally:
             self.is_undoing = False
-        # napari may keep the same features in columns of another type, which would look like a change.
+        # napari may keep the same features in columns of another type, as if they had changed.
         self._states[-1] = State.of(points)
         return True
 
