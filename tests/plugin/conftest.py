@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Layer, Points
 from napari.utils.notifications import notification_manager
 from pytestqt.qtbot import QtBot
 
@@ -22,7 +22,9 @@ from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.reconstruction.options import RunOptions
 
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 
@@ -36,23 +38,26 @@ def make_cube(rows: int = 20, columns: int = 30, is_preview: bool = False) -> Sp
 
 
 class GatedJob:
-    """Waits at a gate until the test opens it or cancels; then delivers a cube, or raises what the test has set."""
+    """Waits at a gate until the test opens it or cancels.
+
+    Then it delivers a cube, or raises the error that the test has set.
+    """
 
     def __init__(self) -> None:
-        self.begun, self.gate = threading.Event(), threading.Event()
-        self.runs = 0
+        self.begun = threading.Event()
+        self.gate = threading.Event()
+        # The photo of a request is not kept: a test looks whether anybody else keeps it.
+        self.options: list[RunOptions] = []
+        self.encodings: list[str] = []
         self.error: Exception | None = None
         self.previews: list[SpectralCube] = []
-        self.ensembles: list[bool] = []
-        self.modes: list[tuple[str, int | None]] = []
 
     def __call__(self, request: Request, reports: Reports) -> SpectralCube:
-        self.runs += 1
-        self.ensembles.append(request.options.ensemble)
-        self.modes.append((request.options.precision, request.options.memory))
-        rows, columns = (
-            request.source.read().shape if request.source.region is None else request.source.shape
-        )
+        self.options.append(request.options)
+        photo = request.read()
+        self.encodings.append(photo.encoding)
+        region = request.options.region
+        rows, columns = (photo if region is None else photo.cropped(region)).shape
         reports.say("Running on cpu (no GPU was found).")
         reports.watch.report(0)
         for cube in self.previews:
@@ -67,6 +72,29 @@ class GatedJob:
             np.full((rows, columns), 2, np.float32) if request.options.correct_colour else None
         )
         return replace(make_cube(rows, columns), quality=quality)
+
+
+@dataclass(frozen=True)
+class FakeDevice:
+    """A device that is not there."""
+
+    name: str
+    reason: str
+    precisions: tuple[str, ...] = ("float32",)
+
+
+def cube_in(layer: Layer) -> SpectralCube:
+    """The cube that *layer* is known to show."""
+    cube = cube_of(layer)
+    assert cube is not None
+    return cube
+
+
+def picks_in(viewer: ViewerModel) -> Points:
+    """The layer of the picks, which is known to be there."""
+    points = picks.picks_layer(viewer)
+    assert points is not None
+    return points
 
 
 @pytest.fixture
@@ -94,9 +122,8 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 def reconstruct_dock(
     viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> ReconstructDock:
-    """The dock, ready, on a machine without a GPU; the default model is one whose weights are bundled."""
-    precisions = ("float32", "bfloat16", "float64")
-    cpu = SimpleNamespace(name="cpu", reason="no GPU was found", precisions=precisions)
+    """The dock, ready, on a machine without a GPU; its default model has bundled weights."""
+    cpu = FakeDevice("cpu", "no GPU was found", ("float32", "bfloat16", "float64"))
     bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
     models = {card.name: card for card in (bundled, PUBLISHED)}

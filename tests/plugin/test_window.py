@@ -1,10 +1,11 @@
-"""The plugin in a real napari window: what only a window can show. Everything else is tested without one."""
+"""The plugin in a real napari window; what needs no window is tested without one."""
 
 import gc
 import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import napari
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtWidgets import QApplication
-from tests.plugin.conftest import GatedJob, make_cube, with_photo
+from tests.plugin.conftest import GatedJob, make_cube, picks_in, with_photo
 
 from napari_mst import read_cube
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -23,12 +25,14 @@ from napari_mst.plugin.spectra.dock import HINT
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
 
-PLUGIN, RECONSTRUCT, SPECTRA = "napari-mst", "Hyperspectral reconstruction (MST++)", "Spectra"
+PLUGIN = "napari-mst"
+RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
+SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
 TIMES = 15
-"""How often a dock is opened and closed in a window, to see what each leaves behind; without one it is 50 times."""
+"""How often a dock is opened and closed in a window, to see what each leaves behind."""
 MOST_GROWTH = 200
-"""Blocks of memory that a closed dock may leave behind: napari and vispy keep up to 120 for each."""
+"""Blocks of memory that a closed dock may leave behind; napari and vispy keep up to 120 of each."""
 TITLE_BAR = Counter({"PySide6.QtWidgets.QPushButton": 3, "PySide6.QtWidgets.QLabel": 1})
 """What napari's own title bar leaves behind of every dock, an empty one too, under PySide6."""
 
@@ -48,6 +52,22 @@ def ready_dock(viewer: napari.Viewer, qtbot: QtBot) -> ReconstructDock:
     dock = opened(viewer, RECONSTRUCT, qtbot)
     qtbot.waitUntil(lambda: dock.is_ready, timeout=60_000)
     return dock
+
+
+def shows_a_cube(layer: Any) -> bool:
+    return cube_of(layer) is not None
+
+
+def has_picks(viewer: ViewerModel, number: int) -> bool:
+    return len(picks_in(viewer).data) == number
+
+
+def has_other_values(spectra: Any, before: NDArray[Any]) -> bool:
+    return not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, before)
+
+
+def has_two_lines(spectra: Any) -> bool:
+    return not spectra.is_drawing and len(spectra.plot.curves.lines) == 2
 
 
 class Mouse:
@@ -97,7 +117,7 @@ def test_a_photo_is_reconstructed_picked_and_saved(
         np.testing.assert_array_equal(saved.data, make_cube().data)
         assert saved.provenance.model == "fake"
         (opened_again,) = window.open(tmp_path / name, plugin=reader)
-        qtbot.waitUntil(lambda layer=opened_again: cube_of(layer) is not None)
+        qtbot.waitUntil(partial(shows_a_cube, opened_again))
         np.testing.assert_array_equal(opened_again.data, saved.data)
         window.layers.remove(opened_again)
         window.layers.selection.active = active_cube_layer(window)
@@ -114,7 +134,7 @@ def test_a_click_pins_and_a_drag_pans(window: napari.Viewer, qtbot: QtBot) -> No
     qtbot.waitUntil(lambda: window.scene.camera.center != centre)
     mouse.click(4, 7)
     mouse.click(12, 20)
-    points = picks.picks_layer(window)
+    points = picks_in(window)
     np.testing.assert_array_equal(points.data, [[4, 7], [12, 20]])
     spectra.menus.pick.click()
     mouse.click(15, 15)
@@ -129,7 +149,7 @@ def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
     spectra.pin((550, 4, 7))
-    points = picks.picks_layer(window)
+    points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).drag((4, 7), (9, 12))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
@@ -152,7 +172,7 @@ def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(
     for column in (3, 7):
         spectra.pin((550, 4, column))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
-    points = picks.picks_layer(window)
+    points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).click(4, 7)
     canvas = window.window._qt_viewer.canvas.native
@@ -180,9 +200,7 @@ def test_a_polygon_that_is_dragged_takes_its_mean_along_while_the_button_is_down
         before = spectra.plot.curves.lines[0].spectrum.values
         for step in (1, 2):
             qtbot.mouseMove(native, pos=mouse.at(start + step, 1 + start + step), delay=20)
-        qtbot.waitUntil(
-            lambda was=before: not np.array_equal(spectra.plot.curves.lines[0].spectrum.values, was)
-        )
+        qtbot.waitUntil(partial(has_other_values, spectra, before))
     qtbot.mouseRelease(native, left, pos=mouse.at(9, 10))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     corner = np.round(shapes.data[0][0] - [3, 4]).astype(int)
@@ -206,7 +224,7 @@ def test_control_z_takes_back_a_pick_wherever_the_focus_is(
     widget.setFocus()
     for left in (1, 0):
         qtbot.keyClick(widget, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-        qtbot.waitUntil(lambda number=left: len(picks.picks_layer(window).data) == number)
+        qtbot.waitUntil(partial(has_picks, window, left))
         qtbot.waitUntil(lambda: not spectra.is_drawing)
 
 
@@ -252,12 +270,12 @@ def test_clicks_and_moves_in_the_3d_view_pick_nothing(window: napari.Viewer, qtb
     mouse.click(12, 20)
     qtbot.mouseMove(mouse.canvas.native, pos=mouse.at(4, 7), delay=20)
     qtbot.waitUntil(lambda: not spectra.is_drawing)
-    assert len(picks.picks_layer(window).data) == 1
+    assert len(picks_in(window).data) == 1
     assert spectra.plot.lives[0].yData is None
     window.dims.ndisplay = 2
     mouse = Mouse(window, qtbot)
     mouse.click(12, 20)
-    assert picks.picks_layer(window).data.tolist() == [[4, 7], [12, 20]]
+    assert picks_in(window).data.tolist() == [[4, 7], [12, 20]]
 
 
 @pytest.mark.parametrize("ending", ["074-viewer-closed", "074-dock-closed"])
@@ -313,11 +331,9 @@ def test_bad_input_opened_and_closed_through_the_window(
         for _ in range(times):
             widget = opened(window, name, qtbot)
             if name == RECONSTRUCT:  # the list of devices is kept for all docks
-                qtbot.waitUntil(lambda dock=widget: dock.is_ready, timeout=60_000)
+                qtbot.waitUntil(partial(getattr, widget, "is_ready"), timeout=60_000)
             if name == SPECTRA:
-                qtbot.waitUntil(
-                    lambda dock=widget: not dock.is_drawing and len(dock.plot.curves.lines) == 2
-                )
+                qtbot.waitUntil(partial(has_two_lines, widget))
             docks.append(weakref.ref(widget))
             window.window.remove_dock_widget(widget)
             del widget

@@ -1,4 +1,4 @@
-"""The attention dock without a napari window: choosing, comparing, keeping, and maps that lie on the photo."""
+"""The attention dock without a napari window: choosing, comparing, keeping, and maps."""
 
 from pathlib import Path
 
@@ -56,7 +56,10 @@ def recording(viewer: ViewerModel, seed: int = 0) -> Recording:
 
 @pytest.fixture
 def viewer() -> ViewerModel:
-    """A viewer without a window, whose jobs are real, with a photo of 20 x 30 that is scaled, turned and moved."""
+    """A viewer without a window, whose jobs are real.
+
+    Its photo of 20 x 30 is scaled, turned, sheared and moved.
+    """
     viewer = ViewerModel()
     pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
     placed = {"scale": (2.0, 3.0), "rotate": 30.0, "translate": (5.0, 7.0), "shear": [0.2]}
@@ -77,6 +80,13 @@ def dock(viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
 def full_dock(dock: AttentionDock, viewer: ViewerModel) -> AttentionDock:
     dock.workspace.keep(recording(viewer))
     return dock
+
+
+def run_of(dock: AttentionDock) -> Recording:
+    """The run that the dock is known to show."""
+    recording = dock.exploration.recording
+    assert recording is not None
+    return recording
 
 
 def click_head(dock: AttentionDock, block: str, head: int, qtbot: QtBot) -> None:
@@ -112,7 +122,7 @@ def test_a_click_on_the_schematic_shows_that_head(
     full_dock: AttentionDock, qtbot: QtBot, block: str, head: int
 ) -> None:
     click_head(full_dock, block, head, qtbot)
-    matrices = full_dock.exploration.recording.record[block]
+    matrices = run_of(full_dock).record[block]
     np.testing.assert_array_equal(
         full_dock.panel.matrices.chosen.picture.image.image, matrices.attention[head]
     )
@@ -169,21 +179,21 @@ def test_a_click_on_a_cell_chooses_both_channels(full_dock: AttentionDock, qtbot
     scene = plot.picture.view.mapViewToScene(QPointF(3, 1))
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=plot.mapFromScene(scene))
     assert full_dock.exploration.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
-    value = full_dock.exploration.recording.record["stages.0.encoder.0"].attention[0, 1, 3]
+    value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 1, 3]
     assert f"<b>{value:.4f}</b>" in full_dock.panel.matrices.values.text()
     assert "row sum 1.0000" in full_dock.panel.matrices.values.text()
 
 
 def test_values_are_those_under_the_mouse(full_dock: AttentionDock) -> None:
     full_dock.panel.matrices.chosen.hovered.emit((4, 2))
-    value = full_dock.exploration.recording.record["stages.0.encoder.0"].attention[0, 4, 2]
+    value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 4, 2]
     assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.panel.matrices.values.text()
 
 
 def test_a_kept_head_is_compared_with_one_of_another_run(
     full_dock: AttentionDock, viewer: ViewerModel
 ) -> None:
-    kept = full_dock.exploration.recording.record["stages.0.encoder.1"].attention[1]
+    kept = run_of(full_dock).record["stages.0.encoder.1"].attention[1]
     full_dock.exploration.choose("stages.0.encoder.1", 1)
     full_dock.panel.matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
@@ -204,20 +214,20 @@ def test_matrices_and_maps_are_saved_and_opened_again(
 ) -> None:
     photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
     show_map(viewer, make_map("score", 2), "photo", photo.placement, is_new=False)
-    full_dock.save(tmp_path / "a.npz")
-    full_dock.save(tmp_path / "a.tif")
+    full_dock.save(str(tmp_path / "a.npz"))
+    full_dock.save(str(tmp_path / "a.tif"))
     assert len(read_attention(tmp_path / "a.npz")) == 15
     with np.load(tmp_path / "a.npz") as archive:
         np.testing.assert_array_equal(archive["maps/0"], make_map("score", 2).values)
-    full_dock.open(tmp_path / "a.npz")
-    assert full_dock.exploration.recording.name == "a.npz: photo"
+    full_dock.open(str(tmp_path / "a.npz"))
+    assert run_of(full_dock).name == "a.npz: photo"
     assert not full_dock.make_map("score")
     assert "no longer in the viewer" in full_dock.panel.text.text()
 
 
 def test_a_map_that_is_not_there_is_not_saved(full_dock: AttentionDock, tmp_path: Path) -> None:
     with pytest.raises(AttentionError, match="Expected a map to save"):
-        full_dock.save(tmp_path / "a.tif")
+        full_dock.save(str(tmp_path / "a.tif"))
 
 
 def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
@@ -271,7 +281,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
 ) -> None:
     assert dock.record()
     done(dock, qtbot)
-    assert len(dock.exploration.recording.record) == 5
+    assert len(run_of(dock).record) == 5
     dock.exploration.choose("stages.0.encoder.1", 1)
     dock.exploration.choose_channels(3, 5)
     qtbot.mouseClick(dock.panel.maps.buttons["score"], Qt.MouseButton.LeftButton)
@@ -279,13 +289,13 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     (layer,) = map_layers(viewer)
     assert isinstance(layer, Image)
     assert layer.data.shape == (10, 15)
-    logit = dock.exploration.recording.record["stages.0.encoder.1"].logits[1, 3, 5]
+    logit = run_of(dock).record["stages.0.encoder.1"].logits[1, 3, 5]
     assert map_of(layer).total == pytest.approx(logit, abs=1e-5)
     assert dock.make_steps()
     done(dock, qtbot)
     shown = dock.panel.steps.plot.pictures["A"].image.image
     np.testing.assert_allclose(
-        shown, dock.exploration.recording.record["stages.0.encoder.1"].attention[1], atol=1e-6
+        shown, run_of(dock).record["stages.0.encoder.1"].attention[1], atol=1e-6
     )
     assert "62 x 12 x 16" in dock.panel.steps.plot.titles["X"].text
     dock.exploration.choose_channels(7, 9)
@@ -304,7 +314,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     done(dock, qtbot)
     cube = active_cube_layer(viewer)
     assert cube is not None
-    assert len(dock.exploration.recording.record) == 5
+    assert len(run_of(dock).record) == 5
     assert not dock.make_map("sensitivity")
     assert "Pin a spectrum first" in dock.panel.text.text()
     spectra = SpectraDock(viewer)
@@ -316,7 +326,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert np.unravel_index(layer.data.argmax(), layer.data.shape) == (4, 6)
     del photo
     viewer.layers.clear()
-    assert len(dock.exploration.recording.record) == 5
+    assert len(run_of(dock).record) == 5
     assert not dock.make_map("score")
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from npe2 import PluginManifest
-from tests.plugin.conftest import make_cube
+from tests.plugin.conftest import cube_in, make_cube, picks_in
 
 from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, read_cube, write_cube
 from napari_mst.plugin.files.contributions import cube_reader, read_layers, write_layer
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import cube_layer
 
 LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".zarr"}
 
@@ -34,7 +34,11 @@ def test_the_manifest_is_valid_and_all_it_names_is_there() -> None:
 def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(
     manifest: PluginManifest,
 ) -> None:
-    (reader,) = manifest.contributions.readers
+    readers = manifest.contributions.readers
+    writers = manifest.contributions.writers
+    assert readers is not None
+    assert writers is not None
+    (reader,) = readers
     readable = {
         suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix
     }
@@ -42,7 +46,7 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
         pattern.removeprefix("*") for pattern in reader.filename_patterns
     } == readable - LEFT_TO_NAPARI
     assert not reader.accepts_directories
-    written = {tuple(writer.filename_extensions) for writer in manifest.contributions.writers}
+    written = {tuple(writer.filename_extensions) for writer in writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}
 
 
@@ -50,12 +54,13 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
     "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
 )
 def test_a_saved_layer_opens_again_bit_for_bit(
-    form: object, tmp_path: Path, cube_viewer: ViewerModel
+    form: Format, tmp_path: Path, cube_viewer: ViewerModel
 ) -> None:
     layer = cube_viewer.layers["cube"]
     path = tmp_path / f"saved{form.suffixes[0]}"
     (saved,) = write_layer(str(path), *layer.as_layer_data_tuple()[:2])
     reader = cube_reader(saved)
+    assert reader is not None
     ((data, arguments, kind),) = reader(saved)
     np.testing.assert_array_equal(data, layer.data)
     assert (kind, arguments["name"], arguments["axis_labels"][0]) == (
@@ -63,7 +68,7 @@ def test_a_saved_layer_opens_again_bit_for_bit(
         "saved",
         "wavelength",
     )
-    assert arguments["metadata"]["napari_mst"].provenance == cube_of(layer).provenance
+    assert arguments["metadata"]["napari_mst"].provenance == cube_in(layer).provenance
 
 
 def test_the_data_of_the_layer_are_saved_not_those_that_it_began_with(tmp_path: Path) -> None:
@@ -106,7 +111,7 @@ def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
     layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
     for pixel, window in (((2, 3), 1), ((4, 1), 5)):
         picks.pin(cube_viewer, layer.data_to_world((0, *pixel)), window)
-    points = picks.picks_layer(cube_viewer)
+    points = picks_in(cube_viewer)
     picks.set_feature(points, "name", ["leaf, \u00e9 {1}", "pick 2"])
     picks.recolour(points, 1, "#123456")
     (saved,) = write_layer(
@@ -138,7 +143,7 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
     monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)
     for module in ("opening", "saved_cube"):
         monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
-    cube = replace(cube_of(cube_viewer.layers["cube"]), metadata={"picks": text})
+    cube = replace(cube_in(cube_viewer.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
         picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))
     (layer,) = read_layers(str(write_cube(tmp_path / "saved.npz", cube)))

@@ -1,4 +1,4 @@
-"""What only a person can know is asked in a dialog, once, and never where no window could show it."""
+"""What only a person can know is asked in a dialog, once, and only where a window shows it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt, QTimer
-from qtpy.QtWidgets import QApplication, QDialog, QDialogButtonBox, QMainWindow, QWidget
+from qtpy.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QMainWindow,
+    QWidget,
+)
 from scipy.io import savemat
 
 from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
@@ -19,7 +26,8 @@ from napari_mst.plugin.files.contributions import NO_LAYERS, read_layers, write_
 from napari_mst.plugin.files.questions import WavelengthsDialog
 
 STACK = np.arange(31 * 40 * 50, dtype=np.float32).reshape(31, 40, 50)
-Ask = Callable[[Callable[[QDialog], None]], None]
+Act = Callable[[QDialog], None]
+Ask = Callable[[Act], None]
 
 
 @pytest.fixture
@@ -33,10 +41,10 @@ def desk(qtbot: QtBot) -> QMainWindow:
 
 
 @pytest.fixture
-def answer(desk: QMainWindow, qtbot: QtBot) -> Callable[[Callable[[QDialog], None]], None]:
+def answer(desk: QMainWindow, qtbot: QtBot) -> Ask:
     """Has the next dialog answered by a function of it, as soon as it is there."""
 
-    def later(act: Callable[[QDialog], None]) -> None:
+    def later(act: Act) -> None:
         def try_now() -> None:
             dialog = QApplication.activeModalWidget()
             if dialog is None:
@@ -54,12 +62,12 @@ def press(dialog: QDialog, button: QDialogButtonBox.StandardButton, qtbot: QtBot
 
 
 @pytest.fixture
-def ok(qtbot: QtBot) -> Callable[[QDialog], None]:
+def ok(qtbot: QtBot) -> Act:
     return lambda dialog: press(dialog, QDialogButtonBox.StandardButton.Ok, qtbot)
 
 
 @pytest.fixture
-def cancel(qtbot: QtBot) -> Callable[[QDialog], None]:
+def cancel(qtbot: QtBot) -> Act:
     return lambda dialog: press(dialog, QDialogButtonBox.StandardButton.Cancel, qtbot)
 
 
@@ -69,7 +77,7 @@ def choose(radio: QWidget, qtbot: QtBot) -> None:
 
 @pytest.mark.parametrize("data", [STACK, dask.array.from_array(STACK)], ids=["numpy", "dask"])
 def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
-    tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot, data: np.ndarray
+    tmp_path: Path, answer: Ask, ok: Act, qtbot: QtBot, data: np.ndarray
 ) -> None:
     def act(dialog: WavelengthsDialog) -> None:
         choose(dialog.even, qtbot)
@@ -86,14 +94,14 @@ def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
     np.testing.assert_array_equal(saved.wavelengths, np.linspace(400, 550, 31))
 
 
-def test_the_user_may_say_that_they_are_unknown(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+def test_the_user_may_say_that_they_are_unknown(tmp_path: Path, answer: Ask, ok: Act) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
     assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
 
 
 def test_a_cube_without_wavelengths_is_asked_for_them_too(
-    tmp_path: Path, answer: Ask, ok: Ask, qtbot: QtBot
+    tmp_path: Path, answer: Ask, ok: Act, qtbot: QtBot
 ) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
@@ -114,13 +122,13 @@ def test_a_cube_without_wavelengths_is_asked_for_them_too(
     )  # asks no more
 
 
-def test_bands_may_lie_along_the_last_axis(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+def test_bands_may_lie_along_the_last_axis(tmp_path: Path, answer: Ask, ok: Act) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), np.moveaxis(STACK, 0, -1), {"metadata": {}})
     np.testing.assert_array_equal(read_cube(tmp_path / "stack.hdr").data, STACK)
 
 
-def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Ask) -> None:
+def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Act) -> None:
     answer(cancel)
     with pytest.raises(Cancelled, match="nothing was written"):
         write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
@@ -128,7 +136,7 @@ def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Ask) -> 
 
 
 def test_only_as_many_numbers_as_bands_can_be_saved(
-    desk: QMainWindow, tmp_path: Path, monkeypatch: object
+    desk: QMainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = WavelengthsDialog("stack", (3, 40, 50), 0, (500.0, 520.0), desk)
     save = dialog.buttons.button(QDialogButtonBox.StandardButton.Ok)
@@ -142,13 +150,13 @@ def test_only_as_many_numbers_as_bands_can_be_saved(
         assert (dialog.told.text(), save.isEnabled()) == (told, False)
     table = tmp_path / "bands.csv"
     table.write_text("wavelength,fwhm\n400.5,10\n410.25,10\n430,10\n")
-    monkeypatch.setattr(questions.QFileDialog, "getOpenFileName", lambda *_, **__: (str(table), ""))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_, **__: (str(table), ""))
     dialog.file_button.click()
     np.testing.assert_array_equal(dialog.wavelengths, [400.5, 410.25, 430])
     assert save.isEnabled()
 
 
-def test_a_calibrated_axis_is_offered(tmp_path: Path, answer: Ask, ok: Ask) -> None:
+def test_a_calibrated_axis_is_offered(tmp_path: Path, answer: Ask, ok: Act) -> None:
     attributes = {
         "units": ("nanometer", "pixel", "pixel"),
         "scale": [5, 1, 1],
@@ -162,7 +170,7 @@ def test_a_calibrated_axis_is_offered(tmp_path: Path, answer: Ask, ok: Ask) -> N
 
 
 def test_of_several_arrays_the_user_chooses_one(
-    tmp_path: Path, answer: Ask, ok: Ask, cancel: Ask, qtbot: QtBot
+    tmp_path: Path, answer: Ask, ok: Act, cancel: Act, qtbot: QtBot
 ) -> None:
     path = tmp_path / "scans.mat"
     savemat(path, {"first": np.ones((40, 50, 31)), "second": np.full((40, 50, 31), 2.0)})
@@ -180,7 +188,7 @@ def test_of_several_arrays_the_user_chooses_one(
 
 
 def test_the_user_says_where_the_bands_are_if_nothing_else_does(
-    tmp_path: Path, answer: Ask, ok: Ask
+    tmp_path: Path, answer: Ask, ok: Act
 ) -> None:
     path = tmp_path / "axes.mat"
     with h5py.File(path, "w") as file:

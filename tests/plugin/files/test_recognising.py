@@ -13,7 +13,7 @@ from napari.layers import Image
 from npe2 import PluginManager
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import WAVELENGTHS, make_cube
+from tests.plugin.conftest import WAVELENGTHS, cube_in, make_cube
 
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
@@ -115,7 +115,7 @@ def test_numbers_that_were_changed_meanwhile_stay(
     layer = opened(viewer, write_cube(tmp_path / "cube.tif", make_cube()))
     layer.data = changed = layer.data * 2
     recognised(viewer, qtbot)
-    assert cube_of(layer).data is changed
+    assert cube_in(layer).data is changed
 
 
 def test_a_cube_of_one_band_becomes_a_cube_layer_in_its_place(
@@ -127,7 +127,7 @@ def test_a_cube_of_one_band_becomes_a_cube_layer_in_its_place(
     viewer.add_image(np.zeros((4, 5)), name="above")
     recognised(viewer, qtbot)
     assert [layer.name for layer in viewer.layers] == ["one", "above"]
-    np.testing.assert_array_equal(cube_of(viewer.layers["one"]).data, one.data)
+    np.testing.assert_array_equal(cube_in(viewer.layers["one"]).data, one.data)
 
 
 def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
@@ -300,7 +300,7 @@ def test_files_open_as_what_they_are_whatever_they_are_called(
         ("planar", (40, 50, 3), True),
         ("pages", (4, 40, 50, 3), True),
     ]
-    np.testing.assert_array_equal(cube_of(viewer.layers["cube"]).wavelengths, WAVELENGTHS)
+    np.testing.assert_array_equal(cube_in(viewer.layers["cube"]).wavelengths, WAVELENGTHS)
     assert viewer.layers["photo"].source.path == str(tmp_path / "photo")
     (sentence,) = told()
     assert "beside text" in sentence

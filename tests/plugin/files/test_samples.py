@@ -1,4 +1,4 @@
-"""The sample data: what the chart shows is what its true spectra look like; the photo is the one that is documented."""
+"""The chart shows what its true spectra look like; the photo is the documented one."""
 
 import hashlib
 from importlib import resources

@@ -1,7 +1,8 @@
-"""A cube is saved whole, on another thread, with progress and a cancel; and it is said where napari saves less."""
+"""A cube is saved whole, on another thread; where napari saves less, the user is told."""
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,10 @@ over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.n
 def viewer(
     cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ViewerModel]:
-    """The current viewer, which shows a cube, and a window to ask over; napari's own takes seconds."""
+    """The current viewer, which shows a cube, and a window to ask over.
+
+    A window of napari's own would take seconds.
+    """
     PluginManager.instance().discover()
     desk = QMainWindow()
     qtbot.addWidget(desk)
@@ -201,7 +205,8 @@ def test_files_are_replaced_only_if_the_user_says_so(
     save = ask_to_save(viewer)
     assert asked == ["cube.img is already there. Replace?"]
     if yes:
-        qtbot.waitUntil(lambda: save.has_ended)
+        assert save is not None
+        qtbot.waitUntil(partial(getattr, save, "has_ended"))
         assert read_cube(tmp_path / "cube.hdr").shape == (31, 20, 30)
     else:
         assert save is None
@@ -218,7 +223,7 @@ def test_without_a_cube_there_is_nothing_to_save(
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".npz"])
-def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offered(
+def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_isoffered(
     viewer: ViewerModel,
     qtbot: QtBot,
     tmp_path: Path,
@@ -272,7 +277,7 @@ def test_naparis_writer_is_watched_once(viewer: ViewerModel) -> None:
 def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering, "_offered", set())
+    monkeypatch.setattr(remembering, "offered", set())
     path = write_cube(tmp_path / "cube.hdr", make_cube())
     for _ in range(2):
         viewer.open(path, plugin="napari-mst")
@@ -286,7 +291,7 @@ def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
 def test_nothing_is_offered_where_napari_does_not_ask(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering, "_offered", set())
+    monkeypatch.setattr(remembering, "offered", set())
     viewer.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
     remembering.offer(tmp_path / "cube.mat")
     remembering.remember(".hdr")

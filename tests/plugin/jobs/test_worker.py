@@ -13,7 +13,7 @@ from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.request import Reports, Request
 from napari_mst.plugin.jobs.worker import JobWorker, reconstruct
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -26,13 +26,17 @@ class Payload:
 
 
 class Source:
-    name, region = "photo", None
+    name = "photo"
+    region: Rectangle | None = None
 
     def __init__(self) -> None:
         self.payload = Payload()
 
-    def read(self) -> Photo:
-        return Photo.from_array(np.zeros((1, 1, 3), np.uint8))
+    def read(self, encoding: Encoding | None = None) -> Photo:
+        return Photo.from_array(np.zeros((1, 1, 3), np.uint8), encoding=encoding)
+
+    def reference(self) -> None:
+        """Finds nothing again."""
 
 
 def failing(error: Exception, alive: list[Any]) -> Any:
@@ -56,7 +60,8 @@ def failing(error: Exception, alive: list[Any]) -> Any:
 def test_every_error_leaves_the_thread_as_ours_without_frames(
     qtbot: QtBot, error: Exception, kind: type[NapariMstError], text: str
 ) -> None:
-    source, alive = Source(), []
+    source = Source()
+    alive: list[Any] = []
     payload = weakref.ref(source.payload)
     worker = JobWorker(failing(error, alive), Request(1, source, "model", RunOptions("cpu")))
     del source, error
@@ -139,7 +144,7 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
     assert reports.recorded.provenance.is_ensemble == ensemble
 
 
-def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
+def test_progress_is_told_no_more_often_than_a_person_sees(qapp: object) -> None:
     worker = JobWorker(lambda request, reports: None, None)
     told: list[float] = []
     worker.reports.progressed.connect(told.append)
@@ -151,7 +156,7 @@ def test_progress_is_told_no_more_often_than_a_person_sees(qapp):
 
 @pytest.mark.parametrize(("smallest", "shapes"), [(19 * 27, [(31, 5, 7)]), (19 * 27 + 1, [])])
 def test_a_preview_comes_first_where_the_exact_run_takes_long(
-    monkeypatch, smallest, shapes
+    monkeypatch: pytest.MonkeyPatch, smallest: int, shapes: list[tuple[int, ...]]
 ) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.worker.PREVIEW_FROM", smallest)
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)

@@ -7,7 +7,7 @@ import pytest
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.reconstruction.options import RunOptions
@@ -16,10 +16,14 @@ CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))
 
 
 class Source:
-    name, region = "photo", None
+    name = "photo"
+    region: Rectangle | None = None
 
-    def read(self) -> Photo:
-        return Photo.from_array(np.zeros((1, 1, 3), np.uint8))
+    def read(self, encoding: Encoding | None = None) -> Photo:
+        return Photo.from_array(np.zeros((1, 1, 3), np.uint8), encoding=encoding)
+
+    def reference(self) -> None:
+        """Finds nothing again."""
 
 
 class Bench:

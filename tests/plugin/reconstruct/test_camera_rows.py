@@ -1,4 +1,4 @@
-"""The rows of the reconstruction dock that tell the camera: shown where needed, searchable, no silent guess."""
+"""The rows that tell the camera: shown where needed, searchable, and no silent guess."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +13,21 @@ from tests.plugin.conftest import GatedJob
 
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Capture
-from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import form as module
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 
 
 @pytest.fixture
 def dock(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> ReconstructDock:
-    """The dock with a model that is told the camera, and a 16-bit photo beside the 8-bit one; that model is chosen."""
+    """The dock with a model that has to be told the camera, which is chosen.
+
+    A 16-bit photo is beside the 8-bit one, and is chosen as well.
+    """
     card = replace(
         PUBLISHED, name="told", title="Told", file="told.safetensors", rendering=CAMERA_RGB
     )
-    module.MODELS["told"] = card
+    models = dict(reconstruct_dock.form.cards) | {card.name: card}
+    reconstruct_dock.form.cards = models
     viewer.add_image(np.full((20, 30, 3), 900, np.uint16), rgb=True, name="raw")
     reconstruct_dock.rows.models.addItem(card.title, card.name)
     reconstruct_dock.rows.models.setCurrentIndex(reconstruct_dock.rows.models.findData("told"))
@@ -72,21 +75,15 @@ def test_typing_a_part_of_a_name_finds_it(dock: ReconstructDock, qtbot: QtBot, t
 def test_what_was_chosen_reaches_the_job(
     dock: ReconstructDock, job: GatedJob, qtbot: QtBot
 ) -> None:
-    requests: list[Request] = []
-    start = dock.workspace._start
-    dock.workspace._start = lambda request, workspace: (
-        requests.append(request),
-        start(request, workspace),
-    )[1]
     choose(dock)
     dock.rows.camera.white.setText("4000")
     dock.rows.camera.balanced.click()
     job.gate.set()
     assert dock.run()
     qtbot.waitUntil(lambda: not dock.workspace.is_busy)
-    (request,) = requests
-    assert request.options.capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)
-    assert request.read().encoding == "linear"
+    (options,) = job.options
+    assert options.capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)
+    assert job.encodings == ["linear"]
 
 
 def test_eight_bits_are_refused_unless_they_are_said_to_be_linear(
@@ -130,5 +127,5 @@ def test_weights_of_ones_own_that_need_a_camera_ask_for_it(
     monkeypatch.setattr(
         module, "card_of_file", lambda path: replace(PUBLISHED, rendering=CAMERA_RGB)
     )
-    dock.rows.weights.value = "mine.safetensors"
+    dock.rows.weights.value = Path("mine.safetensors")
     assert dock.rows.camera.camera.isVisible()

@@ -3,13 +3,14 @@
 import gc
 import threading
 import weakref
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Image
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import GatedJob, make_cube
+from tests.plugin.conftest import FakeDevice, GatedJob, cube_in, make_cube, picks_in
 
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.plugin.jobs.request import Job
@@ -18,7 +19,6 @@ from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 
@@ -35,7 +35,7 @@ def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(
     assert layer.data.shape == (31, 20, 30)
     assert (tuple(layer.scale), tuple(layer.translate)) == ((10, 2, 3), (400, 5, 6))
     assert viewer.dims.point[0] == 550
-    assert cube_of(layer).provenance.model == "fake"
+    assert cube_in(layer).provenance.model == "fake"
     assert reconstruct_dock.text.text().startswith("Done in ")
     assert reconstruct_dock.run_button.isEnabled()
 
@@ -47,15 +47,12 @@ def test_a_dock_at_rest_says_where_it_would_run_and_why(reconstruct_dock: Recons
 def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm(
     viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, cpu, calls = (
-        threading.Event(),
-        SimpleNamespace(name="cpu", reason="slow", precisions=("float32",)),
-        [],
-    )
+    gate = threading.Event()
+    calls: list[bool] = []
 
-    def list_devices() -> list[SimpleNamespace]:
+    def list_devices() -> list[FakeDevice]:
         calls.append(gate.wait(30))
-        return [cpu]
+        return [FakeDevice("cpu", "slow")]
 
     survey = DeviceSurvey(list_devices)
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey)
@@ -75,7 +72,7 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
 def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs(
     viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def list_devices() -> list[SimpleNamespace]:
+    def list_devices() -> list[FakeDevice]:
         raise ImportError("libcuda is broken")
 
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(list_devices))
@@ -178,7 +175,7 @@ def test_a_model_without_bundled_weights_asks_for_a_file(reconstruct_dock: Recon
         reconstruct_dock.rows.models.findData("mst-plus-plus")
     )
     assert not reconstruct_dock.rows.weights.native.isHidden()
-    reconstruct_dock.rows.weights.value = "weights.pth"
+    reconstruct_dock.rows.weights.value = Path("weights.pth")
     assert reconstruct_dock.form.model.endswith("weights.pth")
     assert "31 bands, 400-700 nm" in reconstruct_dock.rows.about.text()
 
@@ -216,10 +213,10 @@ def test_correction_can_be_switched_off(
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++)"]
-    assert cube_of(viewer.layers[1]).quality is None
+    assert cube_in(viewer.layers[1]).quality is None
 
 
-def corners(layer) -> list[list[float]]:
+def corners(layer: Image) -> list[list[float]]:
     """Where the outer corners of an image layer lie."""
     rows, columns = layer.data.shape[-2:]
     pixels = [(-0.5, -0.5), (rows - 0.5, -0.5), (-0.5, columns - 0.5), (rows - 0.5, columns - 0.5)]
@@ -241,7 +238,7 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(
     layer = viewer.layers["photo (MST++) (preview)"]
     np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
     picks.pin(viewer, layer.data_to_world((0, 2, 4)))
-    before = picks.picks_layer(viewer).data.copy()
+    before = picks_in(viewer).data.copy()
     layer.contrast_limits, layer.opacity = (0.1, 0.2), 0.5
     viewer.dims.set_point(0, 620)
     viewer.layers.selection.active = layer
@@ -249,10 +246,10 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(
     qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert layer in viewer.layers
     assert (layer.name, layer.data.shape) == ("photo (MST++)", (31, 20, 30))
-    assert not cube_of(layer).provenance.is_preview
+    assert not cube_in(layer).provenance.is_preview
     np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
-    np.testing.assert_array_equal(picks.picks_layer(viewer).data, before)
-    pixels, _ = picks.pixels_of(picks.picks_layer(viewer), layer)
+    np.testing.assert_array_equal(picks_in(viewer).data, before)
+    pixels, _ = picks.pixels_of(picks_in(viewer), layer)
     assert pixels.tolist() in (
         [[9, 13]],
         [[10, 13]],
@@ -337,7 +334,7 @@ def test_the_check_box_asks_for_the_ensemble(
         reconstruct_dock.rows.ensemble.setChecked(is_wanted)
         reconstruct_dock.run()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
-    assert job.ensembles == [False, True]
+    assert [options.ensemble for options in job.options] == [False, True]
 
 
 def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at_first(
@@ -355,7 +352,8 @@ def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at
         reconstruct_dock.rows.memory.setValue(memory)
         reconstruct_dock.run_button.click()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
-    assert job.modes == [("float32", None), ("bfloat16", 1_500_000_000)]
+    modes = [(options.precision, options.memory) for options in job.options]
+    assert modes == [("float32", None), ("bfloat16", 1_500_000_000)]
     assert (
         "error is measured on a sample of your photo" in reconstruct_dock.rows.precisions.toolTip()
     )

@@ -3,36 +3,30 @@
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Image, Points
-from tests.plugin.conftest import make_cube
+from napari.layers import Image
+from tests.plugin.conftest import cube_in, make_cube, picks_in
 
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
 from napari_mst.plugin.viewer.picks import pin, pixel_under, pixels_of
 from napari_mst.plugin.viewer.placement import Placement
 
 
-def points_of(viewer: ViewerModel) -> Points:
-    points = picks.picks_layer(viewer)
-    assert points is not None
-    return points
-
-
 def places(viewer: ViewerModel, layer: Image | None = None) -> list[list[int]]:
-    pixels, inside = pixels_of(points_of(viewer), layer or viewer.layers[0])
+    pixels, inside = pixels_of(picks_in(viewer), layer or viewer.layers[0])
     return pixels[inside].tolist()
 
 
 def test_a_pin_is_a_point_on_the_centre_of_its_pixel(cube_viewer: ViewerModel) -> None:
     assert pin(cube_viewer, (550, 4.3, 6.8))
-    np.testing.assert_array_equal(points_of(cube_viewer).data, [[4, 7]])
+    np.testing.assert_array_equal(picks_in(cube_viewer).data, [[4, 7]])
     assert places(cube_viewer) == [[4, 7]]
 
 
 def test_a_pixel_is_pinned_once_with_each_window(cube_viewer: ViewerModel) -> None:
     assert [pin(cube_viewer, (550, 4, 7)), pin(cube_viewer, (450, 4.4, 6.6))] == [True, False]
     assert pin(cube_viewer, (550, 4, 7), window=3)
-    assert picks.windows(points_of(cube_viewer)).tolist() == [1, 3]
+    assert picks.windows(picks_in(cube_viewer)).tolist() == [1, 3]
 
 
 def test_pinning_leaves_the_cube_selected(cube_viewer: ViewerModel) -> None:
@@ -44,8 +38,8 @@ def test_pinning_leaves_the_cube_selected(cube_viewer: ViewerModel) -> None:
 def test_names_are_given_once_and_the_first_free_number_is_taken(cube_viewer: ViewerModel) -> None:
     for column in range(3):
         pin(cube_viewer, (550, 5, column))
-        picks.name_all(points_of(cube_viewer))
-    points = points_of(cube_viewer)
+        picks.name_all(picks_in(cube_viewer))
+    points = picks_in(cube_viewer)
     assert picks.names(points) == ["pick 1", "pick 2", "pick 3"]
     picks.remove(points, [1])
     points.add([9, 9])
@@ -68,12 +62,12 @@ def test_points_keep_their_pixels_under_every_transform(
         shear=[0.3],
         units="um",
     )
-    data, arguments, _ = cube_layer(cube_of(cube_viewer.layers[0]), "cube", Placement.of(photo))
+    data, arguments, _ = cube_layer(cube_in(cube_viewer.layers[0]), "cube", Placement.of(photo))
     layer = viewer.add_image(data, **arguments)
     every = [[row, column] for row in (0, 7, 19) for column in (0, 13, 29)]
     for row, column in every:
         assert pin(viewer, layer.data_to_world((3, row, column)))
-    np.testing.assert_allclose(points_of(viewer).data, every, atol=1e-9)
+    np.testing.assert_allclose(picks_in(viewer).data, every, atol=1e-9)
     assert places(viewer) == every
     layer.translate = layer.translate + np.array([0, 0, 2])
     assert all(not pin(viewer, layer.data_to_world((3, 7, column))) for column in (-1, 30))
@@ -132,7 +126,7 @@ def test_bad_input(cube_viewer: ViewerModel, state: str) -> None:
 
 def test_points_off_the_image_have_no_pixel(cube_viewer: ViewerModel) -> None:
     pin(cube_viewer, (550, 5, 1))
-    points = points_of(cube_viewer)
+    points = picks_in(cube_viewer)
     points.data = [[-1, 1], [5, 2], [5, 30], [20, 3]]
     assert pixels_of(points, cube_viewer.layers[0])[1].tolist() == [False, True, False, False]
 
@@ -150,7 +144,7 @@ def test_undo_goes_back_through_add_move_recolour_rename_and_delete(
     history = picks.History()
     assert not history.undo(picks.picks_layer(cube_viewer))
     pin(cube_viewer, (550, 5, 1))
-    points = points_of(cube_viewer)
+    points = picks_in(cube_viewer)
     states = []
 
     def changed() -> None:

@@ -16,7 +16,8 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PLUGIN
 
-_offered: set[str] = set()
+offered: set[str] = set()
+"""The suffixes that it was offered for since napari was started."""
 
 
 def offer_soon(path: Path) -> None:
@@ -33,7 +34,7 @@ def offer(path: Path) -> None:
     reader for it.
     """
     suffix = path.suffix
-    if not suffix or suffix in _offered:
+    if not suffix or suffix in offered:
         return
     if not _is_disputed(path) or get_preferred_reader(str(path)):
         return
@@ -42,7 +43,7 @@ def offer(path: Path) -> None:
         "Should it always take MST++ Hyperspectral?"
     )
     if questions.offer(text, f"Always for {suffix}", partial(remember, suffix)) is not None:
-        _offered.add(suffix)
+        offered.add(suffix)
 
 
 def remember(suffix: str) -> None:

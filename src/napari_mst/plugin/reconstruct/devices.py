@@ -4,17 +4,15 @@ The list is made on a thread that outlives docks and windows.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Signal
 
-if TYPE_CHECKING:
-    from napari_mst.engine.device import DeviceChoice
+from napari_mst.plugin.reconstruct.form import Device
 
 
-def list_devices() -> "list[DeviceChoice]":
+def list_devices() -> Sequence[Device]:
     """List the devices that torch finds; the first call is slow, as it imports torch."""
     from napari_mst.engine.device import available_devices
 
@@ -30,9 +28,9 @@ class DeviceSurvey(QObject):
 
     ended = Signal()
 
-    def __init__(self, list_them: "Callable[[], list[DeviceChoice]]" = list_devices) -> None:
+    def __init__(self, list_them: Callable[[], Sequence[Device]] = list_devices) -> None:
         super().__init__()
-        self.devices: list[DeviceChoice] = []
+        self.devices: Sequence[Device] = ()
         self.error = ""
         self._list = list_them
         self._thread: threading.Thread | None = None

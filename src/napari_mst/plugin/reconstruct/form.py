@@ -195,7 +195,8 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
     Both *form* and *viewer* are only read.
     """
     layer = form.layer
-    if layer is None:
+    # A layer that was removed lives on until it is collected.
+    if layer is None or layer not in viewer.layers:
         return NO_PHOTO
     if not form.is_ready:
         return NO_DEVICES

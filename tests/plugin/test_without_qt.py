@@ -1,0 +1,283 @@
+"""All that the docks do is done by a script, in an interpreter that cannot import Qt.
+
+Each script is a function of this module, which another interpreter imports and calls.
+"""
+
+import subprocess
+import sys
+import weakref
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from numpy.typing import NDArray
+
+from napari_mst.attention.record import (
+    AttentionMap,
+    AttentionRecord,
+    BlockAttention,
+    Selection,
+)
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import OutOfMemory
+from napari_mst.photo.cameras import OF_SENSOR, Capture
+from napari_mst.plugin.attention.exploration import Exploration
+from napari_mst.plugin.attention.jobs import CubePixel
+from napari_mst.plugin.attention.layers import map_layers
+from napari_mst.plugin.attention.orders import (
+    NO_PICK,
+    NO_RUN,
+    PHOTO_IS_GONE,
+    map_order,
+    picked_pixel,
+    recording_order,
+    steps_order,
+)
+from napari_mst.plugin.jobs.request import JobOrder, Recording, Request
+from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.reconstruct.crop import draw, shapes_layer
+from napari_mst.plugin.reconstruct.form import (
+    NO_DEVICES,
+    NO_PHOTO,
+    NO_WEIGHTS,
+    ReconstructionForm,
+    device_entries,
+    resolve,
+    status,
+)
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.plugin.viewer.photos import LayerPhoto
+
+ROOT = Path(__file__).parents[2]
+BLOCKED = ("qtpy", "PyQt6", "PySide6", "pyqtgraph", "superqt")
+"""magicgui and vispy are not among them: napari's own layers import them, without Qt."""
+SCRIPT = """
+import importlib, sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
+getattr(importlib.import_module("tests.plugin.test_without_qt"), sys.argv[2])()
+"""
+BLOCK = "stages.0.encoder.0"
+
+
+class Device:
+    """A device that is not there."""
+
+    def __init__(self, name: str, precisions: tuple[str, ...]) -> None:
+        self.name = name
+        self.reason = "for a test"
+        self.precisions = precisions
+
+
+class Starts:
+    """Starts no job, but keeps the requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def __call__(self, request: Request, _: Workspace) -> Any:
+        self.requests.append(request)
+        return lambda: None
+
+
+def with_photo(dtype: type = np.uint8) -> ViewerModel:
+    viewer = ViewerModel()
+    viewer.add_image(np.full((20, 30, 3), 90, dtype), rgb=True, name="photo")
+    return viewer
+
+
+def filled(viewer: ViewerModel) -> ReconstructionForm:
+    """The form with the photo of *viewer* and two devices."""
+    form = ReconstructionForm()
+    form.photo = weakref.ref(viewer.layers["photo"])
+    cuda = Device("cuda:0", ("float32", "bfloat16"))
+    cpu = Device("cpu", ("float32", "float64"))
+    form.devices = device_entries([cuda, cpu])
+    return form
+
+
+def ordered(order: JobOrder | str) -> JobOrder:
+    assert isinstance(order, JobOrder), order
+    return order
+
+
+def reconstruct_a_part() -> None:
+    """Choose the part, precision and memory, run, run out of memory, and run on the CPU."""
+    viewer = with_photo()
+    form = filled(viewer)
+    starts = Starts()
+    workspace = Workspace(starts)
+    heard: list[str] = []
+    form.events.precision.connect(heard.append)
+    draw(viewer, viewer.layers["photo"])
+    shapes = shapes_layer(viewer)
+    assert shapes is not None
+    shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])
+    form.part = "drawn"
+    form.device = "cuda:0"
+    form.precision = "bfloat16"
+    form.memory = 1.5
+    assert workspace.run(*ordered(resolve(form, viewer)))
+    request = starts.requests[0]
+    assert (request.model, request.options.device) == ("mstpp-srgb", "cuda:0")
+    assert (request.options.precision, request.options.memory) == ("bfloat16", 1_500_000_000)
+    assert request.options.region == (4, 13, 7, 30)
+    workspace.fail(request.generation, OutOfMemory("Expected more memory."))
+    assert status(form, workspace.state) == "Expected more memory."
+    form.device = "cpu"
+    assert heard == ["bfloat16", "float32"]
+    assert workspace.run(*ordered(resolve(form, viewer)))
+    assert starts.requests[1].options.precision == "float32"
+    viewer.layers.clear()
+    assert resolve(form, viewer) == NO_PHOTO
+    form.photo = None
+    assert status(form, JobState(text="Done.")) == NO_PHOTO
+
+
+def say_why_nothing_can_run() -> None:
+    """Every refusal of the form is a sentence, and changes nothing."""
+    viewer = with_photo()
+    form = ReconstructionForm()
+    assert resolve(form, viewer) == NO_PHOTO
+    form.photo = filled(viewer).photo
+    assert resolve(form, viewer) == NO_DEVICES
+    form.devices = filled(viewer).devices
+    form.card = "mst-plus-plus"
+    assert resolve(form, viewer) == NO_WEIGHTS
+    form.card = "mstpp-srgb"
+    form.part = "drawn"
+    assert "Expected a rectangle" in str(resolve(form, viewer))
+    form.part = "whole"
+    order = ordered(resolve(form, viewer))
+    assert order.options.region is None
+    with pytest.raises(FrozenInstanceError):
+        order.options.device = "cpu"  # type: ignore[misc]
+
+
+def tell_the_camera() -> None:
+    """A model that needs the camera is told it, and refuses eight bits."""
+    viewer = with_photo()
+    form = filled(viewer)
+    form.card = "mstpp-camera"
+    assert form.asks_if_linear
+    assert "got 8 bits" in str(resolve(form, viewer))
+    form.is_linear = True
+    assert "Expected the camera" in str(resolve(form, viewer))
+    form.camera = "nikon d5100"
+    assert "Expected the illuminant" in str(resolve(form, viewer))
+    form.illuminant = "A"
+    form.white = 200.0
+    form.is_balanced = False
+    capture = ordered(resolve(form, viewer)).options.capture
+    assert capture == Capture("Nikon_D5100", "A", 200.0, OF_SENSOR)
+
+
+def make_record(heads: int) -> AttentionRecord:
+    logits = np.zeros((heads, 5, 5), np.float32)
+    block = BlockAttention(logits, np.full_like(logits, 0.2))
+    provenance = Provenance(model="mstpp-srgb", source="photo", source_sha256="0")
+    return AttentionRecord({BLOCK: block, "stages.0.encoder.1": block}, provenance)
+
+
+def make_map(values: NDArray[np.float32]) -> AttentionMap:
+    history = Provenance(source_sha256="0")
+    return AttentionMap(values, "score", "1", Selection(BLOCK), 2, (0.5, 0.5), 0.0, history)
+
+
+def explore_a_run() -> None:
+    """Record, choose head and channels, compare, map with a new layer, and take a head apart."""
+    viewer = with_photo()
+    starts = Starts()
+    workspace = Workspace(starts)
+    exploration = Exploration()
+    assert map_order(viewer, exploration, "score") == NO_RUN
+    assert steps_order(viewer, exploration) == NO_RUN
+    order = ordered(recording_order(viewer, viewer.layers["photo"], "mstpp-srgb"))
+    assert workspace.run(*order)
+    workspace.recorded.connect(exploration.choose_run)
+    generation = starts.requests[0].generation
+    workspace.record(generation, make_record(heads=2))
+    workspace.end(generation)
+    exploration.choose("stages.0.encoder.1", 1)
+    exploration.choose_channels(3, None)
+    exploration.compare(True)
+    exploration.choose(BLOCK, 0)
+    assert exploration.selection == Selection(BLOCK, 0, 3, None)
+    assert exploration.compared_in_run == ("stages.0.encoder.1", 1)
+    for is_new, layers in ((False, 1), (False, 1), (True, 2)):
+        exploration.is_new_layer = is_new
+        assert workspace.run(*ordered(map_order(viewer, exploration, "score")))
+        show_made(workspace, starts.requests[-1], viewer)
+        assert len(map_layers(viewer)) == layers
+    assert workspace.run(*ordered(steps_order(viewer, exploration)))
+    viewer.layers.remove("photo")
+    assert map_order(viewer, exploration, "score") == PHOTO_IS_GONE
+
+
+def show_made(workspace: Workspace, request: Request, viewer: ViewerModel) -> None:
+    """Let the job of *request* show a map, as the session of a window does."""
+    assert request.job is not None
+    assert request.job.show is not None
+    made = make_map(np.ones((10, 15), np.float32))
+    workspace.deliver(request.generation, made)
+    request.job.show(viewer, made, request)
+
+
+def find_the_picked_pixel() -> None:
+    """The sensitivity is that of the last pick on the cube of the run, in the band shown."""
+    viewer = with_photo()
+    run = Provenance(source_sha256="0")
+    reference = LayerPhoto.of(viewer.layers["photo"], (0, 0)).reference()
+    exploration = Exploration()
+    exploration.choose_run(Recording(make_record(1), "photo", "mstpp-srgb", reference=reference))
+    assert map_order(viewer, exploration, "sensitivity") == NO_PICK
+    cube = SpectralCube(np.ones((3, 20, 30)), np.array([400.0, 500.0, 600.0]), provenance=run)
+    data, arguments, _ = cube_layer(cube, "cube")
+    layer = viewer.add_image(data, **arguments)
+    viewer.dims.set_point(0, 500)
+    picks.pin(viewer, layer.data_to_world((0, 4, 6)))
+    picks.pin(viewer, layer.data_to_world((0, 7, 9)))
+    assert picked_pixel(viewer, run) == CubePixel(1, 7, 9)
+    ordered(map_order(viewer, exploration, "sensitivity"))
+    other = picked_pixel(viewer, Provenance(source_sha256="1"))
+    assert "shows another photo or region" in str(other)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reconstruct_a_part,
+        say_why_nothing_can_run,
+        tell_the_camera,
+        explore_a_run,
+        find_the_picked_pixel,
+    ],
+)
+def test_a_script_does_what_the_docks_do(script: Any) -> None:
+    script()
+
+
+def test_none_of_it_needs_qt() -> None:
+    for script in (reconstruct_a_part, explore_a_run):
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, ",".join(BLOCKED), script.__name__],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            cwd=ROOT,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_broken_torch_leaves_the_automatic_device() -> None:
+    (entry,) = device_entries([], "The devices could not be listed: libcuda is broken")
+    assert (entry.name, entry.precisions) == ("auto", ("float32",))
+    viewer = with_photo()
+    form = filled(viewer)
+    form.devices = (entry,)
+    assert status(form, JobState()) == "The devices could not be listed: libcuda is broken"
+    assert ordered(resolve(form, viewer)).options.device == "auto"
