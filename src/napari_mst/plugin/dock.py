@@ -1,4 +1,4 @@
-"""What every dock of the plugin does alike: it listens to the viewer only while it is shown."""
+"""The base of every dock of the plugin: it listens to the viewer only while it is shown."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the docks of one viewer share: its workspace, and what becomes of a finished job.
+"""The workspace that the docks of one viewer share, and what becomes of a finished job.
 
 Results are shown here rather than in a dock, since the dock may be hidden or closed by then.
 """

@@ -9,62 +9,26 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
+from tests.plugin.attention.conftest import BUNDLED, make_map, make_record
 
-from napari_mst.attention.overlays import DESCRIPTIONS
 from napari_mst.attention.record import (
-    AttentionMap,
-    AttentionRecord,
-    BlockAttention,
     Selection,
     read_attention,
 )
-from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.plugin import session
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.layers import map_layers, map_of, show_map, summary
+from napari_mst.plugin.attention.layers import map_layers, map_of, show_map
 from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import active_cube_layer
-from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
-from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
-
-SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
-BUNDLED = "mstpp-srgb"
-
-
-def make_record(seed: int = 0, stages: int = 3) -> AttentionRecord:
-    rng = np.random.default_rng(seed)
-    blocks = {}
-    for stage in range(stages):
-        for part, heads in SHAPES.items():
-            logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
-            powers = np.exp(logits)
-            blocks[f"stages.{stage}.{part}"] = BlockAttention(
-                logits, powers / powers.sum(-1, keepdims=True)
-            )
-    return AttentionRecord(
-        blocks, Provenance(model=BUNDLED, source="photo", source_sha256=str(seed))
-    )
 
 
 def recording(viewer: ViewerModel, seed: int = 0) -> Recording:
     photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
     return Recording(make_record(seed), "photo", BUNDLED, "cpu", photo.reference())
-
-
-@pytest.fixture
-def viewer() -> ViewerModel:
-    """A viewer without a window, whose jobs are real.
-
-    Its photo of 20 x 30 is scaled, turned, sheared and moved.
-    """
-    viewer = ViewerModel()
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
-    placed = {"scale": (2.0, 3.0), "rotate": 30.0, "translate": (5.0, 7.0), "shear": [0.2]}
-    viewer.add_image(pixels, rgb=True, name="photo", **placed)
-    return viewer
 
 
 @pytest.fixture
@@ -230,52 +194,6 @@ def test_a_map_that_is_not_there_is_not_saved(full_dock: AttentionDock, tmp_path
         full_dock.save(str(tmp_path / "a.tif"))
 
 
-def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
-    shape = tuple(-(-side // pitch) for side in (20, 30))
-    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * factor
-    offset = ((pitch - 1) / 2, (pitch - 1) / 2)
-    history = Provenance(source_sha256="0")
-    return AttentionMap(
-        values, overlay, "1", Selection("stages.0.encoder.0"), pitch, offset, 0.0, history
-    )
-
-
-@pytest.mark.parametrize("pitch", [1, 2, 4])
-def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation(
-    viewer: ViewerModel, pitch: int
-) -> None:
-    photo = viewer.layers["photo"]
-    layer = show_map(viewer, make_map("score", pitch), "photo", Placement.of(photo), is_new=False)
-    rows, columns = layer.data.shape
-    for row, column in ((0, 0), (rows - 1, 0), (0, columns - 1), (3, 2)):
-        pixels = np.arange(pitch)
-        covered = [
-            photo.data_to_world((pitch * row + i, pitch * column + j))
-            for i in pixels
-            for j in pixels
-        ]
-        np.testing.assert_allclose(
-            layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9
-        )
-
-
-def test_maps_of_a_kind_share_one_layer_unless_a_new_one_is_wanted_and_always_their_limits(
-    viewer: ViewerModel,
-) -> None:
-    placement = Placement.of(viewer.layers["photo"])
-    first = show_map(viewer, make_map("score", 2), "photo", placement, is_new=False)
-    assert show_map(viewer, make_map("score", 4), "photo", placement, is_new=False) is first
-    assert first.data.shape == (5, 8)
-    second = show_map(viewer, make_map("score", 1, factor=3), "photo", placement, is_new=True)
-    other = show_map(viewer, make_map("attention", 1), "photo", placement, is_new=False)
-    assert map_layers(viewer) == [first, second, other]
-    assert first.contrast_limits == second.contrast_limits
-    assert first.contrast_limits[0] == -first.contrast_limits[1] < -1000
-    assert other.contrast_limits[0] == 0
-    assert photo_layers(viewer) == [viewer.layers["photo"]]
-    assert map_of(second).values is not None
-
-
 def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
@@ -382,14 +300,6 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
     assert full_dock.minimumSizeHint().width() <= 350
     for plot in (full_dock.panel.matrices.chosen, full_dock.panel.matrices.compared):
         assert plot.ci.boundingRect().width() <= plot.viewport().width() + 1
-
-
-@pytest.mark.parametrize("overlay", ["score", "share", "attention", "sensitivity"])
-def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) -> None:
-    text = summary(make_map(overlay, 2))
-    assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stages.0.encoder.0")
-    assert ("head 0" in text) == (overlay in ("score", "share"))
-    assert ("which is the logit" in text) == (overlay == "score")
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

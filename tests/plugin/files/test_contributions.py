@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from npe2 import PluginManifest
+from npe2.manifest.utils import import_python_name
 from tests.plugin.conftest import cube_in, make_cube, picks_in
 
 from napari_mst.errors import SaveError
@@ -48,6 +49,19 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
     assert not reader.accepts_directories
     written = {tuple(writer.filename_extensions) for writer in writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}
+
+
+def test_each_writer_of_the_manifest_writes_the_format_of_its_suffixes(
+    manifest: PluginManifest, tmp_path: Path
+) -> None:
+    commands = {command.id: command for command in manifest.contributions.commands or ()}
+    data, arguments, _ = cube_layer(make_cube(3, 4), "cube")
+    for writer in manifest.contributions.writers or ():
+        python_name = commands[writer.command].python_name
+        assert python_name is not None
+        write = import_python_name(python_name)
+        (saved,) = write(str(tmp_path / "cube"), data, arguments)
+        assert Path(saved).suffix == writer.filename_extensions[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a person looks at in the attention of a network, without Qt.
+"""The state of the attention dock, without Qt: the run, head and channels that are looked at.
 
 The dock forwards clicks to an `Exploration` and draws what it says; a script uses it alone.
 """
@@ -113,7 +113,7 @@ class Exploration:
 
 
 def _has(recording: Recording, head: RecordedHead) -> bool:
-    """Whether *recording* has the same head of the same block."""
+    """Tell whether *recording* has the same head of the same block."""
     if head.block not in recording.record.blocks:
         return False
     return head.head < len(recording.record[head.block].attention)

@@ -87,6 +87,7 @@ def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
         "contrast_limits": limits(made),
         "opacity": OPACITY,
         "blending": "translucent",
+        # The layer's data are the numbers already.
         "metadata": {METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32))},
     }
 

@@ -80,7 +80,7 @@ def picked_pixel(viewer: ViewerModel, run: Provenance) -> CubePixel | str:
 
 
 def _is_cube_of(cube: Provenance, run: Provenance) -> bool:
-    """Whether the cube and the run are of the same region of the same photo."""
+    """Tell whether the cube and the run are of the same region of the same photo."""
     return (cube.source_sha256, cube.region) == (run.source_sha256, run.region)
 
 

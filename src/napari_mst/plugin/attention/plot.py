@@ -21,7 +21,7 @@ CELL_COLOUR, LINK_COLOUR = "#3df0ff", "#00b7c7"
 STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
 """The pictures of the steps, in the order of the formulas."""
 MATRICES = ("L", "A")
-"""Those of the pictures that are matrices of channels, where a cell can be clicked."""
+"""The pictures that are matrices of channels, where a cell can be clicked."""
 COLUMNS = 2
 ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
@@ -43,6 +43,7 @@ class Picture:
         self.mark = QGraphicsRectItem()
         self.mark.hide()
         self.view.addItem(self.image)
+        # The frame is not to change which part of the plane is shown.
         self.view.addItem(self.mark, ignoreBounds=True)
         parent.addItem(self.view, row, column)
 
@@ -107,6 +108,7 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         self.setAccessibleName("Attention matrix")
 
     def _label_axes(self) -> None:
+        # A matrix fills its plot; only pictures of the photo keep their proportions.
         self.picture.view.setAspectLocked(False)
         self.left.linkToView(self.picture.view)
         self.bottom.linkToView(self.picture.view)

@@ -32,7 +32,7 @@ PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF
 
 
 def is_photo(path: Path) -> bool:
-    """Whether the file at *path* begins as a photo."""
+    """Tell whether the file at *path* begins as a photo."""
     try:
         with Image.open(path) as image:
             return image.format in PHOTOS
@@ -111,6 +111,7 @@ def tell_warnings(path: Path, cube: SpectralCube) -> None:
 def _cube(path: Path) -> SpectralCube | None:
     """Read the cube at *path*, and ask the user what the file does not say; None if they cancel."""
     options: dict[str, Any] = {}
+    # An answer may lead to another question: first for the array, then for its axis.
     while True:
         try:
             cube = read_cube(path, **options)
@@ -158,6 +159,7 @@ def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
         except NapariMstError as error:
             show_error(str(error))
             continue
+        # The layer notes its file and reader, as one does that napari has opened.
         with layer_source(path=str(path), reader_plugin=PLUGIN):
             for layer in layers:
                 _add(viewer, layer)

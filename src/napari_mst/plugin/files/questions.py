@@ -89,6 +89,7 @@ def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:
     text = f"{shown(name, 50)} can be read in several ways.\n{QUESTIONS[question.option]}"
     dialog = ChoiceDialog(text, question.choices, parent)
     is_accepted = dialog.exec()
+    # Its parent would keep it for as long as there is the window.
     dialog.deleteLater()
     return dialog.value if is_accepted else None
 

@@ -69,7 +69,7 @@ class Recogniser:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a cube is being read."""
+        """Tell whether a cube is being read."""
         return bool(self._workers)
 
     def hear(self, event: Any) -> None:
@@ -142,6 +142,7 @@ class Recogniser:
 
     def _read_photo(self, layer: Image, path: Path) -> None:
         """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
+        # To compare a lazy layer would read all of it.
         if self._viewer_ref() is None or not isinstance(layer.data, np.ndarray):
             return
         try:

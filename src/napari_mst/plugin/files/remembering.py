@@ -53,7 +53,7 @@ def remember(suffix: str) -> None:
 
 
 def _is_disputed(path: Path) -> bool:
-    """Whether our reader and another one claim the file."""
+    """Tell whether our reader and another one claim the file."""
     readers = PluginManager.instance().iter_compatible_readers([str(path)])
     plugins = {reader.plugin_name for reader in readers}
     return PLUGIN in plugins and len(plugins) > 1

@@ -76,6 +76,7 @@ def ask_to_save(
     if order is None:
         return None
     update_save_history(str(order.path))
+    # `Save.running` keeps it until it has ended, whatever the caller does with it.
     save = Save(order)
     save.ended.connect(save.tell)
     return save
@@ -201,6 +202,7 @@ class Save(QObject):
         text = f"Saving {shown(self._name)} ..."
         dialog = QProgressDialog(text, "Cancel", 0, STEPS, questions.window())
         dialog.setWindowTitle(TITLE)
+        # The user can go on working during a save.
         dialog.setWindowModality(Qt.WindowModality.NonModal)
         dialog.setMinimumDuration(PATIENCE)
         dialog.setValue(0)  # from here Qt counts the time; without it, it waits for 4 s

@@ -34,7 +34,7 @@ class Source(Protocol):
 
 
 class Reports(Protocol):
-    """How a job speaks to the outside, from its own thread."""
+    """Takes what a job has to say, on the job's thread."""
 
     @property
     def watch(self) -> Watch:

@@ -85,6 +85,7 @@ def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
     # Limits other than those that the preview came with were set by the user.
     has_own_limits = tuple(layer.contrast_limits) != contrast_limits(layer.data)
+    # The metadata come first: who hears of new data looks there for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     layer.data = data
     layer.scale = arguments["scale"]

@@ -59,7 +59,9 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         reports.preview(preview)
     with record_attention(reconstructor.model) as record:
         cube = reconstructor.reconstruct(photo, **reports.watch.arguments, **options.for_photo)
+    # A network without attention leaves the record empty.
     if record:
+        # By the provenance the attention dock finds the cube of this run again.
         reports.record(replace(record, provenance=cube.provenance))
     return cube
 
@@ -77,7 +79,7 @@ def _say_how(
 
 
 def _is_large(photo: Photo, request: Request) -> bool:
-    """Whether the part of *photo* that is asked for has so many pixels that a preview helps."""
+    """Tell whether the wanted part of *photo* has so many pixels that a preview helps."""
     region = request.options.region
     part = photo if region is None else photo.cropped(region)
     rows, columns = part.shape
@@ -85,6 +87,7 @@ def _is_large(photo: Photo, request: Request) -> bool:
 
 
 class _Signals(QObject):
+    # Made on the main thread, so Qt delivers on it what the job's thread emits.
     progressed = Signal(float)
     told = Signal(str)
     recorded = Signal(object)
@@ -138,6 +141,7 @@ class JobWorker(FunctionWorker[Any]):
     def work(self) -> Any:
         """Return the result of the job; None if it was cancelled, or failed with the error told."""
         try:
+            # Emptying the box leaves the photo to the job alone: napari keeps this worker.
             return self._job(self._box.pop(), self)
         except Cancelled:
             self.quit()
@@ -175,6 +179,7 @@ def start_job(
     It reports to *workspace*. A request without a job is for *reconstruct*.
     """
     make = reconstruct if request.job is None else request.job.make
+    # Errors come through `reports.failed`; napari is not to show them a second time.
     worker = create_worker(make, request, _worker_class=JobWorker, _ignore_errors=True)
     generation = request.generation
     worker.reports.progressed.connect(partial(workspace.report, generation))

@@ -30,7 +30,7 @@ The job reports to the workspace, on the main thread.
 
 @dataclass(frozen=True)
 class JobState:
-    """What a dock shows of the running job.
+    """The running job as a dock shows it.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class JobState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether a job can be started."""
+        """Tell whether a job can be started."""
         return self.phase == "idle"
 
 
@@ -89,7 +89,7 @@ class Workspace:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job runs, or is still on its way out after a cancel."""
+        """Tell whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
     def run(
@@ -158,6 +158,7 @@ class Workspace:
         seconds = self._clock() - self._began
         where = result.provenance.device or "this computer"
         done = f"Done in {seconds:.1f} s on {where}."
+        # Idle before anybody hears of the result, so that a listener can start the next job.
         self._close(" ".join([done, *result.provenance.assumptions]))
         if request.job is None:
             self.cube_ready.emit(result, request.source)
@@ -202,6 +203,7 @@ class Workspace:
         self._show(JobState(text=text))
 
     def _show(self, state: JobState) -> None:
+        # Told before the request is forgotten: the last sentence is still that of its job.
         is_of_cube = self._request is None or self._request.job is None
         if state.is_idle:
             self._request = None

@@ -64,6 +64,7 @@ class ReconstructDock(Dock):
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.rows.parts.activated.connect(self._draw_part)
         self.destroyed.connect(self.workspace.cancel)
+        # The other choices change nothing of what the sentence says.
         events = self.form.events
         for changed in (events.photo, events.card, events.weights, events.devices, events.device):
             changed.connect(self._show_status)
@@ -74,6 +75,7 @@ class ReconstructDock(Dock):
         return [
             (layers.inserted, self.refresh),
             (layers.removed, self.refresh),
+            # The photos are listed as the layers lie, topmost first.
             (layers.reordered, self.refresh),
             (layers.renamed, self.refresh),
             (self.survey.ended, self._list_devices),
@@ -92,7 +94,7 @@ class ReconstructDock(Dock):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the devices are known, so that a job can start."""
+        """Tell whether the devices are known, so that a job can start."""
         return self.form.is_ready
 
     # ------------------------------------------------------------------------ what the user does

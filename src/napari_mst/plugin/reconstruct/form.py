@@ -1,4 +1,4 @@
-"""What a person wants to have reconstructed, and how, without Qt.
+"""The state of the reconstruction dock, without Qt: the photo, the model, and all other choices.
 
 The dock writes what the user does into a `ReconstructionForm` and draws what it says; a script uses
 it alone. `resolve` turns it into an order for a job, or into a sentence that says what is missing.
@@ -39,7 +39,7 @@ class Device(Protocol):
 
     @property
     def reason(self) -> str:
-        """What the device is, for a person."""
+        """A description of the device for a person."""
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -119,6 +119,7 @@ class ReconstructionForm:
 
     def __post_init__(self) -> None:
         self.card = self.card or next(iter(self.cards))
+        # A camera that was only suggested gives way to that of the next photo.
         self._suggested = ""
         for changed in (self.events.devices, self.events.device):
             changed.connect(self._keep_precision)
@@ -142,24 +143,24 @@ class ReconstructionForm:
 
     @property
     def needs_camera(self) -> bool:
-        """Whether the model has to be told the camera and the illuminant."""
+        """Tell whether the model has to be told the camera and the illuminant."""
         card = self.chosen_card
         own = card if card.file else card_of_file(Path(self.weights))
         return own is not None and own.needs_camera
 
     @property
     def asks_if_linear(self) -> bool:
-        """Whether the photo has 8 bits, which a model that needs a camera refuses by itself."""
+        """Tell whether the photo has 8 bits, which a model that needs a camera refuses."""
         return self.needs_camera and self.layer is not None and self.layer.dtype == "uint8"
 
     @property
     def is_ready(self) -> bool:
-        """Whether the devices are known, so that a job can start."""
+        """Tell whether the devices are known, so that a job can start."""
         return bool(self.devices)
 
     @property
     def has_gpu(self) -> bool:
-        """Whether there is another device than the CPU."""
+        """Tell whether there is another device than the CPU."""
         return any(entry.name not in ("auto", "cpu") for entry in self.devices)
 
     @property
@@ -209,6 +210,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
         return str(error)
     options = RunOptions(
         device=form.device,
+        # The field's 0 stands for most of what is free, which the options call None.
         memory=round(form.memory * GIGABYTE) or None,
         precision=form.precision,
         correct_colour=form.has_correction,

@@ -64,6 +64,7 @@ class FormRows(QWidget):
         self._is_drawing = False
         self._lay_out()
         self._fill()
+        # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self._bind_all()
         self.draw()
         form.events.connect(self.draw)

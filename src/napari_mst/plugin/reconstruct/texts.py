@@ -1,4 +1,4 @@
-"""What the reconstruction dock says to a person: its tooltips, and a model in words."""
+"""The words of the reconstruction dock: its tooltips, and descriptions of a model."""
 
 from napari_mst.models import ModelCard
 

@@ -67,6 +67,6 @@ class CanvasMouse:
 
 
 def _is_free(viewer: ViewerModel) -> bool:
-    """Whether a click on the canvas means nothing yet: no layer is being drawn on or edited."""
+    """Tell whether a click on the canvas is free: no layer is being drawn on or edited."""
     active = viewer.layers.selection.active
     return active is None or active.mode == "pan_zoom"

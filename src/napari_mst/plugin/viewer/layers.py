@@ -17,7 +17,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 METADATA_KEY = "napari_mst"
-"""Where a layer's metadata holds what this plugin knows of it."""
+"""The key under which a layer's metadata hold what this plugin knows of the layer."""
 QUALITY_KEY = "napari_mst_quality"
 """Marks a layer that shows how far the colours were off; such a layer is no photo."""
 COLORMAP = "inferno"
@@ -184,6 +184,7 @@ def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
     cube = cube_of(layer)
     if cube is not None:
         world = layer.data_to_world((cube.nearest_band(wavelength), 0, 0))
+        # Axes that other layers have on top come before the three of a cube.
         viewer.dims.set_point(viewer.dims.ndim - 3, world[0])
 
 

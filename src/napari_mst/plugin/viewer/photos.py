@@ -151,7 +151,7 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
 
 
 def _is_made(layer: Image) -> bool:
-    """Whether *layer* shows something that this plugin has made: a cube or a map."""
+    """Tell whether *layer* shows something that this plugin has made: a cube or a map."""
     is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
     return is_map or QUALITY_KEY in layer.metadata or cube_of(layer) is not None
 
@@ -167,4 +167,5 @@ def _axes_of_a_photo(shape: tuple[int, ...], is_rgb: bool) -> int:
 
 
 def _is_planar(shape: tuple[int, ...]) -> bool:
+    # A last axis of 3 or 4 is one of colours, even where the first has 3 as well.
     return len(shape) > 2 and shape[-3] == 3 and shape[-1] not in (3, 4)

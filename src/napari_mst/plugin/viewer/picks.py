@@ -223,7 +223,7 @@ class State:
         )
 
     def equals(self, other: "State") -> bool:
-        """Whether *other* is the same."""
+        """Tell whether *other* holds the same picks."""
         return (
             np.array_equal(self.data, other.data)
             and np.array_equal(self.face_color, other.face_color)

@@ -1,4 +1,4 @@
-"""Where an image lies in the world of the viewer, and which pixel lies under a position there."""
+"""The place of an image in the world of the viewer, and the pixel under a position there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ MIXED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where the two image axes (rows, columns) of a layer lie in the world, in napari's terms."""
+    """The place in the world of a layer's image axes (rows, columns), in napari's terms."""
 
     scale: NDArray[np.float64]
     translate: NDArray[np.float64]
@@ -50,7 +50,7 @@ class Placement:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the image axes are measured in something other than pixels."""
+        """Tell whether the image axes are measured in something other than pixels."""
         return any(unit != "pixel" for unit in self.units)
 
     @property
@@ -93,6 +93,7 @@ class Placement:
 
         Its first axis begins at *start* and advances by *step*, both in *unit*.
         """
+        # Only the image is turned: the spectral axis stays apart from both others.
         rotate = np.eye(3)
         rotate[1:, 1:] = self.rotate
         affine = np.eye(4)

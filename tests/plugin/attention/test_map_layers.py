@@ -1,0 +1,55 @@
+"""Attention maps lie exactly on their photo, in colours that compare."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from tests.plugin.attention.conftest import make_map
+
+from napari_mst.attention.overlays import DESCRIPTIONS
+from napari_mst.plugin.attention.layers import map_layers, map_of, show_map, summary
+from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.placement import Placement
+
+
+@pytest.mark.parametrize("pitch", [1, 2, 4])
+def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation(
+    viewer: ViewerModel, pitch: int
+) -> None:
+    photo = viewer.layers["photo"]
+    layer = show_map(viewer, make_map("score", pitch), "photo", Placement.of(photo), is_new=False)
+    rows, columns = layer.data.shape
+    for row, column in ((0, 0), (rows - 1, 0), (0, columns - 1), (3, 2)):
+        pixels = np.arange(pitch)
+        covered = [
+            photo.data_to_world((pitch * row + i, pitch * column + j))
+            for i in pixels
+            for j in pixels
+        ]
+        np.testing.assert_allclose(
+            layer.data_to_world((row, column)), np.mean(covered, axis=0), atol=1e-9
+        )
+
+
+def test_maps_of_a_kind_share_one_layer_unless_a_new_one_is_wanted_and_always_their_limits(
+    viewer: ViewerModel,
+) -> None:
+    placement = Placement.of(viewer.layers["photo"])
+    first = show_map(viewer, make_map("score", 2), "photo", placement, is_new=False)
+    assert show_map(viewer, make_map("score", 4), "photo", placement, is_new=False) is first
+    assert first.data.shape == (5, 8)
+    second = show_map(viewer, make_map("score", 1, factor=3), "photo", placement, is_new=True)
+    other = show_map(viewer, make_map("attention", 1), "photo", placement, is_new=False)
+    assert map_layers(viewer) == [first, second, other]
+    assert first.contrast_limits == second.contrast_limits
+    assert first.contrast_limits[0] == -first.contrast_limits[1] < -1000
+    assert other.contrast_limits[0] == 0
+    assert photo_layers(viewer) == [viewer.layers["photo"]]
+    assert map_of(second).values is not None
+
+
+@pytest.mark.parametrize("overlay", ["score", "share", "attention", "sensitivity"])
+def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) -> None:
+    text = summary(make_map(overlay, 2))
+    assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stages.0.encoder.0")
+    assert ("head 0" in text) == (overlay in ("score", "share"))
+    assert ("which is the logit" in text) == (overlay == "score")
