@@ -44,7 +44,7 @@ class DeviceSurvey(QObject):
     def _work(self) -> None:
         try:
             self.devices = self._list()
-        except Exception as error:  # noqa: BLE001 (a broken torch raises anything, and the user is told)
+        except Exception as error:  # noqa: BLE001 (a broken torch raises anything)
             self.error = f"The devices could not be listed: {error}"
         self.ended.emit()
 

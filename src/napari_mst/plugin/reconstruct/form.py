@@ -48,12 +48,21 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """A device in the list: its title, torch's name, a sentence about it, and its precisions."""
+    """A device in the list.
+
+    Attributes
+    ----------
+    name
+        "auto", or torch's name.
+    about
+        What the device is; or why nobody knows, if it is not known.
+    """
 
     title: str
     name: str
-    sentence: str
+    about: str
     precisions: tuple[str, ...]
+    is_known: bool = True
 
 
 def device_entries(devices: Sequence[Device], error: str = "") -> tuple[DeviceEntry, ...]:
@@ -63,15 +72,14 @@ def device_entries(devices: Sequence[Device], error: str = "") -> tuple[DeviceEn
     every device has.
     """
     if error:
-        return (DeviceEntry("automatic", "auto", error, ("float32",)),)
+        return (DeviceEntry("automatic", "auto", error, ("float32",), is_known=False),)
     best = devices[0]
     automatic = _entry(best, f"automatic ({best.name})", "auto")
     return (automatic, *(_entry(one, one.name, one.name) for one in devices))
 
 
 def _entry(device: Device, title: str, name: str) -> DeviceEntry:
-    sentence = f"Ready for {device.name}: {device.reason}."
-    return DeviceEntry(title, name, sentence, device.precisions)
+    return DeviceEntry(title, name, f"{device.name}: {device.reason}", device.precisions)
 
 
 @dataclass(eq=False)
@@ -257,6 +265,11 @@ def status(form: ReconstructionForm, state: JobState) -> str:
         return state.text
     if form.layer is None:
         return NO_PHOTO
-    entry = form.chosen_device
-    ready = NO_DEVICES if entry is None else entry.sentence
-    return f"{form.hint} {ready}".lstrip()
+    return f"{form.hint} {_readiness(form.chosen_device)}".lstrip()
+
+
+def _readiness(entry: DeviceEntry | None) -> str:
+    """Say where a job would run, or why that is not known."""
+    if entry is None:
+        return NO_DEVICES
+    return f"Ready for {entry.about}." if entry.is_known else entry.about

@@ -163,10 +163,10 @@ class FormRows(QWidget):
         self.devices.clear()
         for index, entry in enumerate(self.form.devices):
             self.devices.addItem(entry.title, entry.name)
-            self.devices.setItemData(index, entry.sentence, Qt.ItemDataRole.ToolTipRole)
+            self.devices.setItemData(index, entry.about, Qt.ItemDataRole.ToolTipRole)
         select(self.devices, self.form.device)
         chosen = self.form.chosen_device
-        self.devices.setToolTip("" if chosen is None else chosen.sentence)
+        self.devices.setToolTip("" if chosen is None else chosen.about)
         self.precisions.clear()
         for index, name in enumerate(() if chosen is None else chosen.precisions):
             self.precisions.addItem(name)
