@@ -223,7 +223,7 @@ def test_without_a_cube_there_is_nothing_to_save(
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".npz"])
-def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_isoffered(
+def test_when_napari_has_saved_a_cube_it_is_said_what_is_lost_and_ours_is_offered(
     viewer: ViewerModel,
     qtbot: QtBot,
     tmp_path: Path,
