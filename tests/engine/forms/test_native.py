@@ -241,14 +241,14 @@ def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
 )
 def test_every_family_of_processors_has_vectors_of_its_own(target, lanes):
-    from napari_mst.engine.kernels import kernels
+    from napari_mst.engine.kernels import block as kernels
 
     assert kernels._shape(*target)[0] == lanes
 
 
 @needs_numba
 def test_a_processor_without_fitting_vectors_has_no_kernels():
-    from napari_mst.engine.kernels import kernels
+    from napari_mst.engine.kernels import block as kernels
 
     with pytest.raises(ImportError, match="of nehalem"):
         kernels._shape("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")
@@ -260,7 +260,7 @@ llvmlite.binding.initialize_all_targets()
 llvmlite.binding.initialize_all_asmprinters()
 llvmlite.binding.get_process_triple = lambda: "aarch64-unknown-linux-gnu"
 from numba import types
-from napari_mst.engine.kernels.kernels import _multiply_row
+from napari_mst.engine.kernels.block import _multiply_row
 _multiply_row.compile((types.int64, types.UniTuple(types.int64, 5), *[types.int64] * 12))
 print(*_multiply_row.inspect_asm().values())
 """

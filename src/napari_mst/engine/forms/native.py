@@ -269,6 +269,6 @@ def _vector(values: Tensor, length: int) -> Tensor:
 
 
 def _kernels() -> Any:
-    from napari_mst.engine.kernels import kernels
+    from napari_mst.engine.kernels import block as kernels
 
     return kernels
