@@ -37,15 +37,15 @@ Totals = dict[str, list[float]]
 """Of every kind of operation: seconds, floating-point operations, bytes read and written."""
 
 KERNELS = [
-    (native.Block, "block", lambda _, channels: 10 * channels[1] ** 2 + 54 * channels[1]),
+    ("CompiledBlock", "block", lambda _, channels: 10 * channels[1] ** 2 + 54 * channels[1]),
     (
-        native.Convolution,
+        "CompiledConvolution",
         "convolution {0.side}x{0.side}",
         lambda own, channels: own.side**2 * prod(channels),
     ),
-    (native.UpFusion, "up and fusion", lambda _, channels: sum(channels) * channels[1]),
+    ("CompiledUpFusion", "up and fusion", lambda _, channels: sum(channels) * channels[1]),
 ]
-"""The kernels, their names, and their products a pixel from themselves and the channels before and after."""
+"""The classes of the kernels, their names, and their products a pixel from themselves and the channels before and after."""
 
 
 def print_operations(height: int, width: int, device: torch.device) -> None:
@@ -130,6 +130,8 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
 
 def timed(contend: Callable[[], object]) -> Totals:
     """The kernels in a run, by the channels that they write, and all that is between them: time of the processor."""
+    from napari_mst.engine.forms import kernel_forms  # imports numba
+
     totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
 
     def watch(
@@ -166,10 +168,11 @@ def timed(contend: Callable[[], object]) -> Totals:
         for i, value in enumerate((seconds, 2 * products, FLOAT * sum(map(torch.numel, features)))):
             totals[name][i] += value
 
-    gram = native.gram
+    gram = kernel_forms.compiled_gram
     with ExitStack() as stack:
-        stack.enter_context(patch.object(native, "gram", watched_gram))
-        for kernel, name, products in KERNELS:
+        stack.enter_context(patch.object(kernel_forms, "compiled_gram", watched_gram))
+        for class_name, name, products in KERNELS:
+            kernel = getattr(kernel_forms, class_name)
             stack.enter_context(patch.object(kernel, "__call__", watch(kernel, name, products)))
         start = time.process_time()
         contend()

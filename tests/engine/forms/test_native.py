@@ -1,4 +1,4 @@
-"""The kernels that numba compiles: what torch computes, at every border, width and shape, or not used at all."""
+"""The kernels that numba compiles give what torch gives at every border, width and shape."""
 
 import logging
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,16 @@ from torch.nn import functional as F
 from napari_mst.engine.forms import native
 from napari_mst.engine.run import native_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
+
+if native.is_ready():
+    from napari_mst.engine.forms.kernel_forms import (
+        CompiledBlock,
+        CompiledConvolution,
+        CompiledUpFusion,
+        compiled_gram,
+    )
+
+Sides = tuple[int, int, int, int]
 
 needs_numba = pytest.mark.skipif(
     not native.is_ready(), reason="numba is not installed, or has no kernels for this processor"
@@ -52,27 +63,27 @@ def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBl
 @pytest.mark.parametrize(
     "halo", [(0, 0, 0, 0), (3, 3, 3, 3), (0, 3, 3, 0), (1, 2, 3, 1), (2, 0, 0, 2)], ids=str
 )
-def test_block_is_that_of_torch_at_every_border(channels, halo):
+def test_block_is_that_of_torch_at_every_border(channels: int, halo: Sides) -> None:
     top, bottom, left, right = halo
     window = features(channels, 8 + top + bottom, 14 + left + right)
     block, mixing = block_and_mixing(channels, window)
-    ours = native.Block(block, mixing)(window, halo)
+    ours = CompiledBlock(block, mixing)(window, halo)
     exact = block.double().apply_mixing(window.double(), mixing)
     assert_equal(ours, exact[..., top : top + 8, left : left + 14])
 
 
 @needs_numba
 @pytest.mark.parametrize("size", [*product((1, 2, 5), (1, 2, 11, 12, 13)), (3, 150)], ids=str)
-def test_block_of_every_small_size_is_that_of_torch(size):
+def test_block_of_every_small_size_is_that_of_torch(size: tuple[int, int]) -> None:
     window = features(9, *size)
     block, mixing = block_and_mixing(9, window)
-    ours = native.Block(block, mixing)(window, (0, 0, 0, 0))
+    ours = CompiledBlock(block, mixing)(window, (0, 0, 0, 0))
     assert_equal(ours, block.double().apply_mixing(window.double(), mixing))
 
 
 @needs_numba
-def test_gelu_of_large_and_small_values_is_that_of_torch():
-    """The middle of a wide row, so that the values of the block are those of its input, and its bias is huge."""
+def test_gelu_of_large_and_small_values_is_that_of_torch() -> None:
+    """All weights are zero but the middles of the filters, so the values are those of the input."""
     block = SpectralAttentionBlock(1, 1).requires_grad_(False)
     attention, (first, second) = block.attention, block.attention.pos.parameters()
     for parameter in (*attention.parameters(), *block.feed_forward.parameters()):
@@ -86,7 +97,7 @@ def test_gelu_of_large_and_small_values_is_that_of_torch():
             torch.tensor([0.0, 1e-30, -1e-30, 200.0, -200.0, 1e5, -1e5]),
         ]
     )
-    ours = native.Block(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (0, 0, 0, 0))
+    ours = CompiledBlock(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (0, 0, 0, 0))
     exact = F.gelu(values.double())
     close = values.abs() < 1000
     difference = (ours.flatten().double() - values - exact).abs()
@@ -105,11 +116,14 @@ def test_gelu_of_large_and_small_values_is_that_of_torch():
     "missing", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)], ids=str
 )
 @pytest.mark.parametrize(("side", "stride"), [(3, 1), (4, 2)])
-def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missing, side, stride):
+def test_convolutions_are_those_of_torch_at_every_border(
+    inside: int, outside: int, missing: Sides, side: int, stride: int
+) -> None:
     top, bottom, left, right = missing
     x = features(inside, 12 - top - bottom, 30 - left - right)
     convolution = nn.Conv2d(inside, outside, side, stride).requires_grad_(False)
-    ours = native.Convolution(convolution)(x, missing)
+    assert convolution.bias is not None
+    ours = CompiledConvolution(convolution)(x, missing)
     padded = F.pad(x.double(), (left, right, top, bottom))
     assert_equal(
         ours, F.conv2d(padded, convolution.weight.double(), convolution.bias.double(), stride)
@@ -119,7 +133,7 @@ def test_convolutions_are_those_of_torch_at_every_border(inside, outside, missin
 @needs_numba
 @pytest.mark.parametrize("channels", WIDTHS)
 @pytest.mark.parametrize("size", [(1, 1), (5, 12), (4, 70)], ids=str)
-def test_doubled_features_are_fused_as_by_torch(channels, size):
+def test_doubled_features_are_fused_as_by_torch(channels: int, size: tuple[int, int]) -> None:
     height, width = size
     x, skip = features(2 * channels, height, width), features(channels, 2 * height, 2 * width)
     up, fuse, bias = (
@@ -127,7 +141,7 @@ def test_doubled_features_are_fused_as_by_torch(channels, size):
         torch.randn(channels, channels),
         torch.randn(channels),
     )
-    ours = native.UpFusion(up, bias, fuse)(x, skip)
+    ours = CompiledUpFusion(up, bias, fuse)(x, skip)
     quarters = torch.einsum("qci,nihw->ncqhw", up.double(), x.double())
     doubled = F.pixel_shuffle(quarters.flatten(1, 2), 2)
     assert_equal(
@@ -137,19 +151,19 @@ def test_doubled_features_are_fused_as_by_torch(channels, size):
 
 @needs_numba
 @pytest.mark.parametrize("channels", WIDTHS)
-def test_gram_is_summed_in_float64(channels):
+def test_gram_is_summed_in_float64(channels: int) -> None:
     x = features(channels, 7, 150) + 3
-    ours = native.gram(x)
+    ours = compiled_gram(x)
     assert ours.dtype == torch.float64
     assert_equal(ours, gram(x.double()), tolerance=1e-14)
     assert torch.equal(ours, ours.mT)
 
 
 @needs_numba
-def test_threads_do_not_share_memory():
+def test_threads_do_not_share_memory() -> None:
     windows = [features(9, 20 + i % 3, 40 + i) for i in range(24)]
     block, mixing = block_and_mixing(9, windows[0])
-    apply = native.Block(block, mixing)
+    apply = CompiledBlock(block, mixing)
     expected = [apply(window, (0, 0, 0, 0)) for window in windows]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda window: apply(window, (0, 0, 0, 0)), windows))
@@ -157,15 +171,17 @@ def test_threads_do_not_share_memory():
 
 
 @pytest.mark.parametrize("fault", ["fails", "is wrong"])
-def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(fault, monkeypatch, caplog):
+def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(
+    fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def error() -> float:
         if fault == "fails":
             raise ImportError("no vector unit")
         return 0.1
 
     monkeypatch.setattr(native, "is_installed", lambda: True)
-    monkeypatch.setattr(native, "_largest_error", error)
-    native._is_ready.cache_clear()
+    monkeypatch.setattr(native, "largest_error", error)
+    native.check_kernels.cache_clear()
     try:
         with caplog.at_level(logging.WARNING, "napari_mst"):
             assert not native.is_ready()
@@ -173,32 +189,34 @@ def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(fault, monk
         assert len(caplog.records) == 1
         assert "Running without them" in caplog.text
     finally:
-        native._is_ready.cache_clear()
+        native.check_kernels.cache_clear()
 
 
-def test_without_numba_nothing_is_said(monkeypatch, caplog):
+def test_without_numba_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(native, "find_spec", lambda name: None)
-    native._is_ready.cache_clear()
+    native.check_kernels.cache_clear()
     try:
         assert not native.is_ready()
         assert not caplog.records
     finally:
-        native._is_ready.cache_clear()
+        native.check_kernels.cache_clear()
 
 
 @needs_numba
-def test_to_find_out_leaves_the_random_numbers_alone():
+def test_to_find_out_leaves_the_random_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    assert native._largest_error() < 1e-6
+    assert native.largest_error() < 1e-6
     assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize(
     "size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str
 )
-def test_regions_are_even_and_many(size):
+def test_regions_are_even_and_many(size: tuple[int, int]) -> None:
     rows, columns = native_tile(*size)
     assert rows % 2 == columns % 2 == 0
     height, width = size
@@ -214,14 +232,21 @@ def test_regions_are_even_and_many(size):
     ("name", "extra"),
     [("haswell", ""), ("skylake-avx512", ",+avx512f,+avx512vl,+avx512bw,+avx512dq")],
 )
-def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
+def test_kernels_for_other_processors_compute_the_same(
+    name: str, extra: str, tmp_path: Path
+) -> None:
+    from llvmlite.binding import get_host_cpu_features
+
+    host = get_host_cpu_features()
+    if any(not host.get(feature[1:]) for feature in extra.split(",") if feature):
+        pytest.skip("this processor cannot run what would be compiled")
     features = "+sse2,+sse4.1,+sse4.2,+avx,+avx2,+fma" + extra
     environment = {
         "NUMBA_CPU_NAME": name,
         "NUMBA_CPU_FEATURES": features,
         "NUMBA_CACHE_DIR": str(tmp_path),
     }
-    program = "from napari_mst.engine import native; assert native._largest_error() < 1e-6"
+    program = "from napari_mst.engine.forms import native; assert native.largest_error() < 1e-6"
     subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True)
 
 
@@ -240,18 +265,20 @@ def test_kernels_for_other_processors_compute_the_same(name, extra, tmp_path):
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
 )
-def test_every_family_of_processors_has_vectors_of_its_own(target, lanes):
-    from napari_mst.engine.kernels import block as kernels
+def test_every_family_of_processors_has_vectors_of_its_own(
+    target: tuple[str, str, str], lanes: int
+) -> None:
+    from napari_mst.engine.kernels.processor import registers_of
 
-    assert kernels._shape(*target)[0] == lanes
+    assert registers_of(*target).lanes == lanes
 
 
 @needs_numba
-def test_a_processor_without_fitting_vectors_has_no_kernels():
-    from napari_mst.engine.kernels import block as kernels
+def test_a_processor_without_fitting_vectors_has_no_kernels() -> None:
+    from napari_mst.engine.kernels.processor import registers_of
 
     with pytest.raises(ImportError, match="of nehalem"):
-        kernels._shape("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")
+        registers_of("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")
 
 
 PRODUCTS_FOR_ARM = """
@@ -260,16 +287,22 @@ llvmlite.binding.initialize_all_targets()
 llvmlite.binding.initialize_all_asmprinters()
 llvmlite.binding.get_process_triple = lambda: "aarch64-unknown-linux-gnu"
 from numba import types
-from napari_mst.engine.kernels.block import _multiply_row
-_multiply_row.compile((types.int64, types.UniTuple(types.int64, 5), *[types.int64] * 12))
-print(*_multiply_row.inspect_asm().values())
+from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
+from napari_mst.engine.kernels.rows import Row
+kinds = (Row, Taps, Layer, Target)
+records = [types.NamedUniTuple(types.int64, len(kind._fields), kind) for kind in kinds]
+multiply_row.compile((*records, types.int64))
+print(*multiply_row.inspect_asm().values())
 """
 
 
 @needs_numba
 @pytest.mark.slow
-def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers():
-    """Compiled here for a processor that is not here: the innermost loop, four channels of four vectors and pixels."""
+def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers() -> None:
+    """The innermost loop takes four channels of four vectors and five pixels.
+
+    It is compiled here for a processor that is not here.
+    """
     environment = {"NUMBA_CPU_NAME": "cortex-a72", "NUMBA_CPU_FEATURES": "+neon"}
     command = [sys.executable, "-c", PRODUCTS_FOR_ARM]
     done = subprocess.run(
@@ -278,3 +311,57 @@ def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers():
     (loop,) = (part for part in done.stdout.split(":\n") if re.search(r"fmla\s.*\.s\[3\]", part))
     assert len(re.findall(r"fmla\s.*\.s\[[0-3]\]", loop)) == 4 * 4 * 5
     assert not re.search(r"q\d+.*\[sp", loop)
+
+
+KERNELS = Path(native.__file__).parents[1] / "kernels"
+
+
+@needs_numba
+def test_a_kernel_is_compiled_again_when_any_file_of_the_kernels_changes(tmp_path: Path) -> None:
+    """numba itself would only look at the file of the kernel, not at those of what it calls."""
+    from napari_mst.engine.kernels.caching import sources_digest
+
+    for path in KERNELS.glob("*.py"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert sources_digest(tmp_path) == sources_digest()
+    for path in tmp_path.glob("*.py"):
+        before = path.read_bytes()
+        path.write_bytes(before + b"#\n")
+        sources_digest.cache_clear()
+        assert sources_digest(tmp_path) != sources_digest()
+        path.write_bytes(before)
+
+
+CALLER = """
+from callee import add
+from napari_mst.engine.kernels.caching import compiled
+
+@compiled
+def one(out):
+    out[0] = add(out[0])
+"""
+CALL = "import numpy, caller; out = numpy.zeros(1); caller.one(out); print(int(out[0]))"
+
+
+@needs_numba
+def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Path) -> None:
+    caching = (KERNELS / "caching.py").read_text()
+    (tmp_path / "caching.py").write_text(caching)
+    (tmp_path / "caller.py").write_text(
+        CALLER.replace("napari_mst.engine.kernels.caching", "caching")
+    )
+    for step in (1, 2):
+        (tmp_path / "callee.py").write_text(
+            f"from numba import njit\n\n@njit\ndef add(x):\n    return x + {step}\n"
+        )
+        for _ in range(2):  # compiled, and taken from disk
+            done = subprocess.run(
+                [sys.executable, "-c", CALL],
+                cwd=tmp_path,
+                env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            assert done.stdout == f"{step}\n"
+    assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2

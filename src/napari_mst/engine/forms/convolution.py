@@ -1,7 +1,8 @@
 """A convolution of the network whose filters are summed row by row, in the fastest form for its device.
 
-A float32 sum of hundreds of products rounds as much as its length. The 4x4 and 3x3 convolutions have the longest sums
-of the network, up to 992 products, and one row of the filter after the other has them in shorter ones.
+A float32 sum of hundreds of products rounds as much as its length. The 4x4 and 3x3 convolutions
+have the longest sums of the network, up to 992 products, and one row of the filter after the other
+has them in shorter ones.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,9 @@ def bordered(convolution: nn.Conv2d, dtype: torch.dtype) -> Convolve:
     """*convolution* of features of *dtype*, with zeros on the sides that it is told: what `Region.convolve` takes."""
     device = convolution.weight.device
     if native.can_run(device, dtype):
-        return native.Convolution(convolution)
+        from napari_mst.engine.forms.kernel_forms import CompiledConvolution
+
+        return CompiledConvolution(convolution)
     is_onednn = onednn.can_run(device, dtype)
     unpadded = (
         onednn.OneDnnConvolution(convolution, dtype) if is_onednn else _plain(convolution, dtype)

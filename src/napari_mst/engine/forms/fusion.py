@@ -1,7 +1,8 @@
 """The end of a decoder step: doubling the size and fusing with the skip, folded into two smaller convolutions.
 
-The 1x1 fusion of [up(x), skip] is linear in both halves: its first half goes into the weights of the transposed
-convolution, its second is a 1x1 convolution of the skip, and nothing has to be put side by side.
+The 1x1 fusion of [up(x), skip] is linear in both halves: its first half goes into the weights of
+the transposed convolution, its second is a 1x1 convolution of the skip, and nothing has to be put
+side by side.
 """
 
 import torch
@@ -23,9 +24,11 @@ class UpFusion:
         bias = of_up @ (
             torch.zeros(channels).to(of_up) if up.bias is None else up.bias.cpu().double()
         )
-        self._native = (
-            native.UpFusion(weight, bias, of_skip) if native.can_run(device, dtype) else None
-        )
+        self._native = None
+        if native.can_run(device, dtype):
+            from napari_mst.engine.forms.kernel_forms import CompiledUpFusion
+
+            self._native = CompiledUpFusion(weight, bias, of_skip)
         self._is_onednn = onednn.can_run(device, dtype)
         pointwise = onednn.pointwise if self._is_onednn else _pointwise
         self._up, self._skip = (

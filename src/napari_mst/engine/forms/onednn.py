@@ -1,10 +1,10 @@
 """A spectral attention block on a CPU: oneDNN convolutions with their GELU fused, weights folded ahead.
 
-For one image S-MSA is one C x C matrix. (The residual around it is added last: as an identity in that matrix, it would
-round what is small together with what is large.) The affine part of LayerNorm goes into the expanding convolution. All
-channels are padded to whole vectors, P of them, and halos shrink as the convolutions use them up, so nothing is
-computed twice.
-Letters: C channels, P padded channels, h, w sides of a window.
+For one image S-MSA is one C x C matrix. (The residual around it is added last: as an identity in
+that matrix, it would round what is small together with what is large.) The affine part of LayerNorm
+goes into the expanding convolution. All channels are padded to whole vectors, P of them, and halos
+shrink as the convolutions use them up, so nothing is computed twice. Letters: C channels, P padded
+channels, h, w sides of a window.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """Fast forms: one table of the passes that the engine knows how to compute better than as they are written.
 
-A row is a pattern of passes that follow each other and a device; what it gives equals the plain passes to rounding. To
-add one: a function that builds it and a row of `FORMS`. Passes that no row fits are computed as they are written.
+A row is a pattern of passes that follow each other and a device; what it gives equals the plain
+passes to rounding. To add one: a function that builds it and a row of `FORMS`. Passes that no row
+fits are computed as they are written.
 """
 
 import copy
@@ -90,7 +91,11 @@ def statistic_form(
 ) -> Local:
     """The fastest form of the *statistic* of a map of *dtype*."""
     is_gram = _is_method(statistic, SpectralAttentionBlock.gram) and _has_no_norm(_owner(statistic))
-    return native.gram if is_gram and native.can_run(device, dtype) else statistic
+    if not is_gram or not native.can_run(device, dtype):
+        return statistic
+    from napari_mst.engine.forms.kernel_forms import compiled_gram
+
+    return compiled_gram
 
 
 def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
@@ -191,7 +196,7 @@ def _is_fusion(local: Local) -> bool:
 # Builders
 
 
-def _block(apply: native.Block | onednn.OneDnnBlock) -> Compute:
+def _block(apply: Callable[[Tensor, Sides], Tensor]) -> Compute:
     def compute(windows: Windows, missing: Sides) -> Tensor:
         top, bottom, left, right = (HALO - side for side in missing)
         return apply(windows[0], (top, bottom, left, right))
@@ -200,7 +205,9 @@ def _block(apply: native.Block | onednn.OneDnnBlock) -> Compute:
 
 
 def _native_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
-    return _block(native.Block(_owner(passes[0].local), mixing))
+    from napari_mst.engine.forms.kernel_forms import CompiledBlock
+
+    return _block(CompiledBlock(_owner(passes[0].local), mixing))
 
 
 def _onednn_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> Compute:

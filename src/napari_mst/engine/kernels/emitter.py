@@ -1,0 +1,247 @@
+"""Vector instructions of LLVM, written where numba compiles a kernel.
+
+Plain Python that numba compiles would leave it to LLVM which loops become vector instructions. Here
+they are written out, so that products stay in registers. An instruction takes one record (a
+NamedTuple) of 64-bit integers, which are bytes, addresses and counts, or of further records.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from napari_mst.engine.kernels.processor import LANES, STEP
+
+Value = Any
+"""A value in the code that is emitted; LLVM's own types are not typed."""
+
+FLOAT = ir.FloatType()
+DOUBLE = ir.DoubleType()
+FLOATS = ir.VectorType(FLOAT, LANES)
+DOUBLES = ir.VectorType(DOUBLE, LANES)
+HALF = ir.VectorType(DOUBLE, LANES // 2)
+"""A vector of float64: it has the bytes of `FLOATS`."""
+
+_INT = ir.IntType(64)
+_INDEX = ir.IntType(32)
+_VOID = ir.VoidType()
+_BYTES_OF_FLOAT = 4
+
+_GELU_AT_ONCE = 4
+"""Vectors whose GELU is computed step by step together, so that none waits for another."""
+
+_GELU = (
+    1.0905083417892456,
+    0.10875200480222702,
+    0.04887039586901665,
+    0.009315806441009045,
+    0.001125625683926046,
+    8.748184336582199e-05,
+    0.0001180962281068787,
+    -2.038250386249274e-05,
+    3.3545982205396285e-06,
+)
+"""The coefficients of p with p(a)^-8 = (1 - erf(a / sqrt 2)) / 2 for a >= 0.
+
+GELU is then right to 3e-7, as torch's own is in float32.
+
+The form is that of Abramowitz and Stegun 7.1.28 (its power 16 and degree 6 give 6e-7). Least
+squares fitted it, weighted until the largest error of a p(a)^-8 was smallest, 4e-8.
+"""
+
+
+class Emitter:
+    """Writes vector instructions to where numba's *builder* stands."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    # Addresses and memory
+
+    def at(self, address: Value, offset: int = 0) -> Value:
+        """*address* + *offset*."""
+        if not offset:
+            return address
+        return self.builder.add(address, ir.Constant(_INT, offset))
+
+    def along(self, address: Value, index: Value | int, stride: Value | int) -> Value:
+        """*address* + *index* x *stride*."""
+        index = ir.Constant(_INT, index) if isinstance(index, int) else index
+        stride = ir.Constant(_INT, stride) if isinstance(stride, int) else stride
+        return self.builder.add(address, self.builder.mul(index, stride))
+
+    def load(self, address: Value, kind: Value = FLOATS) -> Value:
+        """The value of *kind* at *address*."""
+        loaded = self.builder.load(self._pointer(address, kind))
+        loaded.align = _BYTES_OF_FLOAT
+        return loaded
+
+    def store(self, value: Value, address: Value) -> None:
+        """Write *value* to *address*."""
+        stored = self.builder.store(value, self._pointer(address, value.type))
+        stored.align = _BYTES_OF_FLOAT
+
+    def load_some(self, address: Value, lanes: Value) -> Value:
+        """The vector at *address*; zero, and untouched in memory, where *lanes* are not set."""
+        return self.call(
+            f"llvm.masked.load.v{LANES}f32.p0",
+            FLOATS,
+            self._pointer(address, FLOATS),
+            ir.Constant(_INDEX, _BYTES_OF_FLOAT),
+            lanes,
+            self.constant(0),
+        )
+
+    def store_some(self, value: Value, address: Value, lanes: Value) -> None:
+        """Write those *lanes* of *value* that are set to *address*."""
+        self.call(
+            f"llvm.masked.store.v{LANES}f32.p0",
+            _VOID,
+            value,
+            self._pointer(address, FLOATS),
+            ir.Constant(_INDEX, _BYTES_OF_FLOAT),
+            lanes,
+        )
+
+    def _pointer(self, address: Value, kind: Value) -> Value:
+        return self.builder.inttoptr(address, kind.as_pointer())
+
+    # Vectors
+
+    def constant(self, value: float) -> Value:
+        """A vector all of whose lanes are *value*."""
+        return ir.Constant(FLOATS, [float(np.float32(value))] * LANES)
+
+    def splat(self, scalar: Value, kind: Value = FLOATS) -> Value:
+        """A vector of *kind* all of whose lanes are *scalar*."""
+        undefined = ir.Constant(kind, ir.Undefined)
+        first_lane = ir.Constant(ir.VectorType(_INDEX, kind.count), [0] * kind.count)
+        one = self.builder.insert_element(undefined, scalar, ir.Constant(_INDEX, 0))
+        return self.builder.shuffle_vector(one, undefined, first_lane)
+
+    def repeated(self, address: Value, index: int) -> Value:
+        """A vector all of whose lanes are the number *index*, below `STEP`, from *address* on."""
+        if LANES > STEP:
+            return self.splat(self.load(self.at(address, _BYTES_OF_FLOAT * index), FLOAT))
+        # NEON multiplies by one lane of a vector: the whole group is loaded at once.
+        group = self.load(address)
+        lanes = ir.Constant(ir.VectorType(_INDEX, LANES), [index] * LANES)
+        return self.builder.shuffle_vector(group, group, lanes)
+
+    def lanes_left(self, channels: Value, plane: Value) -> Value:
+        """The lanes of *plane* that hold one of the *channels*."""
+        kind = ir.VectorType(_INT, LANES)
+        before = self.builder.mul(plane, ir.Constant(_INT, LANES))
+        left = self.splat(self.builder.sub(channels, before), kind)
+        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(LANES))), left)
+
+    # Arithmetic
+
+    def call(self, name: str, kind: Value, *arguments: Value, **options: Any) -> Value:
+        """The result, of *kind*, of LLVM's function *name*."""
+        signature = ir.FunctionType(kind, [argument.type for argument in arguments])
+        function = cgutils.get_or_insert_function(self.builder.module, signature, name)
+        return self.builder.call(function, arguments, **options)
+
+    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """a b + c."""
+        kind = "f32" if a.type == FLOATS else "f64"
+        return self.call(f"llvm.fmuladd.v{a.type.count}{kind}", a.type, a, b, c)
+
+    def sum(self, vector: Value) -> Value:
+        """The sum of the lanes of *vector*."""
+        name = f"llvm.vector.reduce.fadd.v{LANES}f32"
+        return self.call(name, FLOAT, ir.Constant(FLOAT, 0.0), vector, fastmath=("reassoc",))
+
+    def gelu(self, values: list[Value]) -> list[Value]:
+        """GELU of several vectors, step by step of all at once: none waits for another."""
+        builder = self.builder
+        sizes = [self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value) for value in values]
+        powers = [self.constant(_GELU[-1])] * len(values)
+        for coefficient in _GELU[-2::-1]:
+            constant = self.constant(coefficient)
+            pairs = zip(powers, sizes, strict=True)
+            powers = [self.multiply_add(power, size, constant) for power, size in pairs]
+        for _ in range(3):
+            powers = [builder.fmul(power, power) for power in powers]
+        tails = [builder.fdiv(size, power) for size, power in zip(sizes, powers, strict=True)]
+        positive = [self._positive(value) for value in values]
+        return [builder.fsub(value, tail) for value, tail in zip(positive, tails, strict=True)]
+
+    def _positive(self, value: Value) -> Value:
+        zero = self.constant(0)
+        return self.builder.select(self.builder.fcmp_ordered(">", value, zero), value, zero)
+
+    # Control
+
+    def loop(self, count: Value | int) -> AbstractContextManager[Any]:
+        """A loop; its `index` counts from zero."""
+        count = ir.Constant(_INT, count) if isinstance(count, int) else count
+        return cgutils.for_range(self.builder, count)
+
+    def when(self, condition: Value) -> AbstractContextManager[Any]:
+        """A block that runs only where *condition* is not 0."""
+        is_true = self.builder.icmp_unsigned("!=", condition, ir.Constant(_INT, 0))
+        return self.builder.if_then(is_true)
+
+    # Registers that loops change
+
+    def variables(self, count: int, start: Value) -> list[Value]:
+        """So many registers, all of which begin with *start*."""
+        return [self.variable(start) for _ in range(count)]
+
+    def variable(self, start: Value) -> Value:
+        """A register that begins with *start*."""
+        register = cgutils.alloca_once(self.builder, start.type)
+        self.builder.store(start, register)
+        return register
+
+    def value(self, register: Value) -> Value:
+        """The value that *register* has now."""
+        return self.builder.load(register)
+
+    def put(self, value: Value, register: Value) -> None:
+        """Give *register* a new *value*."""
+        self.builder.store(value, register)
+
+    def apply_gelu(self, registers: list[Value], condition: Value) -> None:
+        """GELU of all *registers*, in place, where *condition* is not 0."""
+        with self.when(condition):
+            for start in range(0, len(registers), _GELU_AT_ONCE):
+                some = registers[start : start + _GELU_AT_ONCE]
+                results = self.gelu([self.value(register) for register in some])
+                for register, result in zip(some, results, strict=True):
+                    self.put(result, register)
+
+
+Record = TypeVar("Record")
+
+
+def emitted(emit: Callable[[Emitter, Record], None]) -> Callable[[Record], None]:
+    """An instruction of compiled code that takes a record; *emit* writes it with an `Emitter`."""
+
+    @intrinsic
+    def instruction(_: Any, record: Any) -> Any:
+        kind = types.unliteral(record)
+
+        def generate(context: Any, builder: Any, _: Any, given: Sequence[Value]) -> Value:
+            emit(Emitter(builder), _unpacked(builder, kind, given[0]))
+            return context.get_dummy_value()
+
+        return types.void(kind), generate
+
+    return instruction
+
+
+def _unpacked(builder: Any, kind: Any, value: Value) -> Any:
+    """A record of values, as the compiled code has it in one value of *kind*."""
+    if not isinstance(kind, types.BaseTuple):
+        return value
+    members = cgutils.unpack_tuple(builder, value, kind.count)
+    named = (_unpacked(builder, each, own) for each, own in zip(kind.types, members, strict=True))
+    return kind.instance_class(*named)

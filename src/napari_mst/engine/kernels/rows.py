@@ -1,0 +1,148 @@
+"""Features in memory, and rows of them packed into planes: [channels / LANES][pixels][LANES]."""
+
+from typing import NamedTuple
+
+from numba import njit
+from numba.extending import register_jitable
+
+from napari_mst.engine.kernels.emitter import Emitter, emitted
+from napari_mst.engine.kernels.processor import PIXELS, VECTOR
+
+
+class Features(NamedTuple):
+    """Where features (h, w, C) lie in memory, the channels of a pixel side by side.
+
+    Attributes
+    ----------
+    address
+        Of the first pixel.
+    row, pixel
+        Bytes from one row, and from one pixel, to the next.
+    height, width, channels
+        The shape.
+    """
+
+    address: int
+    row: int
+    pixel: int
+    height: int
+    width: int
+    channels: int
+
+
+class Missing(NamedTuple):
+    """Pixels that a window lacks above, below, left and right, because the image ends there."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+class Row(NamedTuple):
+    """A packed row, or a part of it from one pixel on.
+
+    Attributes
+    ----------
+    address
+        Of the first vector of its first pixel.
+    planes
+        Vectors of a pixel.
+    plane
+        Bytes from one vector of a pixel to the next.
+    """
+
+    address: int
+    planes: int
+    plane: int
+
+
+@register_jitable
+def row_bytes(width: int, planes: int) -> int:
+    """Bytes of a row of *width* pixels, and of a whole group that may be written beyond its end."""
+    groups = -(-width // PIXELS) + 1
+    return groups * PIXELS * VECTOR * planes
+
+
+class Pixels(NamedTuple):
+    """A row of features: address of the first pixel, bytes from one to the next, and channels."""
+
+    address: int
+    stride: int
+    channels: int
+
+
+class _Transfer(NamedTuple):
+    """One pixel of a packed row, the address of its features, and their channels."""
+
+    row: Row
+    pixel: int
+    channels: int
+
+
+@emitted
+def _zero(e: Emitter, address: int) -> None:
+    """Write one vector of zeros."""
+    e.store(e.constant(0), address)
+
+
+@emitted
+def _pack(e: Emitter, transfer: _Transfer) -> None:
+    """Copy the channels of a pixel to its vectors."""
+    row, pixel, channels = transfer
+    with e.loop(row.planes) as loop:
+        vector = e.load_some(e.along(pixel, loop.index, VECTOR), e.lanes_left(channels, loop.index))
+        e.store(vector, e.along(row.address, loop.index, row.plane))
+
+
+@emitted
+def _unpack(e: Emitter, transfer: _Transfer) -> None:
+    """Copy the vectors of a pixel to its channels."""
+    row, pixel, channels = transfer
+    with e.loop(row.planes) as loop:
+        vector = e.load(e.along(row.address, loop.index, row.plane))
+        lanes = e.lanes_left(channels, loop.index)
+        e.store_some(vector, e.along(pixel, loop.index, VECTOR), lanes)
+
+
+@njit
+def from_pixel(row: Row, pixel: int) -> Row:
+    """*row* from *pixel* on."""
+    return Row(row.address + pixel * VECTOR, row.planes, row.plane)
+
+
+@njit
+def clear_row(row: Row, start: int, stop: int) -> None:
+    """Zero the pixels *start* to *stop*."""
+    for i in range(row.planes):
+        for pixel in range(start, stop):
+            _zero(row.address + i * row.plane + pixel * VECTOR)
+
+
+@njit
+def clear_outside(row: Row, left: int, right: int, width: int) -> None:
+    """Zero the pixels beside the image: the network's own convolutions see zeros there."""
+    clear_row(row, 0, left)
+    clear_row(row, width - right, width)
+
+
+@njit
+def row_of(features: Features, y: int) -> Pixels:
+    """Row *y* of *features*."""
+    return Pixels(features.address + y * features.row, features.pixel, features.channels)
+
+
+@njit
+def pack_row(source: Pixels, row: Row, start: int, stop: int) -> None:
+    """Copy the first pixels of *source* to the pixels *start* to *stop* of *row*."""
+    for pixel in range(start, stop):
+        place = source.address + (pixel - start) * source.stride
+        _pack(_Transfer(from_pixel(row, pixel), place, source.channels))
+
+
+@njit
+def unpack_row(row: Row, target: Pixels, width: int) -> None:
+    """Copy *width* pixels of *row* to *target*."""
+    for pixel in range(width):
+        place = target.address + pixel * target.stride
+        _unpack(_Transfer(from_pixel(row, pixel), place, target.channels))
