@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-# Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times longer.
+# Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times
+# longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Where two bindings of Qt are installed, pytest-qt would take another one than napari.
@@ -63,8 +64,8 @@ def shared_data() -> Path:
 class Authors:
     """Outputs of the authors' MST++, in float64, for weights and photos that are a formula of their names and sizes.
 
-    Made with the code of https://github.com/caiyuanhao1998/MST-plus-plus (MIT). `attention` is the softmax of all 15
-    blocks for the photo of 48 x 61, by our names, in the order in which they run.
+    Made with the code of https://github.com/caiyuanhao1998/MST-plus-plus (MIT). `attention` is the
+    softmax of all 15 blocks for the photo of 48 x 61, by our names, in the order in which they run.
     """
 
     photos: dict[str, NDArray[np.float32]]

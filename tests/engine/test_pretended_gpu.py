@@ -1,8 +1,9 @@
 """The engine on a pretended GPU, which computes on the CPU and refuses what a real one would.
 
-Its tensors say that they are on "cuda:1" or "mps" and hold one of the CPU. Operations that mix devices are refused, on
-MPS float64 too, which it has not, and that one stream uses what another is not known to have written. The bytes in its
-memory are added up. Nothing here tells how fast a GPU is, or how it rounds.
+Its tensors say that they are on "cuda:1" or "mps" and hold one of the CPU. Operations that mix
+devices are refused, on MPS float64 too, which it has not, and that one stream uses what another is
+not known to have written. The bytes in its memory are added up. Nothing here tells how fast a GPU
+is, or how it rounds.
 """
 
 import copy

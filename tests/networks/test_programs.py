@@ -1,6 +1,7 @@
 """One network after the other through the engine: every row of `NETWORKS`, and networks that nobody has seen yet.
 
-The two networks of this file are the worked example of CONTRIBUTING.md: what somebody writes who adds one.
+The two networks of this file are the worked example of CONTRIBUTING.md: what somebody writes who
+adds one.
 """
 
 from collections.abc import Callable

@@ -15,8 +15,9 @@ from napari_mst.errors import OutOfMemory
 class FeatureMap:
     """(H, W, C) features, read and written region by region as (1, C, h, w) channels-last tensors on *device*.
 
-    They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on the stream of the
-    thread that reads or writes them, so that one thread copies while another computes.
+    They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on
+    the stream of the thread that reads or writes them, so that one thread copies while another
+    computes.
     """
 
     def __init__(self, values: Tensor, device: torch.device) -> None:
@@ -112,8 +113,9 @@ def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
 def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     """*size* values in a temporary file that vanishes with its last user.
 
-    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a dead process later.
-    (macOS allocates nothing ahead: there, only the plan has seen that there is room.)
+    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a
+    dead process later. (macOS allocates nothing ahead: there, only the plan has seen that there is
+    room.)
     """
     length = dtype.itemsize * size
     try:

@@ -1,9 +1,10 @@
 """How much memory a run needs, and where its feature maps go: stated before it starts.
 
-A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter of their size, and
-a working set for each region in work. On a GPU whose memory has no room for the maps they live in that of the computer.
-Where there is none either they live in a temporary file, of which the system keeps in memory what there is room for:
-slower, and the same numbers. Where the working sets alone are too much, fewer threads of a CPU take part.
+A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter
+of their size, and a working set for each region in work. On a GPU whose memory has no room for the
+maps they live in that of the computer. Where there is none either they live in a temporary file, of
+which the system keeps in memory what there is room for: slower, and the same numbers. Where the
+working sets alone are too much, fewer threads of a CPU take part.
 """
 
 import math
@@ -40,7 +41,8 @@ _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for 
 _TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _SMALL = 70_000  # pixels below which what a thread has in work is smaller by as much as the photo
-# where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays mapped of a long run
+# where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays
+# mapped of a long run
 _NATIVE_BYTES = (
     (80_000, 4 << 20, 4 << 20),
     (200_000, 7 << 20, 5 << 20),

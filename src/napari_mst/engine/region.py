@@ -1,7 +1,7 @@
 """Any part of a cube, exactly, without the rest: from the photo around it and the statistics of a whole run.
 
-Once the statistics of all passes are folded, nothing couples distant pixels any more: a pixel depends on no more of the
-photo than the halos of the passes add up to.
+Once the statistics of all passes are folded, nothing couples distant pixels any more: a pixel
+depends on no more of the photo than the halos of the passes add up to.
 """
 
 import numpy as np

@@ -1,12 +1,13 @@
 """The exact streamed run of a network: an image of any size, sweep by sweep and region by region.
 
-A network says its passes (`napari_mst.networks.network`); nothing here knows which network it is. Only statistics, such
-as the Gram matrices of spectral attention, couple distant pixels. So while a sweep computes the passes up to the next
-statistic, region by region, it adds that statistic up, which is all that later passes have to know of the whole image.
-What comes out is what one forward over the whole image would give.
+A network says its passes (`napari_mst.networks.network`); nothing here knows which network it is.
+Only statistics, such as the Gram matrices of spectral attention, couple distant pixels. So while a
+sweep computes the passes up to the next statistic, region by region, it adds that statistic up,
+which is all that later passes have to know of the whole image. What comes out is what one forward
+over the whole image would give.
 
-On a CPU the regions are rectangles whose intermediate results fit its cache, one thread each; on a GPU they are strips
-of whole rows. Letters: B bands, C feature channels, H rows, W columns.
+On a CPU the regions are rectangles whose intermediate results fit its cache, one thread each; on a
+GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows, W columns.
 """
 
 import functools
@@ -45,7 +46,8 @@ PACE = 75e-6
 FRESH = 0.0011
 """Microseconds for a byte of memory that is used for the first time.
 
-Half of what it is where a virtual machine gets it from its host, as it is next to nothing elsewhere.
+Half of what it is where a virtual machine gets it from its host, as it is next to nothing
+elsewhere.
 """
 
 RowSource = Callable[[int, int], NDArray[np.float32]]
@@ -83,9 +85,10 @@ def execute(
 ) -> Result:
     """Run *program*, whose weights must be on *device*, on the photo of *source*.
 
-    Everything is computed, and returned, in the precision of the weights: float32 or float64. The *plan* says where
-    maps that are kept live (in the device's memory, if there is none), which changes no number; and whether they are of
-    16 bits, which does: statistics, the photo and the result stay as they are.
+    Everything is computed, and returned, in the precision of the weights: float32 or float64. The
+    *plan* says where maps that are kept live (in the device's memory, if there is none), which
+    changes no number; and whether they are of 16 bits, which does: statistics, the photo and the
+    result stay as they are.
 
     Raises
     ------

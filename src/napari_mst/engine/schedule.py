@@ -1,8 +1,8 @@
 """The order in which a program is run: sweeps over the image, and which maps are kept between them.
 
-Only a statistic couples distant pixels. All passes between two statistics are one sweep: they are computed together,
-region by region, and nothing but what a later sweep reads is kept. What one sweep reads for the last time makes room
-for what later ones write.
+Only a statistic couples distant pixels. All passes between two statistics are one sweep: they are
+computed together, region by region, and nothing but what a later sweep reads is kept. What one
+sweep reads for the last time makes room for what later ones write.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,8 +125,8 @@ class Schedule:
     ) -> tuple[list[int], dict[str, Slot]]:
         """Sizes of the slabs, in bytes, for a photo of *height* x *width*, and where in them each map is kept.
 
-        Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the end, so that
-        nothing else stays in memory with it.
+        Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the
+        end, so that nothing else stays in memory with it.
         """
         sizes, output = self.program.sizes(height, width), self.program.output.writes
         sizes[output] = result_size(self.program, height, width)

@@ -145,7 +145,8 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
 class Executable:
     """A step with what computes it, in maps of *dtype*.
 
-    `compute` takes the windows of the maps that are read, the window that is written, and the size of the first map.
+    `compute` takes the windows of the maps that are read, the window that is written, and the size
+    of the first map.
     """
 
     step: Step

@@ -27,10 +27,11 @@ _LARGEST_BLOCK = 4 << 20
 class Workers:
     """Computes regions and tells progress: a context, so that no thread outlives the run.
 
-    On a CPU each region is computed by one thread, and there are *threads*, or as many as torch has. (Threads inside of
-    each small operation would wait for each other, a hundred times longer on a busy machine.) A GPU is fed by the
-    calling thread, or, where its maps live elsewhere (*is_apart*), by a few with a stream each, so that one copies
-    while another computes. *cost* is that of all passes together, in the unit of `each`.
+    On a CPU each region is computed by one thread, and there are *threads*, or as many as torch
+    has. (Threads inside of each small operation would wait for each other, a hundred times longer
+    on a busy machine.) A GPU is fed by the calling thread, or, where its maps live elsewhere
+    (*is_apart*), by a few with a stream each, so that one copies while another computes. *cost* is
+    that of all passes together, in the unit of `each`.
     """
 
     def __init__(
@@ -127,8 +128,9 @@ class Workers:
 def _keep_blocks() -> None:
     """Have glibc keep what a region frees for the next one: blocks as large as any freed so far, and twice as much.
 
-    It would give it back to the system otherwise, and up to a tenth of a run would go into getting it again. (Its
-    M_MMAP_THRESHOLD and M_TRIM_THRESHOLD adapt to the largest block that was freed, see mallopt(3).)
+    It would give it back to the system otherwise, and up to a tenth of a run would go into getting
+    it again. (Its M_MMAP_THRESHOLD and M_TRIM_THRESHOLD adapt to the largest block that was freed,
+    see mallopt(3).)
     """
     torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 

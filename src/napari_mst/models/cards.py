@@ -1,7 +1,8 @@
 """Model cards: what a network expects, gives, and was made from. A bundled card lives in its weights file.
 
-A safetensors file carries strings beside its tensors (`__metadata__`); ours hold the card as JSON under
-"napari_mst.card", so that weights and card cannot be parted. Format: https://github.com/huggingface/safetensors.
+A safetensors file carries strings beside its tensors (`__metadata__`); ours hold the card as JSON
+under "napari_mst.card", so that weights and card cannot be parted. Format:
+https://github.com/huggingface/safetensors.
 """
 
 import json

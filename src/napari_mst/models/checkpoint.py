@@ -1,7 +1,8 @@
 """Load weights that strangers made: nothing in them runs, and nothing is loaded by halves.
 
-A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees it, and torch
-reads it with ``weights_only=True``; a safetensors file cannot hold code. CVE-2025-32434, CVE-2026-24747.
+A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees
+it, and torch reads it with ``weights_only=True``; a safetensors file cannot hold code.
+CVE-2025-32434, CVE-2026-24747.
 """
 
 import hashlib

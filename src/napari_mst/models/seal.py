@@ -1,8 +1,8 @@
 """Weights files that tell whether a bit of them has changed: safetensors itself has no checksum.
 
-Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the place of the seal.
-Bundled files are compared with a list in this module, which is part of the program and not of the file.
-Format: https://github.com/huggingface/safetensors.
+Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the
+place of the seal. Bundled files are compared with a list in this module, which is part of the
+program and not of the file. Format: https://github.com/huggingface/safetensors.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Networks: one file each, and `NETWORKS`, the table of those that a weights file can hold.
 
-A network is a torch module that says its passes (`network.Network`): all that the engine, the pipeline and the window
-ask of it. To add one: a file here and a row of `NETWORKS`. CONTRIBUTING.md shows an example.
+A network is a torch module that says its passes (`network.Network`): all that the engine, the
+pipeline and the window ask of it. To add one: a file here and a row of `NETWORKS`. CONTRIBUTING.md
+shows an example.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,12 @@
 """A small network that is told the camera: linear RGB of any known response in, reflectance out, pixel by pixel.
 
-What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and what is common to
-measured reflectances, three values become the most likely spectrum: the best linear (Wiener) estimate, which is the
-same network's start for every camera. A few layers refine it. They see the colour, the estimate in coordinates that do
-not depend on the camera (the principal components of reflectances), and the response in these same coordinates.
-So a camera that the network has never met is one more matrix.
-Letters: N batch, B bands, K components, H rows, W columns.
+What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and
+what is common to measured reflectances, three values become the most likely spectrum: the best
+linear (Wiener) estimate, which is the same network's start for every camera. A few layers refine
+it. They see the colour, the estimate in coordinates that do not depend on the camera (the principal
+components of reflectances), and the response in these same coordinates. So a camera that the
+network has never met is one more matrix. Letters: N batch, B bands, K components, H rows, W
+columns.
 """
 
 from collections.abc import Mapping
@@ -34,8 +35,9 @@ _CEILING = 0.97  # of the limit: the most
 class CameraNetwork(OnePixel):
     """Three hidden layers of *width* around the linear estimate of the camera that `see_with` sets.
 
-    `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B, H, W) reflectance
-    from 0 to `LIMIT`, or to as many times the brightest channel if above 1. Negative light is taken as none.
+    `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B,
+    H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
+    Negative light is taken as none.
 
     Parameters
     ----------

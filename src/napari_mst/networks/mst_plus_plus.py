@@ -1,7 +1,8 @@
 """MST++: multi-stage spectral-wise transformer (Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090).
 
-RGB in, B bands out. Architecture and published weights: https://github.com/caiyuanhao1998/MST-plus-plus (MIT);
-this is an independent implementation. Letters: N batch, B bands, C feature channels, H rows, W columns.
+RGB in, B bands out. Architecture and published weights:
+https://github.com/caiyuanhao1998/MST-plus-plus (MIT); this is an independent implementation.
+Letters: N batch, B bands, C feature channels, H rows, W columns.
 """
 
 import re
@@ -83,7 +84,8 @@ class SpectralTransformer(nn.Module):
     def passes(self, name: str, source: str) -> list[Pass]:
         """The passes of this stage, called *name*, of the map *source*; the last one writes the map *name*.
 
-        Every block reads a map whose Gram matrix is folded into the mixing matrix that the block applies.
+        Every block reads a map whose Gram matrix is folded into the mixing matrix that the block
+        applies.
         """
         width = self.embedding.out_channels
         encoder, decoder = (*self.encoder, self.bottleneck), self.decoder
@@ -150,9 +152,9 @@ class Concatenated:
 class MSTPlusPlus(Network):
     """MST++: 3x3 convolution, *stages* spectral transformers, 3x3 convolution, residual.
 
-    `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). The residual goes
-    around the last convolution as published where *width* equals *out_bands*, else it ends before it.
-    *width* defaults to *out_bands*.
+    `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). The
+    residual goes around the last convolution as published where *width* equals *out_bands*, else it
+    ends before it. *width* defaults to *out_bands*.
 
     Raises
     ------
@@ -213,7 +215,8 @@ class MSTPlusPlus(Network):
     def program(self) -> Program:
         """All passes, from the photo to the cube.
 
-        The first features are needed once more in the end, and then computed again rather than kept.
+        The first features are needed once more in the end, and then computed again rather than
+        kept.
         """
         passes = self.first_passes("shallow")
         features = "shallow"

@@ -1,9 +1,9 @@
 """The description of a network that the engine runs: a list of passes over maps of an image.
 
-A pass reads maps, computes another one from their neighbourhood, and may add something up over all pixels: a
-statistic, which later passes use. So the list holds all that an exact streamed run has to know of a network, and it is
-the network's mathematics: evaluated on whole maps it is `forward`, region by region it is the engine's `run`.
-Letters: N batch, C channels, H rows, W columns.
+A pass reads maps, computes another one from their neighbourhood, and may add something up over all
+pixels: a statistic, which later passes use. So the list holds all that an exact streamed run has to
+know of a network, and it is the network's mathematics: evaluated on whole maps it is `forward`,
+region by region it is the engine's `run`. Letters: N batch, C channels, H rows, W columns.
 """
 
 import math
@@ -22,7 +22,8 @@ PHOTO = "photo"
 Local = Callable[..., Tensor]
 """Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> the map that the pass writes.
 
-Along a border of the image it pads as the network does; at a cut, what it gives within the halo of the pass may be off.
+Along a border of the image it pads as the network does; at a cut, what it gives within the halo of
+the pass may be off.
 """
 
 Folded = dict[str, Any]
@@ -105,8 +106,9 @@ Apply = Callable[[Pass, Sequence[Tensor], Mapping[str, Any]], Tensor]
 class Program:
     """All passes of a network in the order in which they run; the last one writes the result.
 
-    The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*. *is_cropped* says
-    whether the result is cut back to the size of the photo. *dtype* is that of the weights, the photo and the result.
+    The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*.
+    *is_cropped* says whether the result is cut back to the size of the photo. *dtype* is that of
+    the weights, the photo and the result.
     """
 
     passes: tuple[Pass, ...]

@@ -1,9 +1,9 @@
 """A small network that sees one pixel at a time: linear sRGB in, a spectrum and a 90 % band around it out.
 
-Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460, doi:10.1109/TIP.2015.2405336)
-hold the colour whatever the exposure, three encoded ones the brightness up to white; what comes out is scaled by the
-brightness and bounded. So a black pixel is black, no colour has a reflectance far above 1, and beyond white a spectrum
-keeps its shape.
+Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460,
+doi:10.1109/TIP.2015.2405336) hold the colour whatever the exposure, three encoded ones the
+brightness up to white; what comes out is scaled by the brightness and bounded. So a black pixel is
+black, no colour has a reflectance far above 1, and beyond white a spectrum keeps its shape.
 Letters: N batch, B bands, H rows, W columns.
 """
 
@@ -73,8 +73,8 @@ class OnePixel(Network):
 class PixelwiseNetwork(OnePixel):
     """Three hidden layers of *width*; `forward` takes (N, 3, H, W) linear sRGB, 0 to 1 and beyond.
 
-    It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
-    Negative light is taken as none.
+    It returns (N, B, H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel
+    if above 1. Negative light is taken as none.
     """
 
     def __init__(self, out_bands: int = 31, width: int = 64) -> None:

@@ -35,9 +35,10 @@ class RefiningHyperparameters(Hyperparameters):
 class RefiningMSTPlusPlus(MSTPlusPlus):
     """MST++ whose first features are the spectra of a pixelwise network, encoded, plus its convolution of the photo.
 
-    The residual around the network carries these spectra to the output, so while the convolutions at both ends are
-    small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes light, so that noise and rounding
-    are about as large in the dark as in the light; the result is decoded, and never negative.
+    The residual around the network carries these spectra to the output, so while the convolutions
+    at both ends are small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes
+    light, so that noise and rounding are about as large in the dark as in the light; the result is
+    decoded, and never negative.
     """
 
     def __init__(self, pixelwise: PixelwiseNetwork | CameraNetwork, stages: int = 1) -> None:

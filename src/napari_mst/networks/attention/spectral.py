@@ -2,13 +2,14 @@
 
 Letters: N batch, C feature channels, H rows, W columns, h heads of d = C/h channels.
 
-Attention is between *channels*: one token is one channel seen at all pixels. All that it needs of the
-pixels is therefore the C x C Gram matrix G of the features, since for q_i = (Wq X)_i and k_j = (Wk X)_j
+Attention is between *channels*: one token is one channel seen at all pixels. All that it needs of
+the pixels is therefore the C x C Gram matrix G of the features, since for q_i = (Wq X)_i and k_j =
+(Wk X)_j
 
     k q^T = Wk G Wq^T        |q_i|^2 = (Wq G Wq^T)_ii        |k_j|^2 = (Wk G Wk^T)_jj .
 
-Its result, W concat(A v), is linear in X and folds into one C x C mixing matrix M = W blockdiag(A) Wv. So
-S-MSA is: accumulate G (over any pieces of the image), fold it to M, apply M pixel by pixel.
+Its result, W concat(A v), is linear in X and folds into one C x C mixing matrix M = W blockdiag(A)
+Wv. So S-MSA is: accumulate G (over any pieces of the image), fold it to M, apply M pixel by pixel.
 
 References: Cai et al., "MST++: Multi-stage Spectral-wise Transformer for Efficient Spectral
 Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
@@ -37,10 +38,11 @@ _GPU_CHUNK = 64
 def gram(x: Tensor) -> Tensor:
     """Gram matrix of the channels, summed over pixels: (N, C, H, W) -> (N, C, C), float64.
 
-    Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64 pixels
-    are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS, which has no float64).
-    Features of 16 bits are multiplied in float32, of which only sums of a thousand are float64.
-    Either way the Gram matrix of 100 megapixels is as good as that of a small image.
+    Products and sums are float64 on a CPU. On a GPU, where that can be 64 times slower, runs of 64
+    pixels are multiplied in the precision of *x* and only their sum is float64 (float32 on MPS,
+    which has no float64). Features of 16 bits are multiplied in float32, of which only sums of a
+    thousand are float64. Either way the Gram matrix of 100 megapixels is as good as that of a small
+    image.
     """
     pixels = x.flatten(2).mT
     products = torch.float32 if x.dtype.itemsize == 2 else torch.float64
@@ -65,7 +67,8 @@ class SpectralAttention(nn.Module):
     """S-MSA. `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a streamed run calls the pieces.
 
     *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
-    `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d) attention.
+    `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d)
+    attention.
     """
 
     def __init__(self, channels: int, heads: int) -> None:
