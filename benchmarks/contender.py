@@ -20,8 +20,9 @@ from published import PublishedMSTPlusPlus
 from torch import nn
 
 from napari_mst.engine.forms import native
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source, exact_products, execute
+from napari_mst.engine.run import exact_products, execute
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
 Photo = NDArray[np.float32]
@@ -107,7 +108,7 @@ def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -
     program = build_mst_plus_plus(network.state_dict()).to(device).program()
 
     def contend(photo: np.ndarray) -> np.ndarray:
-        source = Source(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+        source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
         return execute(program, source, device, plan).numbers
 
     return contend

@@ -14,8 +14,9 @@ from napari_mst.attention.record import AttentionMap, AttentionRecord, Attention
 from napari_mst.attention.recorder import attention_blocks, record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source, execute
+from napari_mst.engine.run import execute
 from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import Rectangle
@@ -163,7 +164,7 @@ class AttentionExplorer:
         matrices = mixing_matrices(self._program, record or self.record())
 
         def compute(
-            source: Source,
+            source: PhotoRows,
             plan: Plan,  # noqa: ARG001 (a crop is small and needs none)
             watch: Watch,
         ) -> NDArray[np.float32]:
@@ -189,7 +190,7 @@ class AttentionExplorer:
         """The run of *program*, which ends in a map of attention."""
         device = self._reconstructor.device.device
 
-        def compute(source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.float32]:
             numbers = execute(program, source, device, plan, watch).numbers
             return numbers.astype(np.float32, copy=False)
 

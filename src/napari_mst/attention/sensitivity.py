@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.engine.run import Source
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
@@ -37,7 +37,7 @@ class Value(NamedTuple):
 
 
 def sensitivity(
-    program: Program, matrices: Folded, source: Source, at: Value, watch: Watch = UNWATCHED
+    program: Program, matrices: Folded, source: PhotoRows, at: Value, watch: Watch = UNWATCHED
 ) -> NDArray[np.float32]:
     """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at*.
 

@@ -8,14 +8,14 @@ import torch
 from napari_mst.errors import DeviceError
 
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
-"""Names of torch, the default first."""
+"""The types of numbers by their names in torch, the default first."""
 
 ARM = ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """A device by its torch name ("cpu", "cuda:0", "mps") and one sentence, for the user, on why it was taken."""
+    """A device by its torch name ("cpu", "cuda:0", "mps"), and a sentence for the user on why."""
 
     name: str
     reason: str
@@ -27,7 +27,10 @@ class DeviceChoice:
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """The precisions in which it computes at full speed; in float64, the reference, at whatever speed it has."""
+        """The precisions in which it computes at full speed.
+
+        float64, the reference, is among them at any speed.
+        """
         return tuple(name for name in PRECISIONS if _has(self.device, name))
 
     def check(self, precision: str) -> None:
@@ -36,12 +39,13 @@ class DeviceChoice:
         Raises
         ------
         DeviceError
-            The message lists those that it has.
+            If it is refused; the message lists those that the device has.
         """
         if precision not in self.precisions:
             have = ", ".join(self.precisions)
             raise DeviceError(
-                f"Expected a precision of {self.name} ({have}), got {precision!r}. Take one of these."
+                f"Expected a precision of {self.name} ({have}), got {precision!r}. "
+                "Take one of these."
             )
 
 
@@ -52,38 +56,40 @@ def _has(device: torch.device, precision: str) -> bool:
     if precision == "float16":
         return kind != "cpu" or _uses("float16")
     if precision == "bfloat16" and kind == "cuda":
-        with torch.cuda.device(device):  # what is asked is about the current GPU
+        with torch.cuda.device(device):  # torch answers for the current GPU
             return torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "float32" or (kind == "cpu" and _is_bfloat16_fast())
 
 
 def _is_bfloat16_fast() -> bool:
-    """Whether this processor has instructions for bfloat16, and torch uses them; it can also imitate them, slowly."""
+    """Tell whether this processor has instructions for bfloat16, and torch uses them.
+
+    torch can also imitate them, slowly.
+    """
     has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return (has_instructions or platform.machine() in ARM) and _uses("bfloat16")
 
 
 def _uses(precision: str) -> bool:
-    """Whether torch computes in it on this processor, and not in float32 behind the scenes."""
-    name = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}[
-        precision
-    ]
-    return torch.backends.mkldnn.is_available() and bool(getattr(torch.ops.mkldnn, name)())
+    """Tell whether torch computes in *precision* on this processor, not in float32 behind it."""
+    names = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
+    is_supported = getattr(torch.ops.mkldnn, names[precision])
+    return torch.backends.mkldnn.is_available() and bool(is_supported())
 
 
 def available_devices() -> list[DeviceChoice]:
     """All devices of this machine, best first; the CPU is always the last."""
-    cuda = (
-        [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-        if torch.cuda.is_available()
-        else []
-    )
-    devices = [DeviceChoice(name, f"{torch.cuda.get_device_name(name)} (CUDA)") for name in cuda]
+    devices = []
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            name = f"cuda:{index}"
+            devices.append(DeviceChoice(name, f"{torch.cuda.get_device_name(name)} (CUDA)"))
     if torch.backends.mps.is_available():
         devices.append(DeviceChoice("mps", "Apple GPU (Metal)"))
     why = "the processor" if devices else "no CUDA or Apple GPU was found"
     threads = torch.get_num_threads()
-    return [*devices, DeviceChoice("cpu", f"{why}, {threads} thread{'s' * (threads > 1)}")]
+    unit = "thread" if threads == 1 else "threads"
+    return [*devices, DeviceChoice("cpu", f"{why}, {threads} {unit}")]
 
 
 def choose_device(wish: str = "auto") -> DeviceChoice:

@@ -1,4 +1,4 @@
-"""Where the feature maps of a streamed run live: a few slabs of memory, allocated once and used again and again."""
+"""The memory of a run: a few slabs, allocated once, in which its feature maps live."""
 
 import mmap
 import os
@@ -13,7 +13,9 @@ from napari_mst.errors import OutOfMemory
 
 
 class FeatureMap:
-    """(H, W, C) features, read and written region by region as (1, C, h, w) channels-last tensors on *device*.
+    """Features (H, W, C), read and written tile by tile.
+
+    A tile is a (1, C, h, w) channels-last tensor on *device*.
 
     They may live elsewhere. Then pieces go to a GPU, and come back, by way of pinned memory and on
     the stream of the thread that reads or writes them, so that one thread copies while another
@@ -21,7 +23,8 @@ class FeatureMap:
     """
 
     def __init__(self, values: Tensor, device: torch.device) -> None:
-        self._values, self._device = values, device
+        self._values = values
+        self._device = device
 
     def read(self, window: Window) -> Tensor:
         """The features of *window*: a view, if they live on the device."""
@@ -44,27 +47,24 @@ def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
-    """*values* of the computer's memory on *device*; on CUDA the stream of this thread will bring them."""
-    return (
-        values.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else values.to(device)
-    )
+    """*values* of the computer's memory on *device*; on CUDA this thread's stream brings them."""
+    if device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
 
 
 def _brought_back(values: Tensor) -> Tensor:
     """A copy of *values* in the computer's memory; waits for this thread's stream only."""
     if values.device.type != "cuda":
         return values.cpu()
-    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(
-        values, non_blocking=True
-    )
+    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    pinned.copy_(values, non_blocking=True)
     torch.cuda.current_stream(values.device).synchronize()
     return pinned
 
 
 class Slab:
-    """Memory of *device*, or a temporary file, for one full-resolution feature map or for smaller ones side by side."""
+    """Memory of *device*, or a temporary file, for a large map or small ones side by side."""
 
     def __init__(
         self,
@@ -83,29 +83,25 @@ class Slab:
     def feature_map(
         self, height: int, width: int, channels: int, offset: int, device: torch.device
     ) -> FeatureMap:
-        """The part of the slab from *offset* (in values) on, for use on *device*; what was there is overwritten."""
+        """A map from *offset* (in values) on, for use on *device*; it takes another one's place."""
         size = height * width * channels
-        return FeatureMap(
-            self._memory[offset : offset + size].view(height, width, channels), device
-        )
+        values = self._memory[offset : offset + size].view(height, width, channels)
+        return FeatureMap(values, device)
 
     def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
         """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
         size = bands * height * width
-        return (
-            self._memory[: size * dtype.itemsize // self._memory.itemsize]
-            .view(dtype)
-            .view(bands, height, width)
-        )
+        own_size = size * dtype.itemsize // self._memory.itemsize
+        return self._memory[:own_size].view(dtype).view(bands, height, width)
 
 
 def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
-    """*size* values in large pages: a run would otherwise wait for the system to map 4 KB at a time."""
+    """*size* values in large pages, so that a run does not wait for pages of 4 KB to be mapped."""
     try:
         pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(error.strerror) from error
-    with suppress(OSError):  # not every kernel has them: that of a Raspberry Pi 5 does not
+    with suppress(OSError):  # not every system has them: Linux on a Raspberry Pi 5 does not
         pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype)
 
@@ -119,9 +115,8 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     """
     length = dtype.itemsize * size
     try:
-        with tempfile.TemporaryFile(
-            prefix="napari-mst-"
-        ) as file:  # mapped, it lives on without a name
+        # The file has no name, and once mapped it lives until its last user is gone.
+        with tempfile.TemporaryFile(prefix="napari-mst-") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, length)
             else:
@@ -130,5 +125,6 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
     except OSError as error:
         needed = f"{length / 1e9:.1f} GB"
         raise OutOfMemory(
-            f"Expected {needed} of disk in {tempfile.gettempdir()}, got: {error.strerror}. Free some."
+            f"Expected {needed} of disk in {tempfile.gettempdir()}, got: {error.strerror}. "
+            "Free some."
         ) from error

@@ -6,7 +6,10 @@ from napari_mst.memory import free_host_memory
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes of memory that are free on *device*; on a GPU also what torch keeps of tensors that are no more."""
+    """Bytes of memory that are free on *device*.
+
+    On a GPU the memory that torch keeps of tensors that are no more counts as free.
+    """
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept

@@ -1,18 +1,17 @@
-"""How much memory a run needs, and where its feature maps go: stated before it starts.
+"""The plan of a run, made before it starts: how much memory it needs, and where its maps go.
 
 A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter
-of their size, and a working set for each region in work. On a GPU whose memory has no room for the
-maps they live in that of the computer. Where there is none either they live in a temporary file, of
-which the system keeps in memory what there is room for: slower, and the same numbers. Where the
-working sets alone are too much, fewer threads of a CPU take part.
+of their size, and a working set for each tile in work. Where a GPU has no room for the maps, they
+live in the memory of the computer. Where that has no room either, they live in a temporary file, of
+which the system keeps in memory as much as fits: slower, and the same numbers. Where the working
+sets alone are too much, fewer threads of a CPU take part.
 """
 
 import math
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -28,35 +27,44 @@ MARGIN = 0.8
 """Share of the free memory that is used without being asked."""
 
 GPU_PIXELS = 1 << 20
-"""Pixels of the regions on a GPU, at most; as few as a 64th of it where memory is short."""
+"""Pixels of the tiles on a GPU, at most; as few as a 64th of it where memory is short."""
 
 STREAMS = 2
-"""Regions in work at a time on a GPU whose maps are elsewhere: one is copied while the other is computed."""
+"""Tiles in work at a time on a GPU whose maps are elsewhere: one is copied, the other computed."""
 
 _FLOAT = 4
+
+# Rows that a pixelwise network takes at once: pixels of them, and into how many steps a small photo
+# is cut at least.
 _PIXELS = 1 << 14
 _STEPS = 16
+
+# What torch alone takes on a CPU, as benchmarks/memory.py measured it.
 _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemble
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
-_SMALL = 70_000  # pixels below which what a thread has in work is smaller by as much as the photo
-# where the compiled kernels run: below so many pixels, bytes of all and of each thread; more stays
-# mapped of a long run
-_NATIVE_BYTES = (
+_SMALL = 70_000  # pixels below which what a thread has in work shrinks with the photo
+
+# What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
+# grow with the photo, because more memory stays mapped in a long run.
+_COMPILED_BYTES = (
     (80_000, 4 << 20, 4 << 20),
     (200_000, 7 << 20, 5 << 20),
     (800_000, 8 << 20, 12 << 20),
     (math.inf, 14 << 20, 24 << 20),
 )
+_PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
+
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
 _POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
-_PUBLISHED_VALUES = 15 * 31  # a pixel of the published network: the bytes above are for as many
-_MPS_BYTES = (
-    1 << 32
-)  # of a tensor: beyond it some operations of MPS fail (github.com/pytorch/pytorch/issues/149325)
-_PHOTO_ROWS = 6  # copies of the photo's rows of a region: those that were read last, and those that are put together
-_PINNED = 3  # copies of a region in pinned memory: two that are read and one that is written
+
+# Some operations of MPS fail on larger tensors: github.com/pytorch/pytorch/issues/149325.
+_MPS_BYTES = 1 << 32
+
+_PHOTO_ROWS = 6  # copies of the photo's rows of a tile: the last ones read, and those put together
+_CACHED_ROWS = 4 * 80  # rows of the photo that a run on a CPU keeps at hand
+_PINNED = 3  # copies of a tile in pinned memory: two that are read and one that is written
 
 Place = Literal["device", "memory", "file"]
 
@@ -68,17 +76,18 @@ class Plan:
     Attributes
     ----------
     place
-        Where the feature maps live: on the device, in the memory of the computer (the same on a CPU), or in a file.
+        Where the feature maps live: on the device, in the memory of the computer (the same on a
+        CPU), or in a file.
     precision
-        Of the feature maps and of what is computed from them; "" is that of the network.
+        The type of the feature maps and of what is computed from them; "" is that of the network.
     memory, device_memory, disk
         Bytes of the computer's memory, of a GPU's own, and of disk.
     pixels
-        Of the regions on a GPU.
+        Pixels of the tiles on a GPU.
     error
-        What the precision costs, in one clause, if it was measured.
+        The cost of the precision, in one clause, if it was measured.
     threads
-        Of a CPU, where there is no memory for as many as torch has; else 0.
+        Threads of a CPU, where there is no memory for as many as torch has; else 0.
     """
 
     place: Place = "device"
@@ -92,46 +101,50 @@ class Plan:
 
     @property
     def needs(self) -> tuple[int, int]:
-        """Bytes of a GPU's memory and of the computer's, to be compared: the scarcer first."""
+        """Bytes of a GPU's memory and of the computer's: the scarcer comes first in comparisons."""
         return self.device_memory, self.memory
 
     def dtype(self, own: torch.dtype) -> torch.dtype:
-        """Of the feature maps of a network whose *own* type is this."""
+        """The type of the feature maps of a network whose *own* type is this."""
         return getattr(torch, self.precision) if self.precision else own
 
     def __str__(self) -> str:
-        """What it needs, for a person: the end of a sentence."""
-        needs = (
-            [f"{_bytes_text(self.device_memory)} of the GPU's memory"] if self.device_memory else []
-        )
-        needs += [f"{_bytes_text(self.memory)} of memory"]
-        needs += [f"{_bytes_text(self.disk)} of disk"] if self.disk else []
-        needs += [f"no more than {self.threads} of the threads"] if self.threads else []
-        slower = "" if self.place == "device" and not self.threads else ": slower, same numbers"
-        return f"needs {' and '.join(needs)}{slower}" + (
-            f", in {self.precision}: {self.error}" if self.error else ""
-        )
+        """The needs of the run in words: the end of a sentence."""
+        needs = [f"{_bytes_text(self.memory)} of memory"]
+        if self.device_memory:
+            needs.insert(0, f"{_bytes_text(self.device_memory)} of the GPU's memory")
+        if self.disk:
+            needs.append(f"{_bytes_text(self.disk)} of disk")
+        if self.threads:
+            needs.append(f"no more than {self.threads} of the threads")
+        is_slower = self.place != "device" or self.threads
+        slower = ": slower, same numbers" if is_slower else ""
+        narrow = f", in {self.precision}: {self.error}" if self.error else ""
+        return f"needs {' and '.join(needs)}{slower}{narrow}"
 
 
 def pixelwise_rows(height: int, width: int) -> int:
-    """Rows that a pixelwise network takes at once: few enough for a cancel to be felt, and for threads to share."""
+    """Rows that a pixelwise network takes at once.
+
+    They are few enough for a cancel to be felt, and for threads to share a small photo.
+    """
     return max(min(_PIXELS // width, -(-height // _STEPS)), 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PlannedRun:
     """A run that is to be planned.
 
     Attributes
     ----------
     program, height, width, device
-        Of the run: the passes of the network, the size of the photo, and what computes.
+        The passes of the network, the size of the photo, and the device that computes.
     precision
-        Of the maps that are kept; the name of a type of torch.
+        The type of the maps that are kept, by its name in torch.
     has_total
-        Whether a result of the same size is kept beside the run, to which its own is added.
+        Tells whether a result of the same size is kept beside the run, to which its own is added.
     after
-        Bytes that what follows the run takes besides the result.
+        Bytes that the work after the run takes besides the result.
     """
 
     program: Program
@@ -165,13 +178,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that a run may take of the computer's memory and of a GPU's own; None: most of what is free."""
+    """Bytes that a run may take of the computer's memory and of a GPU's; None: most of the free."""
 
     memory: int | None = None
     device_memory: int | None = None
 
     def settled(self, device: torch.device) -> tuple[int, int]:
-        """Both in numbers: of the computer's memory, and of that of *device*."""
+        """Both as numbers: bytes of the computer's memory, and of that of *device*."""
         memory, device_memory = self.memory, self.device_memory
         if memory is None:
             memory = int(free_memory(torch.device("cpu")) * MARGIN)
@@ -180,15 +193,15 @@ class Budget:
         return memory, device_memory
 
 
-def make_plan(job: Job, budget: Budget = Budget(), *, or_least: bool = False) -> Plan:
+def make_plan(job: PlannedRun, budget: Budget = Budget(), *, or_least: bool = False) -> Plan:
     """The fastest plan for *job* within *budget*.
 
-    *or_least*: where none is within it, the one that needs least rather than an error.
+    With *or_least*, the plan that needs least where none is within the budget, not an error.
 
     Raises
     ------
     OutOfMemory
-        If it fits neither into memory nor onto the disk; the message gives the bytes needed and free.
+        If it fits neither into memory nor onto the disk; the message says what is needed and free.
     """
     device = job.device
     memory, device_memory = budget.settled(device)
@@ -196,22 +209,27 @@ def make_plan(job: Job, budget: Budget = Budget(), *, or_least: bool = False) ->
     plans = list(all_plans(job))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
     for plan in possible:
-        own = (
-            plan.device_memory if device.type == "mps" else 0
-        )  # which is the computer's memory, too
-        if plan.memory + own <= memory and plan.device_memory <= device_memory:
+        # The memory of an Apple GPU is that of the computer.
+        shared = plan.device_memory if device.type == "mps" else 0
+        if plan.memory + shared <= memory and plan.device_memory <= device_memory:
             return plan
     if or_least:
         return min(possible, key=lambda plan: plan.needs)
-    needed = _bytes_text(plans[0].memory + plans[0].device_memory)
-    here = f" (and {_bytes_text(device_memory)} on {device})" if device.type != "cpu" else ""
-    raise OutOfMemory(
-        f"Expected {needed} of free memory for {job.height} x {job.width} pixels on {device}, "
-        f"got {_bytes_text(memory)}{here} (and {_bytes_text(free_disk)} of disk). Take the CPU or a smaller image."
+    raise _out_of_memory(job, plans[0], (memory, device_memory, free_disk))
+
+
+def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> OutOfMemory:
+    """The error that says what the *best* plan needs, and the *free* memory and disk."""
+    memory, device_memory, disk = map(_bytes_text, free)
+    needed = _bytes_text(best.memory + best.device_memory)
+    of_device = f" (and {device_memory} on {job.device})" if job.device.type != "cpu" else ""
+    return OutOfMemory(
+        f"Expected {needed} of free memory for {job.height} x {job.width} pixels on {job.device}, "
+        f"got {memory}{of_device} (and {disk} of disk). Take the CPU or a smaller image."
     )
 
 
-def all_plans(job: Job) -> Iterator[Plan]:
+def all_plans(job: PlannedRun) -> Iterator[Plan]:
     """All plans for *job*, the fastest first."""
     planned = schedule(job.program)
     slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
@@ -219,62 +237,69 @@ def all_plans(job: Job) -> Iterator[Plan]:
     yield from plans(job, planned, sum(slabs))
 
 
-def _cpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
+def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
+    """Plans with the *maps* in memory and in a file, and with half as many threads, and so on."""
     most = torch.get_num_threads()
     whole = _whole_values(job, planned) * job.wide
+    kept = maps + job.total
     for halved in range(most.bit_length()):
         threads = most >> halved
-        working = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT + _rows_bytes(job) + whole
+        of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
+        working = of_threads + _rows_bytes(job) + whole
         fewer = threads if threads < most else 0
-        yield Plan("device", job.precision, memory=maps + job.total + working, threads=fewer)
-        yield Plan(
-            "file",
-            job.precision,
-            memory=max(working, job.after),
-            disk=maps + job.total,
-            threads=fewer,
-        )
+        yield Plan("device", job.precision, memory=kept + working, threads=fewer)
+        in_memory = max(working, job.after)
+        yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
 
 
-def _gpu_plans(job: Job, planned: Schedule, maps: int) -> Iterator[Plan]:
-    has_streams = job.device.type == "cuda" and not planned.is_pointwise
-    streams = STREAMS if has_streams else 1
+def _gpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
+    """Plans with the *maps* in each place, with a quarter of the pixels from one to the next."""
     largest = max(job.result, planned.largest_map(job.height, job.width, job.number))
     is_too_large = job.device.type == "mps" and largest >= _MPS_BYTES
-    places: tuple[Place, ...] = ("device", "memory", "file")
-    for place, pixels in product(
-        places, (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)
-    ):
-        region = _gpu_region(job, planned, pixels)
-        working = max(region * planned.values, _whole_values(job, planned)) * job.number
-        photo = _PHOTO_ROWS * region * job.program.in_bands * _FLOAT
-        if place == "device":
-            if not is_too_large:
-                host = job.result + job.total + max(photo, job.after)
-                yield Plan(place, job.precision, host, maps + working, pixels=pixels)
-            continue
-        copy = _power_of_2(int(region * planned.kept_values) * job.number)
-        copies = STREAMS * _PINNED * copy if has_streams else 0
+    sizes = (GPU_PIXELS, GPU_PIXELS >> 2, GPU_PIXELS >> 4, GPU_PIXELS >> 6)
+    if not is_too_large:
+        yield from (_plan_on_gpu(job, planned, maps, pixels) for pixels in sizes)
+    yield from (_plan_apart(job, planned, maps, pixels) for pixels in sizes)
+    for pixels in sizes:
+        in_memory = _plan_apart(job, planned, 0, pixels)
         kept = maps + job.total
-        host, disk = (kept, 0) if place == "memory" else (0, kept)
-        yield Plan(
-            place,
-            job.precision,
-            host + max(photo + copies, job.after),
-            streams * working,
-            disk,
-            pixels,
-        )
+        yield replace(in_memory, place="file", memory=in_memory.memory - job.total, disk=kept)
 
 
-def _gpu_region(job: Job, planned: Schedule, pixels: int) -> int:
-    """Pixels of a region of about *pixels*, with its halo."""
+def _plan_on_gpu(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> Plan:
+    """The plan with the *maps* in the memory of the GPU."""
+    photo, working = _gpu_bytes(job, planned, pixels)
+    host = job.result + job.total + max(photo, job.after)
+    return Plan("device", job.precision, host, maps + working, pixels=pixels)
+
+
+def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> Plan:
+    """The plan with the *maps* in the memory of the computer."""
+    photo, working = _gpu_bytes(job, planned, pixels)
+    has_streams = job.device.type == "cuda" and not planned.is_pointwise
+    streams = STREAMS if has_streams else 1
+    values = int(_gpu_tile(job, planned, pixels) * planned.kept_values)
+    copies = STREAMS * _PINNED * _power_of_2(values * job.number) if has_streams else 0
+    host = maps + job.total + max(photo + copies, job.after)
+    return Plan("memory", job.precision, host, streams * working, pixels=pixels)
+
+
+def _gpu_bytes(job: PlannedRun, planned: Schedule, pixels: int) -> tuple[int, int]:
+    """Bytes of the photo's rows in the computer's memory, and of a working set in the GPU's."""
+    tile = _gpu_tile(job, planned, pixels)
+    photo = _PHOTO_ROWS * tile * job.program.in_bands * _FLOAT
+    working = max(tile * planned.values, _whole_values(job, planned)) * job.number
+    return photo, working
+
+
+def _gpu_tile(job: PlannedRun, planned: Schedule, pixels: int) -> int:
+    """Pixels of a tile of about *pixels*, with its halo."""
     height, width = job.program.padded(job.height, job.width)
     return min(gpu_rows(width, pixels) + 2 * planned.reach, height) * width
 
 
-def _whole_values(job: Job, planned: Schedule) -> int:
-    """Values that the passes work with which take the whole image at once."""
+def _whole_values(job: PlannedRun, planned: Schedule) -> int:
+    """Values in work where a pass takes the whole image at once; 0 if none does."""
     if not any(sweep.is_whole for sweep in planned.sweeps):
         return 0
     height, width = job.program.padded(job.height, job.width)
@@ -282,36 +307,36 @@ def _whole_values(job: Job, planned: Schedule) -> int:
 
 
 def gpu_rows(width: int, pixels: int) -> int:
-    """Rows of the regions on a GPU: whole rows, of which it copies one block of memory."""
+    """Rows of the tiles on a GPU: whole rows, which it copies as one block of memory."""
     return max(pixels // width // 2 * 2, 2)
 
 
 def _power_of_2(size: int) -> int:
-    """What is kept for so much pinned memory."""
+    """The bytes that torch keeps for pinned memory of *size* bytes."""
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _cpu_bytes(job: Job, planned: Schedule, threads: int) -> int:
-    """Bytes of what *threads* of a CPU work with in float32: as measured, see benchmarks/memory.py."""
+def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
+    """Bytes that *threads* of a CPU work with in float32, as benchmarks/memory.py measured them."""
     pixels = job.height * job.width
     if planned.is_pointwise:
-        of_rows = (
-            _POINTWISE_BYTES * planned.values * pixelwise_rows(job.height, job.width) * job.width
-        )
+        in_work = pixelwise_rows(job.height, job.width) * job.width
+        of_rows = _POINTWISE_BYTES * planned.values * in_work
         return int((2 * threads + job.has_total) * of_rows) // 2
     more = max(planned.values / _PUBLISHED_VALUES, 1)
     if job.precision == "float32" and native.is_installed():
-        of_all, of_each = next(rest for limit, *rest in _NATIVE_BYTES if pixels < limit)
+        of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
         of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, torch.float32)
         return int(of_all + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
     of_thread = min(share, pixels / _SMALL) * _THREAD_BYTES * more
-    return int(share * (_KERNEL_BYTES + job.has_total * _TURNED_BYTES) + threads * of_thread)
+    of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
+    return int(share * of_kernels + threads * of_thread)
 
 
-def _rows_bytes(job: Job) -> int:
+def _rows_bytes(job: PlannedRun) -> int:
     """Bytes of the rows of the photo that a run keeps at hand."""
-    return 4 * 80 * job.width * job.program.in_bands * _FLOAT
+    return _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
 
 
 def _bytes_text(size: int) -> str:

@@ -1,12 +1,12 @@
-"""The exact streamed run of a network: an image of any size, sweep by sweep and region by region.
+"""The exact streamed run of a network: an image of any size, sweep by sweep and tile by tile.
 
 A network says its passes (`napari_mst.networks.network`); nothing here knows which network it is.
 Only statistics, such as the Gram matrices of spectral attention, couple distant pixels. So while a
-sweep computes the passes up to the next statistic, region by region, it adds that statistic up,
+sweep computes the passes up to the next statistic, tile by tile, it adds that statistic up,
 which is all that later passes have to know of the whole image. What comes out is what one forward
 over the whole image would give.
 
-On a CPU the regions are rectangles whose intermediate results fit its cache, one thread each; on a
+On a CPU the tiles are rectangles whose intermediate results fit its cache, one thread each; on a
 GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows, W columns.
 """
 
@@ -22,63 +22,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.engine.features import FeatureMap, Slab, sent
+from napari_mst.engine.costs import sweep_costs
+from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import statistic_form
+from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
-from napari_mst.engine.schedule import Schedule, Slot, Sweep, result_size, schedule
+from napari_mst.engine.schedule import Sweep, result_size, schedule
 from napari_mst.engine.steps import Executable, Step, needs, precisions, steps_of, within
+from napari_mst.engine.tiling import cpu_tile, kernel_tile, up_to
 from napari_mst.engine.windows import Size, Window, tiles, whole
 from napari_mst.engine.workers import Workers, wait_for
 from napari_mst.errors import DeviceError
-from napari_mst.networks.network import PHOTO, Folded, Network, Program, reflected_index
+from napari_mst.networks.network import PHOTO, Folded, Network, Program
 from napari_mst.watch import UNWATCHED, Watch
-
-CPU_PIXELS = 1 << 13
-"""Pixels of the regions on a CPU at full resolution, half as many where there are twice the channels."""
-
-NATIVE_ROWS, NATIVE_COLUMNS = 64, 128
-"""Of the regions that compiled kernels compute: these go through them row by row, so that only rows must fit."""
-
-PACE = 75e-6
-"""Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
-
-FRESH = 0.0011
-"""Microseconds for a byte of memory that is used for the first time.
-
-Half of what it is where a virtual machine gets it from its host, as it is next to nothing
-elsewhere.
-"""
-
-RowSource = Callable[[int, int], NDArray[np.float32]]
-"""Rows [start, stop) of the photo as the network expects them: (in_bands, stop - start, W) float32."""
-
-
-class Source(NamedTuple):
-    """The photo of a run: its rows, as the network expects them, their number and their length."""
-
-    rows: RowSource
-    height: int
-    width: int
 
 
 class Result(NamedTuple):
-    """The numbers of a run, (B, H, W), and what the statistics of its passes were folded into, by the map."""
+    """The numbers of a run, (B, H, W), and the folded statistics of its passes, by the map."""
 
     numbers: NDArray[np.floating]
     folded: Folded
 
 
 def run(
-    network: Network, rows: RowSource, height: int, width: int, device: torch.device
+    network: Network, rows: ReadRows, height: int, width: int, device: torch.device
 ) -> NDArray[np.floating]:
-    """The cube (B, H, W) that *network*, which must be on *device*, makes of a photo, as `execute` computes it."""
-    return execute(network.program(), Source(rows, height, width), device).numbers
+    """The cube (B, H, W) that *network*, which must be on *device*, makes of a photo."""
+    return execute(network.program(), PhotoRows(rows, height, width), device).numbers
 
 
 def execute(
     program: Program,
-    source: Source,
+    source: PhotoRows,
     device: torch.device,
     plan: Plan | None = None,
     watch: Watch = UNWATCHED,
@@ -102,58 +78,32 @@ def execute(
         return Execution(program, source, device, plan, watch).result()
 
 
-def run_cost(program: Program, device: torch.device, plan: Plan) -> float:
-    """How long `execute` takes: microseconds a pixel of the photo, of one thread of a CPU."""
-    return sum(_costs(schedule(program), device, plan))
-
-
-def _costs(planned: Schedule, device: torch.device, plan: Plan) -> list[float]:
-    """How long each sweep takes, as `run_cost`."""
-    program = planned.program
-    dtypes = precisions(program, plan.dtype(program.dtype), program.dtype)
-    scales = program.scales
-    _, places = planned.storage(program.multiple, program.multiple, 1, 1)
-    used: set[Slot] = set()
-    costs = []
-    for sweep in planned.sweeps:
-        cost = 0.0
-        for step in steps_of(sweep, device, dtypes):
-            pace = step.form.pace if step.form is not None else PACE
-            cost += sum(pace * each.cost * float(scales[each.writes]) ** 2 for each in step.passes)
-        for name in sweep.keeps:
-            if places[name] not in used:
-                size = program.channels(name) * dtypes[name].itemsize
-                cost += FRESH * size * float(scales[name]) ** 2
-        used |= {places[name] for name in sweep.keeps}
-        costs.append(cost)
-    return costs
-
-
 _backends: Any = torch.backends
-_EXACT = (
+EXACT_SETTINGS = (
     (_backends.cuda.matmul, "fp32_precision", "ieee"),
     (_backends.cudnn.conv, "fp32_precision", "ieee"),
     (_backends.mkldnn.matmul, "fp32_precision", "ieee"),
     (_backends.mkldnn.conv, "fp32_precision", "ieee"),
-    (
-        _backends.cudnn,
-        "benchmark",
-        False,
-    ),  # it tries algorithms that want memory which nobody has planned
+    # The benchmark of cuDNN tries algorithms that want memory which nobody has planned.
+    (_backends.cudnn, "benchmark", False),
 )
+"""Settings of torch during a run: what they belong to, their name, their value."""
 
 
 @contextmanager
 def exact_products(device: torch.device) -> Iterator[None]:
-    """Products of float32 in full, whatever the program has set for *device*: TF32 keeps 10 bits of 23, bfloat16 7."""
-    before = [getattr(owner, name) for owner, name, _ in _EXACT]
+    """Compute products of float32 in full, whatever the program has set for *device*.
+
+    Of the 23 bits of a number TF32 keeps 10, bfloat16 7.
+    """
+    before = [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
     try:
-        for owner, name, value in _EXACT:
+        for owner, name, value in EXACT_SETTINGS:
             setattr(owner, name, value)
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        for (owner, name, _), value in zip(_EXACT, before, strict=True):
+        for (owner, name, _), value in zip(EXACT_SETTINGS, before, strict=True):
             setattr(owner, name, value)
 
 
@@ -164,15 +114,15 @@ class _Work:
     Attributes
     ----------
     executables, steps
-        What computes each step, and the steps.
+        The steps, and each with its computation.
     statistics
-        What adds up the statistic of a map.
+        The functions that add up the statistic of a map, by its name.
     keeps, reads
         Names of the maps that are written in the end, and of those that are read first.
     finished
-        By step, the maps that a region needs no longer.
+        For each step, the maps that a tile no longer needs after it.
     shares
-        Sizes of the maps that are wanted, by that of the base.
+        Sizes of the maps that are wanted, relative to that of the base.
     """
 
     executables: list[Executable]
@@ -190,14 +140,16 @@ class Execution:
     def __init__(
         self,
         program: Program,
-        source: Source,
+        source: PhotoRows,
         device: torch.device,
         plan: Plan,
         watch: Watch = UNWATCHED,
     ) -> None:
-        self._program, self._device, self._plan = program, device, plan
+        self._program = program
+        self._device = device
+        self._plan = plan
         self._schedule = schedule(program)
-        self._costs = _costs(self._schedule, device, plan)
+        self._costs = sweep_costs(self._schedule, device, plan)
         self._watch = watch
         self._dtype = plan.dtype(program.dtype)
         self._dtypes = precisions(program, self._dtype, program.dtype)
@@ -207,45 +159,43 @@ class Execution:
         self._maps: dict[str, FeatureMap] = {}
         self._result = self._prepared(source)
 
-    def _prepared(self, source: Source) -> Tensor:
+    def _prepared(self, source: PhotoRows) -> Tensor:
         """Make room for all maps that are kept, and for the result, (B, H, W)."""
-        program, is_in_file = self._program, self._plan.place == "file"
-        number, wide = self._dtype.itemsize, program.dtype.itemsize
+        program = self._program
+        is_in_file = self._plan.place == "file"
+        number = self._dtype.itemsize
+        wide = program.dtype.itemsize
         sizes, places = self._schedule.storage(source.height, source.width, number, wide)
         slabs = [Slab(size // number, self._home, is_in_file, self._dtype) for size in sizes]
         for name, (slab, offset) in places.items():
             if name != program.output.writes:
                 shape = (*self._sizes[name], program.channels(name))
                 self._maps[name] = slabs[slab].feature_map(*shape, offset // number, self._device)
-        size = result_size(program, source.height, source.width)
-        return slabs[places[program.output.writes].slab].planes(
-            program.output.channels, *size, program.dtype
-        )
+        height, width = result_size(program, source.height, source.width)
+        own = slabs[places[program.output.writes].slab]
+        return own.planes(program.output.channels, height, width, program.dtype)
 
     @property
     def _home(self) -> torch.device:
-        """Where maps and sums live: a sum of one thread, or stream, is added up in another."""
+        """The device where maps and sums live: other threads, or streams, add up the sums."""
         return self._device if self._plan.place == "device" else torch.device("cpu")
 
     def result(self) -> Result:
         """Run all sweeps."""
-        is_apart = (
-            self._device.type == "cuda"
-            and self._plan.place != "device"
-            and not self._schedule.is_pointwise
-        )
-        workers = Workers(self._device, sum(self._costs), self._watch, is_apart, self._plan.threads)
-        with workers:
+        is_elsewhere = self._device.type == "cuda" and self._plan.place != "device"
+        is_apart = is_elsewhere and not self._schedule.is_pointwise
+        cost = sum(self._costs)
+        with Workers(self._device, cost, self._watch, is_apart, self._plan.threads) as workers:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
                 self._run(sweep, cost, workers)
             self._check_range(self._result)
             return Result(self._result.cpu().numpy(), self._folded)
 
     def _run(self, sweep: Sweep, cost: float, workers: Workers) -> None:
-        """All regions of *sweep*; folds the statistics that it adds up."""
+        """All tiles of *sweep*; folds the statistics that it adds up."""
         compute = functools.partial(self._compute, self._made_ready(sweep))
         totals: dict[str, Tensor] = {}
-        for sums in workers.each(compute, self.regions(sweep), cost):
+        for sums in workers.each(compute, self.tiles(sweep), cost):
             for name, more in sums.items():
                 if name in totals:
                     totals[name] += more
@@ -262,21 +212,22 @@ class Execution:
         executables = [Executable.of(step, self._dtypes, self._folded) for step in steps]
         if self._dtype != self._program.dtype:
             wait_for(self._device)  # for converted weights, which all streams are about to read
+        finished: list[list[str]] = [[] for _ in steps]
         scales = self._program.scales
         wanted = {*sweep.keeps, *sweep.adds_up}
         last_read = {
             reading.name: index for index, step in enumerate(steps) for reading in step.readings
         }
+        for name, index in last_read.items():
+            if name not in wanted:
+                finished[index].append(name)
         return _Work(
             executables,
             steps,
             statistics={name: self._statistic(name) for name in sweep.adds_up},
             keeps=sweep.keeps,
             reads=frozenset(sweep.reads),
-            finished=[
-                [name for name, at in last_read.items() if at == index and name not in wanted]
-                for index in range(len(steps))
-            ],
+            finished=finished,
             shares={name: scales[name] / scales[sweep.base] for name in wanted},
         )
 
@@ -285,7 +236,7 @@ class Execution:
         return statistic_form(statistic, self._device, self._dtypes[name])
 
     def _compute(self, work: _Work, tile: Window) -> dict[str, Tensor]:
-        """One region of a sweep: writes what is kept and returns its share of the statistics."""
+        """Compute one tile of a sweep: write the maps that are kept, return its statistics."""
         sizes = self._sizes
         wanted = {
             name: tile.scaled(share).clipped(sizes[name]) for name, share in work.shares.items()
@@ -317,87 +268,34 @@ class Execution:
     def _check_range(self, values: Tensor) -> None:
         if self._dtype == torch.float16 and not values.isfinite().all():
             raise DeviceError(
-                "Expected features within the range of float16, got larger ones. Take bfloat16 or float32."
+                "Expected features within the range of float16, got larger ones. "
+                "Take bfloat16 or float32."
             )
 
-    def regions(self, sweep: Sweep) -> Iterable[Window]:
-        """The windows of the base of *sweep* that are computed one by one."""
+    def tiles(self, sweep: Sweep) -> Iterable[Window]:
+        """The tiles of *sweep*: windows of its base that are computed one by one."""
         size = self._sizes[sweep.base]
         if sweep.is_whole:
             return [whole(size)]
         rows, columns = self.tile(size)
         grain = sweep.grain(self._program.scales)
-        return tiles(size, _up_to(rows, grain), _up_to(columns, grain))
+        return tiles(size, up_to(rows, grain), up_to(columns, grain))
 
     def tile(self, size: Size) -> Size:
-        """Rows and columns of the regions of a map of *size*."""
+        """Rows and columns of the tiles of a map of *size*."""
         height, width = size
         if self._schedule.is_pointwise and self._device.type == "cpu":
             return pixelwise_rows(height, width), width
         if self._device.type != "cpu":
             return self.strip(size)
         if native.can_run(self._device, self._dtype):
-            return native_tile(height, width)
+            return kernel_tile(height, width)
         full_height, _ = self._sizes[PHOTO]
-        return cpu_tile(height, width, (full_height // height).bit_length() - 1)
+        level = (full_height // height).bit_length() - 1
+        return cpu_tile(height, width, level)
 
     def strip(self, size: Size) -> Size:
-        """Whole rows, of which a GPU copies one block of memory: fewer where there are more channels."""
+        """Whole rows, which a GPU copies as one block of memory: fewer where channels are more."""
         height, width = size
         full_height, _ = self._sizes[PHOTO]
         return gpu_rows(width, self._plan.pixels * height // full_height), width
-
-
-def _up_to(length: int, multiple: int) -> int:
-    return -(-length // multiple) * multiple
-
-
-def cpu_tile(height: int, width: int, level: int) -> tuple[int, int]:
-    """Rows and columns of the regions of a map of *height* x *width* on a CPU: four or more, of about the same size."""
-    pixels = CPU_PIXELS >> level
-    while 4 * pixels > height * width and pixels > 1 << 10:
-        pixels //= 2
-    rows = 1 << (pixels.bit_length() - 1) // 2
-    return _shared_out(height, rows), _shared_out(width, pixels // rows)
-
-
-def _shared_out(length: int, most: int) -> int:
-    """*length* in parts of about the same size, at most *most* and a multiple of 4."""
-    return -(-length // (-(-length // most) * 4)) * 4
-
-
-def native_tile(height: int, width: int) -> tuple[int, int]:
-    """Rows and columns of the regions that compiled kernels compute: smaller where they would be too few."""
-    rows, strips = NATIVE_ROWS, -(-width // NATIVE_COLUMNS)
-    while rows > NATIVE_ROWS // 4 and -(-height // rows) * strips < 8:
-        rows //= 2
-    return rows, NATIVE_COLUMNS
-
-
-class PaddedPhoto:
-    """The photo, reflect-padded as a program wants it, read window by window."""
-
-    def __init__(self, source: Source, device: torch.device, program: Program) -> None:
-        self._rows = functools.lru_cache(maxsize=4)(
-            source.rows
-        )  # the regions of one band of rows share them
-        self._device, self._dtype = device, program.dtype
-        self._row_of, self._column_of = (
-            reflected_index(side, program.multiple) for side in source[1:]
-        )
-
-    def read(self, window: Window) -> Tensor:
-        """(1, in_bands, h, w) of *window*."""
-        rows, columns = self._row_of[window.rows], self._column_of[window.columns]
-        first, last = int(rows.min()), int(rows.max()) + 1
-        values = torch.from_numpy(self._rows(first, last))
-        for axis, index in ((1, rows - first), (2, columns)):
-            values = _taken(values, axis, index)
-        return sent(values[None], self._device).to(self._dtype)
-
-
-def _taken(values: Tensor, axis: int, index: Tensor) -> Tensor:
-    """What *index* names along *axis*: a view where it is a range."""
-    start, length = int(index[0]), len(index)
-    is_range = torch.equal(index, torch.arange(start, start + length))
-    return values.narrow(axis, start, length) if is_range else values.index_select(axis, index)

@@ -1,7 +1,7 @@
 """The order in which a program is run: sweeps over the image, and which maps are kept between them.
 
 Only a statistic couples distant pixels. All passes between two statistics are one sweep: they are
-computed together, region by region, and nothing but what a later sweep reads is kept. What one
+computed together, tile by tile, and nothing but what a later sweep reads is kept. What one
 sweep reads for the last time makes room for what later ones write.
 """
 
@@ -15,14 +15,17 @@ from napari_mst.engine.windows import Size
 from napari_mst.networks.network import PHOTO, Pass, Program
 
 REACH = 8
-"""Pixels of halo that the passes of a sweep may add up to: more would be computed twice than a kept map costs."""
+"""Pixels of halo that the passes of a sweep may add up to.
+
+With more, computing the halos twice would cost more than keeping a map.
+"""
 
 _ALIGNMENT = 64  # bytes: maps in a slab begin at cache lines
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Passes that are computed together, region by region.
+    """Passes that are computed together, tile by tile.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class Sweep:
 
     @property
     def base(self) -> str:
-        """The map whose regions it goes through: the first that it reads."""
+        """The map whose tiles it goes through: the first that it reads."""
         return self.passes[0].reads[0]
 
     @property
@@ -51,11 +54,14 @@ class Sweep:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a pass depends on all pixels at once, so that there is only one region."""
+        """Tells whether a pass depends on all pixels at once, so that there is only one tile."""
         return any(each.halo is None for each in self.passes)
 
     def grain(self, scales: Mapping[str, Fraction]) -> int:
-        """The multiple, in pixels of the base, at which its regions begin; *scales* are those of the program."""
+        """The multiple of pixels of the base at which its tiles begin.
+
+        *scales* are those of the program.
+        """
         base = scales[self.base]
         coarse = [base / scales[each.writes] for each in self.passes]
         aligned = [base / scales[each.reads[0]] * each.align for each in self.passes]
@@ -92,7 +98,7 @@ class Schedule:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether the result depends on nothing around a pixel."""
+        """Tells whether a pixel of the result depends on no other pixel."""
         return len(self.sweeps) == 1 and self.sweeps[0].reach == 0
 
     @property
@@ -102,7 +108,7 @@ class Schedule:
 
     @property
     def values(self) -> int:
-        """Numbers for each pixel of the photo that a pass works with at a time, at most."""
+        """The most numbers for each pixel of the photo that a pass works with at a time."""
         scales = self.program.scales
         return max(
             int(self.program.values(each) * float(scales[each.reads[0]]) ** 2)
@@ -123,20 +129,21 @@ class Schedule:
     def storage(
         self, height: int, width: int, number: int, wide: int
     ) -> tuple[list[int], dict[str, Slot]]:
-        """Sizes of the slabs, in bytes, for a photo of *height* x *width*, and where in them each map is kept.
+        """Sizes of the slabs, in bytes, and where in them each map is kept.
+
+        The photo has *height* x *width* pixels.
 
         Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the
         end, so that nothing else stays in memory with it.
         """
-        sizes, output = self.program.sizes(height, width), self.program.output.writes
+        sizes = self.program.sizes(height, width)
+        output = self.program.output.writes
         sizes[output] = result_size(self.program, height, width)
         buffers = [_Buffer(names, *span, 0) for names, span in self._shared().items()]
         for buffer in buffers:
-            of_each = (
-                self._bytes(name, sizes[name], wide if name == output else number)
-                for name in buffer.names
-            )
-            buffer.size = max(of_each)
+            for name in buffer.names:
+                own = wide if name == output else number
+                buffer.size = max(buffer.size, self._bytes(name, sizes[name], own))
         return _placed(buffers, output)
 
     def _bytes(self, name: str, size: Size, number: int) -> int:
@@ -144,7 +151,7 @@ class Schedule:
         return -(-values * number // _ALIGNMENT) * _ALIGNMENT
 
     def _shared(self) -> dict[tuple[str, ...], tuple[int, int]]:
-        """Maps that take each other's place pixel by pixel, with the first and last sweep of all of them."""
+        """Maps that take each other's place pixel by pixel, with their first and last sweep."""
         spans = self.kept
         shared: dict[tuple[str, ...], tuple[int, int]] = {}
         for name, (first, last) in spans.items():
@@ -155,15 +162,15 @@ class Schedule:
         return shared
 
     def _replaced(self, name: str, index: int, spans: dict[str, tuple[int, int]]) -> str:
-        """The map of the same shape that is read for the last time where *name* is written, pixel by pixel; or ""."""
-        sweep, writer = self.sweeps[index], self.program.writer(name)
+        """The map whose place *name* takes pixel by pixel; "" if there is none.
+
+        It has the same shape, and is read for the last time where *name* is written.
+        """
+        sweep = self.sweeps[index]
+        writer = self.program.writer(name)
         is_read_here = any(name in each.reads for each in sweep.passes)
-        if (
-            name == self.program.output.writes
-            or is_read_here
-            or writer.halo != 0
-            or writer.scale != 1
-        ):
+        is_pixel_by_pixel = writer.halo == 0 and writer.scale == 1
+        if name == self.program.output.writes or is_read_here or not is_pixel_by_pixel:
             return ""
         for read in writer.reads:
             readers = [each for each in sweep.passes if read in each.reads]
@@ -189,11 +196,9 @@ def schedule(program: Program) -> Schedule:
 
 def result_size(program: Program, height: int, width: int) -> Size:
     """Height and width of the result for a photo of *height* x *width*."""
-    return (
-        (height, width)
-        if program.is_cropped
-        else program.sizes(height, width)[program.output.writes]
-    )
+    if program.is_cropped:
+        return height, width
+    return program.sizes(height, width)[program.output.writes]
 
 
 def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
@@ -211,7 +216,7 @@ def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
 
 
 def _needs_a_sweep(each: Pass, before: Sequence[Pass]) -> bool:
-    """Whether *each* has to wait until all regions of the passes *before* it are done, or had better."""
+    """Tell whether *each* has to wait for all tiles of the passes *before* it, or had better."""
     own = {one.writes for one in before}
     if each.uses in own or each.halo is None or before[-1].halo is None:
         return True
@@ -220,11 +225,13 @@ def _needs_a_sweep(each: Pass, before: Sequence[Pass]) -> bool:
 
 
 def _not_kept(program: Program, each: Pass) -> list[Pass]:
-    """The passes that compute what *each* reads, as far as it is not kept, in the order in which they run."""
+    """The passes that compute the maps that *each* reads and nobody keeps, in their order."""
     found: list[Pass] = []
     for name in each.reads:
-        if name != PHOTO and not (writer := program.writer(name)).is_kept:
-            found += [one for one in (*_not_kept(program, writer), writer) if one not in found]
+        if name == PHOTO or program.writer(name).is_kept:
+            continue
+        writer = program.writer(name)
+        found += [one for one in (*_not_kept(program, writer), writer) if one not in found]
     return found
 
 
@@ -253,11 +260,16 @@ class _Buffer:
     size: int
 
     def meets(self, other: "_Buffer") -> bool:
+        """Tell whether both live in some sweep."""
         return self.first <= other.last and other.first <= self.last
 
 
 def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, Slot]]:
-    """Slabs for *buffers*: each takes the first gap among those that live with it, the result the first slab."""
+    """Slabs for *buffers*: each takes the first gap among those that live at the same time.
+
+    The result has the first slab. The largest buffers are placed first, so that small ones fill
+    the gaps that they leave.
+    """
     largest = max(buffer.size for buffer in buffers)
     slabs: list[int] = []
     placed: list[tuple[_Buffer, Slot]] = []
@@ -271,6 +283,7 @@ def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, S
 
 
 def _gaps(buffer: _Buffer, slabs: list[int], placed: list[tuple[_Buffer, Slot]]) -> Iterator[Slot]:
+    """The first gap of each slab that is large enough for *buffer*."""
     for index, size in enumerate(slabs):
         others = sorted(
             (place.offset, other.size)

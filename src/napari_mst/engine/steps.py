@@ -1,4 +1,4 @@
-"""The passes of a sweep in the form in which a device computes them, for one window of the image after another."""
+"""The passes of a sweep in the form in which a device computes them, window by window."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,19 @@ Read = Callable[[str, Window], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A map that a step reads: its name, the *halo* (None: all of it), and the size of what is written by its size."""
+    """A map that a step reads.
+
+    Attributes
+    ----------
+    name
+        The name of the map.
+    halo
+        Pixels around a window that are read; None: the whole map.
+    scale
+        Size of the map that is written, relative to this one.
+    align
+        Windows begin and end at multiples of this.
+    """
 
     name: str
     halo: int | None
@@ -29,15 +41,15 @@ class Reading:
 
     @cached_property
     def inverse(self) -> Fraction:
-        """The size of the map by that of what is written."""
+        """The size of this map, relative to the one that is written."""
         return 1 / self.scale
 
     def reach(self, written: Window) -> Window:
-        """The pixels on which a window of what is *written* depends, also where the image has none."""
+        """The pixels on which the window *written* depends, also where the image has none."""
         return written.scaled(self.inverse).grown(self.halo or 0).aligned(self.align)
 
     def window(self, written: Window, size: Size) -> Window:
-        """Those that the map, of *size*, has."""
+        """The pixels on which the window *written* depends, of a map of *size*."""
         return whole(size) if self.halo is None else self.reach(written).clipped(size)
 
 
@@ -56,7 +68,7 @@ class Step:
 
     @property
     def scale(self) -> Fraction:
-        """The size of what is written by that of the first map that is read."""
+        """The size of the map that is written, relative to the first map that is read."""
         return self.readings[0].scale
 
     @property
@@ -67,10 +79,12 @@ class Step:
 
 def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtype]) -> list[Step]:
     """The passes of *sweep*, whose maps are of *dtypes*, in the fastest forms for *device*."""
-    steps, left = [], list(sweep.passes)
+    steps = []
+    left = list(sweep.passes)
     while left:
         form = form_of(left, device, widest(left[0], dtypes))
         count = len(form.kinds) if form is not None else 1
+        # A form computes no map between its passes: where one is kept, they run as written.
         if any(each.writes in sweep.keeps for each in left[: count - 1]):
             form, count = None, 1
         steps.append(_step(tuple(left[:count]), form))
@@ -79,7 +93,7 @@ def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtyp
 
 
 def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict[str, torch.dtype]:
-    """The type of every map: a pass computes in the widest that it reads, and what is kept is *narrow*."""
+    """The type of each map: a pass computes in the widest that it reads; kept maps are *narrow*."""
     dtypes = {PHOTO: wide}
     for each in program.passes:
         dtypes[each.writes] = narrow if each.is_kept else widest(each, dtypes)
@@ -92,32 +106,36 @@ def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
 
 
 def _step(passes: tuple[Pass, ...], form: Form | None) -> Step:
-    """The maps that *passes* read from outside, the first with its halo; all with it where there is no form."""
+    """The step of *passes*, with the maps that they read from outside.
+
+    A form reads a halo of the first map only; a plain pass reads one of all its maps.
+    """
     readings: list[Reading] = []
     scale, written = Fraction(1), {each.writes for each in passes}
     for each in reversed(passes):
         scale = scale * each.scale
         align = 1 if form is not None else _alignment(each)
         outside = [name for name in each.reads if name not in written]
-        own = [
-            Reading(
-                name, each.halo if form is None or name == passes[0].reads[0] else 0, scale, align
-            )
-            for name in outside
-        ]
+        own = []
+        for name in outside:
+            has_halo = form is None or name == passes[0].reads[0]
+            own.append(Reading(name, each.halo if has_halo else 0, scale, align))
         readings = own + readings
     return Step(passes, tuple(readings), form)
 
 
 def _alignment(each: Pass) -> int:
-    """Multiple of pixels at which windows of a plain pass begin: it has to write whole pixels of a smaller map."""
+    """Multiple of pixels at which windows of a plain pass begin.
+
+    It has to write whole pixels of a smaller map.
+    """
     return max(each.align, each.scale.denominator)
 
 
 def needs(
     steps: Sequence[Step], wanted: Mapping[str, Window], sizes: Mapping[str, Size]
 ) -> dict[str, Window]:
-    """The window of every map that has to be computed, or read, for the *wanted* windows of some maps.
+    """The window of every map that is computed or read for the *wanted* windows of some maps.
 
     A map that is larger than what it is made of is computed in whole multiples of that.
     """
@@ -133,7 +151,10 @@ def needs(
 
 
 def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) -> Window:
-    """The pixels of the padded photo on which a *window* of the result depends, statistics held fixed."""
+    """The pixels of the padded photo on which a *window* of the result depends.
+
+    Statistics are held fixed.
+    """
     steps = []
     for each in program.passes:
         readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
@@ -160,12 +181,13 @@ class Executable:
         """*step* with the *folded* statistic that it uses."""
         dtype = widest(step.passes[0], dtypes)
         used = folded[step.uses] if step.uses else None
+        first = step.readings[0]
         if step.form is not None:
-            return cls(
-                step, dtype, _in_form(step.readings[0], step.form.build(step.passes, used, dtype))
-            )
+            compute = step.form.build(step.passes, used, dtype)
+            return cls(step, dtype, _in_form(first, compute))
         local = in_precision(step.last.local, dtype)
-        return cls(step, dtype, _as_written(step.readings[0], local, (used,) if step.uses else ()))
+        statistics = (used,) if step.uses else ()
+        return cls(step, dtype, _as_written(first, local, statistics))
 
     def apply(
         self, maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
@@ -190,14 +212,14 @@ def within(window: Window, have: Window, values: Tensor) -> Tensor:
 def _in_form(
     first: Reading, compute: Compute
 ) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
-    """*compute* of a form, which is told what the image lacks of the halo."""
+    """*compute* of a form, which is told the pixels of halo that the image lacks."""
     return lambda windows, written, size: compute(windows, first.reach(written).missing(size))
 
 
 def _as_written(
     first: Reading, local: Local, used: tuple[Any, ...]
 ) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
-    """*local* of a plain pass, of whose result the halo is cut off."""
+    """*local* of a plain pass, with the halo cut off its result."""
 
     def compute(windows: Sequence[Tensor], written: Window, size: Size) -> Tensor:
         rows, columns = written.inside(first.window(written, size).scaled(first.scale))

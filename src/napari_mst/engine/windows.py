@@ -94,7 +94,7 @@ def whole(size: Size) -> Window:
 
 
 def tiles(size: Size, rows: int, columns: int) -> Iterator[Window]:
-    """Windows of *rows* x *columns* that cover a map of *size*, in rows; the last ones are smaller."""
+    """Windows of *rows* x *columns* that cover a map of *size*, in rows; the last are smaller."""
     height, width = size
     for top in range(0, height, rows):
         for left in range(0, width, columns):

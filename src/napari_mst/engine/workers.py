@@ -1,4 +1,4 @@
-"""The threads that compute the regions of a run, its progress, and its cancel."""
+"""The threads that compute the tiles of a run, its progress, and how it is cancelled."""
 
 import functools
 from collections import deque
@@ -18,16 +18,16 @@ from napari_mst.watch import Watch
 T = TypeVar("T")
 
 _AHEAD = 4
-"""Regions that wait for each thread: enough to keep it busy, few enough for a cancel to be felt at once."""
+"""Tiles that wait for each thread: enough to keep it busy, and few, so that a cancel is felt."""
 
 _LARGEST_BLOCK = 4 << 20
-"""Bytes: twice the largest block of a region, with the published widths."""
+"""Bytes: twice the largest block of a tile, with the published widths."""
 
 
 class Workers:
-    """Computes regions and tells progress: a context, so that no thread outlives the run.
+    """Computes tiles and tells progress: a context, so that no thread outlives the run.
 
-    On a CPU each region is computed by one thread, and there are *threads*, or as many as torch
+    On a CPU each tile is computed by one thread, and there are *threads*, or as many as torch
     has. (Threads inside of each small operation would wait for each other, a hundred times longer
     on a busy machine.) A GPU is fed by the calling thread, or, where its maps live elsewhere
     (*is_apart*), by a few with a stream each, so that one copies while another computes. *cost* is
@@ -43,28 +43,30 @@ class Workers:
         threads: int = 0,
     ) -> None:
         self._device = device
-        self._cost, self._cost_done = cost, 0.0
+        self._cost = cost
+        self._cost_done = 0.0
         self._watch = watch
-        self._threads, self._open = torch.get_num_threads(), ExitStack()
-        self._at_once = (
-            (threads or self._threads) if device.type == "cpu" else STREAMS if is_apart else 0
-        )
+        self._threads = torch.get_num_threads()
+        self._open = ExitStack()
         self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
-        self._pool = (
-            ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,))
-            if self._at_once
-            else None
-        )
+        if device.type == "cpu":
+            self._at_once = threads or self._threads
+        else:
+            self._at_once = STREAMS if is_apart else 0
+        self._pool = None
+        if self._at_once:
+            own = ThreadPoolExecutor(self._at_once, "napari-mst", _prepare_thread, (device,))
+            self._pool = own
 
     def __enter__(self) -> "Workers":
-        if self._device.type == "cuda":  # events and pinned memory are of the current GPU
+        if self._device.type == "cuda":  # events and pinned memory belong to the current GPU
             self._open.enter_context(torch.cuda.device(self._device))
         if self._device.type == "cpu":
             _keep_blocks()
-            self._open.enter_context(
-                threadpool_limits(1, user_api="blas")
-            )  # of NumPy's products: Gram matrices
-            torch.set_num_threads(1)  # for the matrices between two passes, which are small as well
+            # NumPy multiplies for Gram matrices, and torch for the matrices between two passes:
+            # both are too small to share.
+            self._open.enter_context(threadpool_limits(1, user_api="blas"))
+            torch.set_num_threads(1)
         return self
 
     def __exit__(
@@ -77,19 +79,20 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             if self._device.type == "cuda":
                 torch._C._host_emptyCache()  # pinned memory, which torch would keep
-            torch.set_num_threads(
-                self._threads
-            )  # what a thread sets for itself, torch gives to all threads to come
+            # The number that a worker set for itself, torch gives to all threads to come.
+            torch.set_num_threads(self._threads)
         self._open.close()
 
     def each(
-        self, compute: Callable[[Window], T], regions: Iterable[Window], cost: float
+        self, compute: Callable[[Window], T], tiles: Iterable[Window], cost: float
     ) -> Iterator[T]:
-        """One pass: *compute* of every region, in order; tells progress after each and asks for cancel before each.
+        """The results of *compute* for every tile, in order.
+
+        It reports progress after each tile and asks before each whether the run is cancelled.
 
         *cost* is the time that the pass takes, in any unit: progress moves as time does.
         """
-        todo = list(regions)
+        todo = list(tiles)
         for done, result in enumerate(self._results(compute, todo), start=1):
             share = (self._cost_done + cost * done / len(todo)) / self._cost
             self._watch.report(min(round(share, 9), 1.0))
@@ -102,9 +105,9 @@ class Workers:
             return
         wait_for(self._device)  # a matrix that all streams are about to read
         running: deque[Future[T]] = deque()
-        for region in todo:
+        for tile in todo:
             self._watch.check()
-            running.append(self._pool.submit(_infer, compute, region, self._device))
+            running.append(self._pool.submit(_infer, compute, tile, self._device))
             if len(running) > _AHEAD * self._at_once:
                 yield running.popleft().result()
         while running:
@@ -112,10 +115,10 @@ class Workers:
             yield running.popleft().result()
 
     def _results_here(self, compute: Callable[[Window], T], todo: list[Window]) -> Iterator[T]:
-        """The results of a GPU that this thread feeds, which is kept no more than `STREAMS` regions behind."""
-        for region in todo:
+        """The results of a GPU that this thread feeds, at most `STREAMS` tiles ahead of it."""
+        for tile in todo:
             self._watch.check()
-            result = compute(region)
+            result = compute(tile)
             if self._device.type in ("cuda", "mps"):
                 self._behind.append(torch.get_device_module(self._device).Event())
                 self._behind[-1].record()
@@ -126,7 +129,9 @@ class Workers:
 
 @functools.cache
 def _keep_blocks() -> None:
-    """Have glibc keep what a region frees for the next one: blocks as large as any freed so far, and twice as much.
+    """Have glibc keep the memory that a tile frees for the next one.
+
+    It keeps blocks as large as any freed so far, and twice as much in all.
 
     It would give it back to the system otherwise, and up to a tenth of a run would go into getting
     it again. (Its M_MMAP_THRESHOLD and M_TRIM_THRESHOLD adapt to the largest block that was freed,
@@ -135,9 +140,9 @@ def _keep_blocks() -> None:
     torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 
 
-def _infer(compute: Callable[[Window], T], region: Window, device: torch.device) -> T:
+def _infer(compute: Callable[[Window], T], tile: Window, device: torch.device) -> T:
     with torch.inference_mode():  # a mode of the calling thread only
-        result = compute(region)
+        result = compute(tile)
     wait_for(device)  # another stream reads it
     return result
 
@@ -153,6 +158,5 @@ def _prepare_thread(device: torch.device) -> None:
         torch.cuda.set_device(device)
         torch.cuda.set_stream(torch.cuda.Stream(device))
     torch.set_num_threads(1)
-    torch.set_flush_denormal(
-        True
-    )  # GELU leaves numbers below 1e-38, on which a CPU is many times slower
+    # GELU leaves numbers below 1e-38, on which a CPU is many times slower.
+    torch.set_flush_denormal(True)

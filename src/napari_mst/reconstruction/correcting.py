@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
+from napari_mst.engine.costs import run_cost
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import run_cost
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import Correction, correct_colours
 from napari_mst.reconstruction.job import Job

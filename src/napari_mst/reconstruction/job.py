@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.engine.photo_rows import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import RowSource, Source
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation, turned
@@ -25,7 +25,7 @@ PhotoLike = Photo | str | PathLike[str] | ArrayLike
 class Compute(Protocol):
     """Makes planes of numbers from a photo on the device of a setup: a cube, or attention maps."""
 
-    def __call__(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def __call__(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """(C, H, W) numbers of the photo of *source*, computed as *plan* says."""
 
 
@@ -84,14 +84,14 @@ class Job:
         """The job as one stage of the work: its progress goes from *start* to *stop*, 0-1."""
         return replace(self, watch=self.watch.part(start, stop))
 
-    def source(self, orientation: Orientation = UNTURNED) -> Source:
+    def source(self, orientation: Orientation = UNTURNED) -> PhotoRows:
         """The part, turned, as the network expects it."""
         # The network sees 0 in pixels that are unknown; `build_cube` takes them out of its result.
         photo = replace(self.part, pixels=turned(self.part.pixels, orientation), valid=None)
-        return Source(_network_rows(self, photo), *photo.shape)
+        return PhotoRows(_network_rows(self, photo), *photo.shape)
 
 
-def _network_rows(job: Job, photo: Photo) -> RowSource:
+def _network_rows(job: Job, photo: Photo) -> ReadRows:
     """Gives rows of *photo* as the model's card says that the network expects them."""
     is_linear = job.setup.model.card.is_linear
     capture = job.options.capture

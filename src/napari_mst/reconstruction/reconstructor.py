@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
@@ -243,7 +243,7 @@ class Reconstructor:
         watch = Watch(is_cancelled=is_cancelled)
         return pipeline.reconstruct(setup, photo, self._errors, watch, is_preview=True)
 
-    def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""
         return self.setup.cube_of(source, plan, watch)
 

@@ -105,10 +105,10 @@ def _too_little_memory(job: Job) -> OutOfMemory:
     )
 
 
-def _engine_job(setup: Setup, height: int, width: int) -> planning.Job:
+def _engine_job(setup: Setup, height: int, width: int) -> planning.PlannedRun:
     options = setup.options
     after = bytes_to_correct(height, width) if setup.corrects_colour else 0
-    return planning.Job(
+    return planning.PlannedRun(
         setup.program,
         height,
         width,

@@ -12,8 +12,9 @@ from torch import nn
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.engine.forms.table import has_compiled_form
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source, execute
+from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.errors import CameraError, DeviceError
 from napari_mst.models import Model, ModelCard
@@ -63,7 +64,7 @@ class Setup:
         precision = getattr(torch, self.options.precision)
         return has_compiled_form(self.program, self.device.device, precision)
 
-    def cube_of(self, source: Source, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""
         return execute(self.program, source, self.device.device, plan, watch).numbers
 

@@ -1,1 +1,1 @@
-"""Fast forms: passes of a network computed better than as they are written, each with its reference."""
+"""Fast forms: passes computed better than as they are written, each with its reference."""

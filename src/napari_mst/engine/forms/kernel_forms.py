@@ -125,7 +125,8 @@ def _by_phase(side: int, stride: int) -> Tensor:
 class CompiledUpFusion:
     """Features doubled in size, and a skip, fused and added.
 
-    *up* (4, C, 2C) has a matrix for each pixel of a square, *bias* (C) is added, *fuse* (C, C) is the skip's matrix.
+    *up* (4, C, 2C) has a matrix for each pixel of a square, *bias* (C) is added, and *fuse* (C, C)
+    is the matrix of the skip.
     """
 
     def __init__(self, up: Tensor, bias: Tensor, fuse: Tensor) -> None:
@@ -174,14 +175,14 @@ def largest_error() -> float:
         fuse = torch.randn(3, 3)
         skip = torch.randn(1, 3, 20, 28)
         bias = torch.randn(3)
-        mixing = block.mixing(block.gram(x))
+        mixing = block.mixing(block.input_gram(x))
         doubled = F.pixel_shuffle(torch.einsum("qci,nihw->ncqhw", up, x).flatten(1, 2), 2)
         fused = doubled + F.conv2d(skip, fuse[:, :, None, None], bias)
         pairs = [
             (CompiledBlock(block, mixing)(x, (0, 0, 0, 0)), block.apply_mixing(x, mixing.float())),
             (CompiledConvolution(half)(x, (1, 1, 1, 1)), half(x)),
             (CompiledUpFusion(up, bias, fuse)(x, skip), fused),
-            (compiled_gram(x), block.gram(x)),
+            (compiled_gram(x), block.input_gram(x)),
         ]
         return max(
             float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs
@@ -234,7 +235,7 @@ def _filled(channels: int) -> int:
 def _panels(matrices: Tensor, outside: int, inside: int) -> Tensor:
     """Matrices (..., out, in) in the order in which a product reads them.
 
-    It is (..., panels, in, PANEL), float32; *outside* and *inside* are the filled up numbers of channels.
+    It is (..., panels, in, PANEL), float32, with zeros up to *outside* and *inside* channels.
     """
     full = torch.zeros(*matrices.shape[:-2], outside, inside)
     full[..., : matrices.shape[-2], : matrices.shape[-1]] = matrices

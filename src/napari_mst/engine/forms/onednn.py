@@ -1,52 +1,56 @@
-"""A spectral attention block on a CPU: oneDNN convolutions with their GELU fused, weights folded ahead.
+"""A spectral attention block on a CPU by torch alone: oneDNN convolutions with their GELU fused.
 
 For one image S-MSA is one C x C matrix. (The residual around it is added last: as an identity in
 that matrix, it would round what is small together with what is large.) The affine part of LayerNorm
 goes into the expanding convolution. All channels are padded to whole vectors, P of them, and halos
-shrink as the convolutions use them up, so nothing is computed twice. Letters: C channels, P padded
-channels, h, w sides of a window.
+shrink as the convolutions use them up, so nothing is computed twice.
+Letters: C channels, P padded channels, h, w sides of a window.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine.windows import Sides
-from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
+from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttentionBlock
 
 _VECTOR = 16
+"""Channels are filled up to multiples of this: the floats of a vector of AVX-512."""
+
 _STEP = 4
-"""The sides of a window are filled up to multiples of this: oneDNN makes, and keeps, kernels for every shape."""
+"""Sides of windows are filled up to multiples of this: oneDNN keeps kernels for each shape."""
 
 _PACKED_SIDE = 64
-"""Side of the regions for which weights are packed; others run too."""
+"""Side of the tiles for which weights are packed; other tiles run too."""
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether *device* is a CPU that torch drives through oneDNN, in float32 or 16 bits."""
+    """Tell whether *device* is a CPU that torch drives through oneDNN, in float32 or 16 bits."""
     is_fitting = device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
     return is_fitting and torch.backends.mkldnn.is_available()
 
 
-def is_available(block: SpectralAttentionBlock, dtype: torch.dtype) -> bool:
-    """Whether *block* can run in this form: without LayerNorm before S-MSA, as published."""
-    return isinstance(block.norm, nn.Identity) and can_run(
-        block.attention.to_v.weight.device, dtype
-    )
+class _Hidden(NamedTuple):
+    """The weights of as many hidden channels as the block has padded channels."""
+
+    expand: Tensor
+    bias: Tensor
+    filters: Tensor
+    reduce: Tensor
 
 
 class OneDnnBlock:
-    """The local part of a block for one *mixing* matrix: what `apply_mixing` gives, to rounding, in *dtype*."""
+    """The local part of a block for one *mixing* matrix, in *dtype*: `apply_mixing` to rounding."""
 
     def __init__(
         self, block: SpectralAttentionBlock, mixing: Tensor, dtype: torch.dtype = torch.float32
     ) -> None:
-        attention, feed_forward = block.attention, block.feed_forward
-        norm, expand = feed_forward.norm, feed_forward.expand.weight[:, :, 0, 0].double()
-        self._channels = channels = mixing.shape[-1]
-        self._eps = norm.eps
+        attention = block.attention
+        channels = mixing.shape[-1]
+        self._channels = channels
+        self._eps = block.feed_forward.norm.eps
         self._mixing = pointwise(_padded(mixing[0]), dtype)
         self._bias = _padded(attention.proj.bias).to(dtype)
         self._value = pointwise(_padded(attention.to_v.weight), dtype)
@@ -55,43 +59,25 @@ class OneDnnBlock:
             for parameter in attention.pos.parameters()
         ]
         self._mean = _padded(torch.full((channels,), 1 / channels))
-        expand_weight, expand_bias = (
-            _padded(_padded((expand * norm.weight).T).T),
-            _padded(expand @ norm.bias.double()),
-        )
-        filters, reduce = (
-            _padded(feed_forward.depthwise.weight),
-            _padded(feed_forward.reduce.weight[:, :, 0, 0].T),
-        )
-        self._hidden = [
-            (
-                pointwise(weight, dtype),
-                bias.to(dtype),
-                _packed(spatial, dtype, groups=True),
-                pointwise(back.T, dtype),
-            )
-            for weight, bias, spatial, back in zip(
-                *(
-                    part.split(len(self._bias))
-                    for part in (expand_weight, expand_bias, filters, reduce)
-                ),
-                strict=True,
-            )
-        ]
+        self._hidden = _hidden_parts(block.feed_forward, len(self._bias), dtype)
 
     def __call__(self, window: Tensor, halo: Sides) -> Tensor:
-        """The block inside the *halo* of *window*, (1, C, h, w): HALO pixels, or less where the image ends."""
+        """The block inside the *halo* of *window*, (1, C, h, w).
+
+        The halo has `HALO` pixels on each side, or fewer where the image ends.
+        """
         top, bottom, left, right = (HALO - side for side in halo)
-        height, width = window.shape[-2] + top + bottom, window.shape[-1] + left + right
+        height = window.shape[-2] + top + bottom
+        width = window.shape[-1] + left + right
         missing = top, bottom + -height % _STEP, left, right + -width % _STEP
         attended = self._attended(window, missing)
         normalised = self._normalised(attended)
         result = dense(attended[:, : self._channels, 1:-1, 1:-1])
-        del attended
-        for expand, bias, filters, reduce in self._hidden:
-            hidden = convolve(normalised, expand, bias, gelu=True)
-            hidden = _depthwise(_clear(hidden, missing, 1), filters, gelu=True)
-            convolve_onto(result, hidden, reduce)
+        del attended  # its memory is free for the hidden channels
+        for part in self._hidden:
+            hidden = convolve(normalised, part.expand, part.bias, gelu=True)
+            hidden = _depthwise(_clear(hidden, missing, 1), part.filters, gelu=True)
+            convolve_onto(result, hidden, part.reduce)
         return result[..., : height - 2 * HALO, : width - 2 * HALO]
 
     def _attended(self, window: Tensor, missing: Sides) -> Tensor:
@@ -106,13 +92,37 @@ class OneDnnBlock:
         return attended
 
     def _normalised(self, x: Tensor) -> Tensor:
-        """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w); what it puts into padding is never used."""
+        """LayerNorm without its affine part, (1, P, h, w) -> (1, P, h, w).
+
+        It leaves numbers in the padded channels, which nothing uses: their weights are zero.
+        """
         pixels = x.permute(0, 2, 3, 1).float()
         values = pixels.flatten(0, 2)
         centred = values - torch.mv(values, self._mean)[:, None]
         variance = torch.mv(centred * centred, self._mean)
         centred.mul_(variance.add_(self._eps).rsqrt_()[:, None])
         return centred.to(x.dtype).view(pixels.shape).permute(0, 3, 1, 2)
+
+
+def _hidden_parts(feed_forward: FeedForward, size: int, dtype: torch.dtype) -> list[_Hidden]:
+    """The hidden channels in parts of *size*, whose results are added up one after the other."""
+    norm = feed_forward.norm
+    expand = feed_forward.expand.weight[:, :, 0, 0].double()
+    expand_weight = _padded(_padded((expand * norm.weight).T).T)
+    expand_bias = _padded(expand @ norm.bias.double())
+    filters = _padded(feed_forward.depthwise.weight)
+    reduce = _padded(feed_forward.reduce.weight[:, :, 0, 0].T)
+    weights = (expand_weight, expand_bias, filters, reduce)
+    parts = zip(*(weight.split(size) for weight in weights), strict=True)
+    return [
+        _Hidden(
+            expand=pointwise(weight, dtype),
+            bias=bias.to(dtype),
+            filters=_packed(spatial, dtype, groups=True),
+            reduce=pointwise(back.T, dtype),
+        )
+        for weight, bias, spatial, back in parts
+    ]
 
 
 class OneDnnConvolution:
@@ -122,12 +132,13 @@ class OneDnnConvolution:
     """
 
     def __init__(self, convolution: nn.Conv2d, dtype: torch.dtype = torch.float32) -> None:
-        self._stride, weight = convolution.stride, convolution.weight
+        weight = convolution.weight
+        self._stride = convolution.stride
         self._bias = None if convolution.bias is None else convolution.bias.to(dtype)
-        rows = weight.split(len(weight[0, 0]) if dtype.itemsize == 2 else 1, dim=-2)
+        rows_at_once = weight.shape[-2] if dtype.itemsize == 2 else 1
         self._rows = [
             _packed(row.contiguous(memory_format=torch.channels_last), dtype, stride=self._stride)
-            for row in rows
+            for row in weight.split(rows_at_once, dim=-2)
         ]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -178,22 +189,18 @@ def _depthwise(x: Tensor, weight: Tensor, gelu: bool = False) -> Tensor:
 
 
 def _clear(x: Tensor, missing: Sides, halo: int) -> Tensor:
-    """Zero, in place, what lies outside the image: the network's own convolutions see zeros there."""
+    """Zero, in place, what lies outside the image: the network's convolutions see zeros there."""
     top, bottom, left, right = (max(side - (HALO - halo), 0) for side in missing)
     height, width = x.shape[-2:]
-    for axis, start, length in (
-        (2, 0, top),
-        (2, height - bottom, bottom),
-        (3, 0, left),
-        (3, width - right, right),
-    ):
-        if length:
-            x.narrow(axis, start, length).zero_()
+    x[:, :, :top].zero_()
+    x[:, :, height - bottom :].zero_()
+    x[..., :left].zero_()
+    x[..., width - right :].zero_()
     return x
 
 
 def dense(x: Tensor) -> Tensor:
-    """(1, C, h, w) with the strides of dense channels-last memory, of which oneDNN makes no copy."""
+    """(1, C, h, w) with the strides of dense channels-last memory, so that oneDNN makes no copy."""
     return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 
 
@@ -213,13 +220,12 @@ def pointwise(matrix: Tensor, dtype: torch.dtype) -> Tensor:
 def _packed(
     weight: Tensor, dtype: torch.dtype, groups: bool = False, stride: tuple[int, ...] = (1, 1)
 ) -> Tensor:
-    """*weight* in the layout of oneDNN's own, which spares reordering it at every call; *groups*: depthwise."""
-    channels, side = (len(weight) if groups else weight.shape[1]), _PACKED_SIDE
+    """*weight* in oneDNN's own layout, so that no call reorders it; *groups*: it is depthwise."""
+    channels = len(weight) if groups else weight.shape[1]
+    group_count = channels if groups else 1
+    shape = (1, channels, _PACKED_SIDE, _PACKED_SIDE)
     operation: Any = torch.ops.mkldnn._reorder_convolution_weight
-    shape = (1, channels, side, side)
-    packed: Tensor = operation(
-        weight.to(dtype), (0, 0), stride, (1, 1), channels if groups else 1, shape
-    )
+    packed: Tensor = operation(weight.to(dtype), (0, 0), stride, (1, 1), group_count, shape)
     return packed
 
 

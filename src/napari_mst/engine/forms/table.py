@@ -1,4 +1,4 @@
-"""Fast forms: one table of the passes that the engine knows how to compute better than as they are written.
+"""`FORMS`: the passes that the engine knows how to compute better than as they are written.
 
 A row is a pattern of passes that follow each other and a device; what it gives equals the plain
 passes to rounding. To add one: a function that builds it and a row of `FORMS`. Passes that no row
@@ -33,13 +33,16 @@ Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
 
 Compute = Callable[[Windows, Sides], Tensor]
-"""Windows, and the pixels of the halo that are missing on each side because the image ends -> what is written."""
+"""Windows, and the pixels of halo that the image lacks on each side -> the map that is written."""
 
 IsKind = Callable[[Local], bool]
-"""Whether the local function of a pass is of the kind that a form computes."""
+"""Tells whether the local function of a pass is of the kind that a form computes."""
 
-NATIVE, TORCH = 32e-6, 47e-6
-"""Microseconds of one thread for a multiplication and addition: in compiled kernels, and in torch."""
+COMPILED_PACE = 32e-6
+"""Microseconds of one thread for a multiplication and addition in compiled kernels."""
+
+TORCH_PACE = 47e-6
+"""The same in torch."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class Form:
     can_run
         Whether it runs on a device, in a precision.
     build
-        The passes, the folded statistic that they use (or None) and the precision -> what computes them.
+        Takes the passes, the folded statistic that they use (or None) and the precision; returns
+        what computes them.
     pace
         Microseconds of one thread for a multiplication and addition.
     """
@@ -64,33 +68,42 @@ class Form:
     kinds: tuple[IsKind, ...]
     can_run: Callable[[torch.device, torch.dtype], bool]
     build: Callable[[Sequence[Pass], Any, torch.dtype], Compute]
-    pace: float = TORCH
+    pace: float = TORCH_PACE
 
     def fits(self, passes: Sequence[Pass]) -> bool:
-        """Whether the first of *passes* are the pattern, each of which only the next one reads."""
+        """Tell whether the first of *passes* are the pattern, and only the next one reads each."""
         own = passes[: len(self.kinds)]
         if len(own) < len(self.kinds):
             return False
-        are_kinds = all(is_kind(each.local) for is_kind, each in zip(self.kinds, own, strict=True))
-        return are_kinds and all(self._is_chained(*two, passes) for two in pairwise(own))
+        for is_kind, each in zip(self.kinds, own, strict=True):
+            if not is_kind(each.local):
+                return False
+        return all(_is_chained(one, following, passes) for one, following in pairwise(own))
 
-    @staticmethod
-    def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
-        readers = [each for each in passes if one.writes in each.reads]
-        return readers == [following] and following.reads[0] == one.writes and one.statistic is None
+
+def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
+    """Tell whether nothing needs the map of *one* but the pass that is *following*."""
+    readers = [each for each in passes if one.writes in each.reads]
+    is_only_reader = readers == [following] and following.reads[0] == one.writes
+    return is_only_reader and one.statistic is None
 
 
 def form_of(passes: Sequence[Pass], device: torch.device, dtype: torch.dtype) -> Form | None:
     """The fastest form of the first of *passes*; None if they are computed as they are written."""
-    fitting = (form for form in FORMS if form.fits(passes) and form.can_run(device, dtype))
-    return next(fitting, None)
+    for form in FORMS:
+        if form.fits(passes) and form.can_run(device, dtype):
+            return form
+    return None
 
 
 def statistic_form(
     statistic: Callable[[Tensor], Tensor], device: torch.device, dtype: torch.dtype
 ) -> Local:
     """The fastest form of the *statistic* of a map of *dtype*."""
-    is_gram = _is_method(statistic, SpectralAttentionBlock.gram) and _has_no_norm(_owner(statistic))
+    # A LayerNorm before the attention makes the Gram matrix that of other features than the map's.
+    is_gram = _is_method(statistic, SpectralAttentionBlock.input_gram) and _has_no_norm(
+        _owner(statistic)
+    )
     if not is_gram or not native.can_run(device, dtype):
         return statistic
     from napari_mst.engine.forms.kernel_forms import compiled_gram
@@ -99,32 +112,36 @@ def statistic_form(
 
 
 def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether compiled kernels compute a pass of *program*; the first to ask may wait until they are compiled."""
+    """Tell whether compiled kernels compute a pass of *program*.
+
+    The first to ask may wait until they are compiled.
+    """
     passes = program.passes
-    compiled = [form for form in FORMS if form.pace == NATIVE]
+    compiled = [form for form in FORMS if form.pace == COMPILED_PACE]
     is_known = any(form.fits(passes[index:]) for index in range(len(passes)) for form in compiled)
     return is_known and native.can_run(device, dtype)
 
 
 def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
-    """Numbers for each pixel that passes without a form work with at a time, at most."""
-    plain = (
-        each
-        for index, each in enumerate(program.passes)
-        if not _has_form(program.passes, index, device, dtype)
-    )
-    return max((program.values(each) for each in plain), default=0)
+    """The most numbers for each pixel that a pass without a form works with at a time."""
+    most = 0
+    for index, each in enumerate(program.passes):
+        if not _has_form(program.passes, index, device, dtype):
+            most = max(most, program.values(each))
+    return most
 
 
 def _has_form(passes: Sequence[Pass], index: int, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a form computes the pass at *index*, alone or together with the one before it."""
-    starts = range(max(index - 1, 0), index + 1)
-    forms = ((start, form_of(passes[start:], device, dtype)) for start in starts)
-    return any(form is not None and start + len(form.kinds) > index for start, form in forms)
+    """Tell whether a form computes the pass at *index*, alone or together with the one before."""
+    for start in range(max(index - 1, 0), index + 1):
+        form = form_of(passes[start:], device, dtype)
+        if form is not None and start + len(form.kinds) > index:
+            return True
+    return False
 
 
 def in_precision(local: Local, dtype: torch.dtype) -> Local:
-    """A plain *local* for maps of *dtype*: a module is converted; what else there is computes in its own precision."""
+    """A plain *local* for maps of *dtype*: modules are converted, functions compute in float32."""
     if not isinstance(local, nn.Module):
         return partial(_in_float32, local) if dtype.itemsize == 2 else local
     if all(weight.dtype == dtype for weight in local.parameters()):
@@ -133,13 +150,14 @@ def in_precision(local: Local, dtype: torch.dtype) -> Local:
 
 
 def _in_float32(local: Local, *given: Any) -> Tensor:
-    """*local* of maps of 16 bits: what it gives has 16 bits again."""
+    """*local* of maps of 16 bits, computed in float32: the result has 16 bits again."""
     narrow = given[0].dtype
-    wide = (
-        each.float() if isinstance(each, Tensor) and each.dtype == narrow else each
-        for each in given
-    )
-    return local(*wide).to(narrow)
+
+    def widened(value: Any) -> Any:
+        is_narrow = isinstance(value, Tensor) and value.dtype == narrow
+        return value.float() if is_narrow else value
+
+    return local(*map(widened, given)).to(narrow)
 
 
 # Kinds
@@ -154,21 +172,28 @@ def _has_no_norm(block: SpectralAttentionBlock) -> bool:
 
 
 def _is_block(local: Local) -> bool:
-    """The block itself, and not one that changes a part of it: of that the forms know nothing."""
+    """Tell whether *local* is the local part of a block."""
     if not _is_method(local, SpectralAttentionBlock.apply_mixing):
         return False
     block = _owner(local)
-    parts = type(block), type(block.attention), type(block.feed_forward)
-    return parts == (SpectralAttentionBlock, SpectralAttention, FeedForward)
+    # A subclass may compute something else, of which the forms know nothing.
+    return (
+        type(block) is SpectralAttentionBlock
+        and type(block.attention) is SpectralAttention
+        and type(block.feed_forward) is FeedForward
+    )
 
 
 def _is_published_block(local: Local) -> bool:
-    """A block without LayerNorm before its attention."""
+    """Tell whether *local* is a block without LayerNorm before its attention, as published."""
     return _is_block(local) and _has_no_norm(_owner(local))
 
 
 def _is_convolution(local: Local) -> bool:
-    """A 3x3 convolution or a 4x4 one that halves, padded by one zero, alone or with a residual."""
+    """Tell whether *local* is a convolution that has a form, alone or with a residual.
+
+    It is a 3x3 one, or a 4x4 one that halves, padded by one zero.
+    """
     convolution = _convolved(local)
     if type(convolution) is not nn.Conv2d or convolution.padding_mode != "zeros":
         return False
@@ -179,14 +204,11 @@ def _is_convolution(local: Local) -> bool:
 
 
 def _is_doubling(local: Local) -> bool:
-    """A transposed convolution of 2x2, stride 2."""
+    """Tell whether *local* is a transposed convolution of 2x2, stride 2."""
     if type(local) is not nn.ConvTranspose2d:
         return False
-    return (
-        local.kernel_size == local.stride == (2, 2)
-        and local.padding == (0, 0)
-        and local.groups == 1
-    )
+    is_two_by_two = local.kernel_size == local.stride == (2, 2)
+    return is_two_by_two and local.padding == (0, 0) and local.groups == 1
 
 
 def _is_fusion(local: Local) -> bool:
@@ -204,7 +226,7 @@ def _block(apply: Callable[[Tensor, Sides], Tensor]) -> Compute:
     return compute
 
 
-def _native_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
+def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
     from napari_mst.engine.forms.kernel_forms import CompiledBlock
 
     return _block(CompiledBlock(_owner(passes[0].local), mixing))
@@ -221,9 +243,8 @@ def _torch_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> 
         (features,) = windows
         top, bottom, left, right = (HALO - side for side in missing)
         height, width = features.shape[-2:]
-        return block.apply_mixing(features, mixing)[
-            ..., top : height - bottom, left : width - right
-        ]
+        result = block.apply_mixing(features, mixing)
+        return result[..., top : height - bottom, left : width - right]
 
     return compute
 
@@ -263,13 +284,11 @@ def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAtt
     """*block* with weights of *dtype*, and without whatever is hooked to it."""
     if block.attention.to_v.weight.dtype == dtype:
         return block
-    with torch.device("meta"):
-        converted = SpectralAttentionBlock(
-            block.attention.to_v.in_features, block.attention.heads, not _has_no_norm(block)
-        )
-    converted.load_state_dict(
-        {name: weight.to(dtype) for name, weight in block.state_dict().items()}, assign=True
-    )
+    channels = block.attention.to_v.in_features
+    weights = {name: weight.to(dtype) for name, weight in block.state_dict().items()}
+    with torch.device("meta"):  # takes no memory for weights that are replaced at once
+        converted = SpectralAttentionBlock(channels, block.attention.heads, not _has_no_norm(block))
+    converted.load_state_dict(weights, assign=True)
     return converted
 
 
@@ -278,18 +297,18 @@ def _anywhere(_device: torch.device, _dtype: torch.dtype) -> bool:
 
 
 FORMS: tuple[Form, ...] = (
-    Form("block, compiled", (_is_published_block,), native.can_run, _native_block, NATIVE),
+    Form("block, compiled", (_is_published_block,), native.can_run, _compiled_block, COMPILED_PACE),
     Form("block, oneDNN", (_is_published_block,), onednn.can_run, _onednn_block),
     Form("block", (_is_block,), _anywhere, _torch_block),
-    Form("convolution, compiled", (_is_convolution,), native.can_run, _convolution, NATIVE),
+    Form("convolution, compiled", (_is_convolution,), native.can_run, _convolution, COMPILED_PACE),
     Form("convolution", (_is_convolution,), _anywhere, _convolution),
     Form(
         "doubling and fusion, compiled",
         (_is_doubling, _is_fusion),
         native.can_run,
         _up_fusion,
-        NATIVE,
+        COMPILED_PACE,
     ),
     Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _up_fusion),
 )
-"""The first that fits is taken."""
+"""The rows in order of speed: the first that fits is taken."""

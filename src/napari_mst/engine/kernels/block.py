@@ -246,7 +246,7 @@ def _add_attention(y: int, attended: Row, work: _Work) -> None:
 
 @njit
 def _reduce_row(y: int, work: _Work) -> None:
-    """The last step: the depthwise convolution of the hidden channels, their product, the residual."""
+    """Filter the hidden channels, multiply them back, and add the residual: the last step."""
     rows, weights = work.rows, work.weights
     filtered = _hidden_row(rows.filtered, work)
     filters = Filters(weights.hidden_filters, 1)

@@ -54,7 +54,7 @@ def scratch_bytes(convolution: ConvolutionWeights, width: int) -> int:
 def _pack_phases(
     source: Features, y: int, missing: Missing, convolution: ConvolutionWeights, target: int
 ) -> None:
-    """Pack row *y* of the padded image from *target* on, one phase of its columns after the other."""
+    """Pack row *y* of the padded image to *target*, one phase of its columns after the other."""
     stride = convolution.stride
     top, bottom, left, right = missing
     height = source.height + top + bottom

@@ -53,7 +53,7 @@ def _filter(e: Emitter, filtering: _Filtering) -> None:
         e.store(e.value(total), e.at(target, pixel * VECTOR))
 
 
-@njit
+@njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
 def filter_row(rows: Neighbours, filters: Filters, target: Row, width: int) -> None:
     """Filter all planes of the *width* pixels between *rows*, which are two pixels wider."""
     for i in range(target.planes):

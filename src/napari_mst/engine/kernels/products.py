@@ -132,7 +132,7 @@ def _sum_up(e: Emitter, product: _Product, sums: list[Value]) -> None:
         e.put(e.at(weight, _STEP_BYTES), weights)
 
 
-@njit
+@njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
 def multiply_row(source: Row, taps: Taps, layer: Layer, target: Target, width: int) -> None:
     """A convolution of the *width* pixels of a row, panel by panel.
 

@@ -1,4 +1,6 @@
-"""Any part of a cube, exactly, without the rest: from the photo around it and the statistics of a whole run.
+"""Any part of a cube, exactly, without the rest: a crop.
+
+It takes the photo around the crop, and the statistics of a whole run.
 
 Once the statistics of all passes are folded, nothing couples distant pixels any more: a pixel
 depends on no more of the photo than the halos of the passes add up to.
@@ -8,40 +10,44 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_mst.engine.run import PaddedPhoto, Source, exact_products
+from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
+from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import Executable, needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import PHOTO, Folded, Program
 
 
-def region(
-    program: Program, folded: Folded, source: Source, window: Window, halo: int | None = None
+def execute_crop(
+    program: Program, folded: Folded, source: PhotoRows, window: Window, halo: int | None = None
 ) -> NDArray[np.floating]:
-    """The pixels of *window* of the cube of the photo of *source*: (B, h, w), as a whole run gives them to rounding.
+    """The pixels of *window* of the cube that a run makes of *source*: (B, h, w), to rounding.
 
     Parameters
     ----------
     folded
-        What `execute` returned for this photo, on the device of the weights.
+        The statistics that `execute` returned for this photo, on the device of the weights.
     halo
-        Pixels around the window that are read at most. Fewer than the passes ask for is faster, and no longer exact:
-        32 are exact to 2e-7 of the largest value for the bundled default model. None: all that they ask for.
+        Pixels around the window that are read at most; None: all that the passes ask for. Fewer are
+        faster, and no longer exact: 32 are exact to 2e-7 of the largest value for the bundled
+        default model.
     """
     tensors = (value for value in folded.values() if isinstance(value, torch.Tensor))
     device = next((value.device for value in tensors), torch.device("cpu"))
     photo = PaddedPhoto(source, device, program)
     sizes = program.sizes(source.height, source.width)
-    corner = Window(0, 0, 0, 0)
+    corner = Window(0, 0, 0, 0)  # of the part of the photo that is taken for the whole
     if halo is not None:
         read = window.grown(halo).aligned(program.multiple).clipped(sizes[PHOTO])
         corner = Window(read.top, read.top, read.left, read.left)
         sizes = program.sizes(*read.size)
     dtypes = precisions(program, program.dtype, program.dtype)
-    everything = Sweep(program.passes, (program.output.writes,), ())
+    output = program.output.writes
+    # With all statistics known, no pass waits for another: one sweep computes all of them.
+    everything = Sweep(program.passes, (output,), ())
     with exact_products(device), torch.inference_mode():
         steps = steps_of(everything, device, dtypes)
-        needed = needs(steps, {program.output.writes: _moved(window, corner, -1)}, sizes)
+        needed = needs(steps, {output: _moved(window, corner, -1)}, sizes)
         maps = {PHOTO: (needed[PHOTO], photo.read(_moved(needed[PHOTO], corner, 1)))}
         for step in steps:
             name = step.last.writes
@@ -51,4 +57,5 @@ def region(
 
 
 def _moved(window: Window, by: Window, sign: int) -> Window:
+    """*window*, moved by as many pixels as *by* says, or back."""
     return Window(*(side + sign * start for side, start in zip(window, by, strict=True)))

@@ -1,0 +1,48 @@
+"""How large the tiles are that a CPU computes: each by one thread, in its cache.
+
+Letters: H rows, W columns of a map.
+"""
+
+CPU_PIXELS = 1 << 13
+"""Pixels of the tiles of torch alone at full resolution; half as many for twice the channels."""
+
+KERNEL_ROWS, KERNEL_COLUMNS = 64, 128
+"""Sides of the tiles of compiled kernels, which go through them row by row: only rows must fit."""
+
+_FEWEST_TILES = 8
+"""Tiles of compiled kernels that threads share, at the least."""
+
+
+def cpu_tile(height: int, width: int, level: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of a map (H, W), by torch alone: four or more, about as large.
+
+    *level* is how often the map was halved.
+    """
+    pixels = CPU_PIXELS >> level
+    while 4 * pixels > height * width and pixels > 1 << 10:
+        pixels //= 2
+    rows = 1 << (pixels.bit_length() - 1) // 2
+    return _shared_out(height, rows), _shared_out(width, pixels // rows)
+
+
+def _shared_out(length: int, most: int) -> int:
+    """*length* in parts of about the same size, at most *most* and a multiple of 4."""
+    parts = -(-length // most)
+    return up_to(-(-length // parts), 4)
+
+
+def kernel_tile(height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of a map (H, W), by compiled kernels.
+
+    They are smaller where they would be too few.
+    """
+    rows = KERNEL_ROWS
+    columns = -(-width // KERNEL_COLUMNS)
+    while rows > KERNEL_ROWS // 4 and -(-height // rows) * columns < _FEWEST_TILES:
+        rows //= 2
+    return rows, KERNEL_COLUMNS
+
+
+def up_to(length: int, multiple: int) -> int:
+    """*length*, filled up to a multiple."""
+    return -(-length // multiple) * multiple
