@@ -1,4 +1,4 @@
-"""Models: `MODELS`, the cards of those that are known, and `load_model`. Only loading imports torch."""
+"""Models: `MODELS`, the cards of the known ones, and `load_model`. Only loading imports torch."""
 
 from typing import TYPE_CHECKING, Any
 

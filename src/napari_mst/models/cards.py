@@ -1,4 +1,6 @@
-"""Model cards: what a network expects, gives, and was made from. A bundled card lives in its weights file.
+"""Model cards: what a network expects, gives, and was made from.
+
+A bundled card lives in its weights file.
 
 A safetensors file carries strings beside its tensors (`__metadata__`); ours hold the card as JSON
 under "napari_mst.card", so that weights and card cannot be parted. Format:
@@ -23,7 +25,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
 _HEADER_LIMIT = 2**22
-"""Most bytes of a header that are parsed, as objects 20 times as large; that of MST++ has 25,000."""
+"""Most bytes of a header that are parsed: its objects take 20 times as many. MST++ has 25,000."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +39,26 @@ class ModelCard:
     wavelengths
         Band centres in nm; empty where nobody knows them.
     is_linear
-        Whether the network is given linear light; else it is given the stored values.
+        Tells whether the network is given linear light; else it is given the stored values.
     normalisation
-        What is done to a whole photo first: nothing, or (x - min) / (max - min).
+        The treatment of a whole photo first: none, or (x - min) / (max - min).
     quantity
-        What comes out: "reflectance" or "relative radiance"; "" if unknown.
+        The quantity of the cube: "reflectance" or "relative radiance"; "" if unknown.
     rendering
-        How the photo shows what comes out: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
+        How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_factor
-        Of the 90 % error band (see `uncertainty`), calibrated on simulated scenes that no model has seen; 0: no band.
+        Scales the 90 % error band (see `reconstruction.error_bands`); calibrated on simulated
+        scenes that no model has seen. 0: no band.
     domain, training_data, licence, reference
-        Sentences for a person: photos that it is meant for, what it learnt from, terms, and where it is described.
+        Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
+        it is described.
     accuracy
         Data set -> metric -> value.
     file
         Name of the bundled weights file; None for a model that the user brings.
     url, git_blob
-        Where the authors publish the weights, and the git object id of a known copy (a hint, not a proof).
+        The address where the authors publish the weights, and the git object id of a known copy (a
+        hint, not a proof).
     """
 
     name: str
@@ -86,7 +91,10 @@ PUBLISHED = ModelCard(
     is_linear=False,
     normalisation="min-max",
     quantity="relative radiance",
-    domain="Dark linear camera RGB as in NTIRE 2022 (Basler response, no gamma, no white balance); not sRGB photos.",
+    domain=(
+        "Dark linear camera RGB as in NTIRE 2022 (Basler response, no gamma, no white balance); "
+        "not sRGB photos."
+    ),
     training_data="ARAD_1K, the data set of the NTIRE 2022 Spectral Recovery Challenge.",
     licence="MIT",
     reference="Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090",
@@ -97,18 +105,20 @@ PUBLISHED = ModelCard(
 
 
 def card_to_metadata(card: ModelCard, **others: str) -> dict[str, str]:
-    """What to pass to `safetensors.torch.save_file` as metadata; *others* stand beside the card's own fields."""
+    """The metadata for `safetensors.torch.save_file`: the card's own fields, and *others*."""
     stored = {name: value for name, value in asdict(card).items() if name != "file"} | others
     return {_CARD_KEY: json.dumps(stored, sort_keys=True)}
 
 
 def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> ModelCard | None:
-    """The card in the metadata of a safetensors file; None if there is none. Fields of later versions are ignored.
+    """The card in the metadata of a safetensors file; None if there is none.
+
+    Fields of later versions are ignored.
 
     Raises
     ------
     CheckpointError
-        If there is a card that is not one.
+        If the card is damaged or unusable.
     """
     if _CARD_KEY not in metadata:
         return None
@@ -117,12 +127,8 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         stored["error_factor"] = float(stored.get("error_factor", 0))
         stored.setdefault("rendering", SRGB_D65 if str(stored["name"]).endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
-        card = ModelCard(
-            **{
-                **{f.name: stored[f.name] for f in fields(ModelCard) if f.name in stored},
-                "file": file,
-            }
-        )
+        known = {field.name for field in fields(ModelCard)} & stored.keys()
+        card = ModelCard(**{name: stored[name] for name in known} | {"file": file})
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CheckpointError(
             f"Expected a model card as JSON, got one that is damaged ({error!r:.80})."
@@ -142,9 +148,8 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
     """
     size = int.from_bytes(file.read(8), "little")
     try:
-        metadata = json.loads(file.read(size) if size <= _HEADER_LIMIT else "").get(
-            "__metadata__", {}
-        )
+        header = json.loads(file.read(size) if size <= _HEADER_LIMIT else "")
+        metadata = header.get("__metadata__", {})
         return {str(key): str(value) for key, value in metadata.items()}
     except (ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(
@@ -153,9 +158,9 @@ def read_metadata(file: BinaryIO) -> dict[str, str]:
 
 
 def card_of_file(path: Path) -> ModelCard | None:
-    """The card in a weights file, without its weights; None if there is none, or it cannot be read."""
+    """The card in a weights file, without its weights; None if none can be read."""
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # opening a pipe would wait for ever
             return None
         with path.open("rb") as file:
             return card_from_metadata(read_metadata(file))
@@ -165,11 +170,8 @@ def card_of_file(path: Path) -> ModelCard | None:
 
 def _faults(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
-    faults = [
-        f.name
-        for f in fields(ModelCard)
-        if f.type is str and not isinstance(stored.get(f.name, ""), str)
-    ]
+    texts = [field.name for field in fields(ModelCard) if field.type is str]
+    faults = [name for name in texts if not isinstance(stored.get(name, ""), str)]
     faults += [name for name in ("url", "git_blob") if not isinstance(stored.get(name), str | None)]
     if not _is_accuracy(stored.get("accuracy", {})):
         faults.append("accuracy")
@@ -185,16 +187,15 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
 
 
 def _is_accuracy(stored: object) -> bool:
-    """Whether *stored* gives a number for every metric of every data set."""
-    if not isinstance(stored, dict) or not all(
-        isinstance(measures, dict) for measures in stored.values()
-    ):
+    """Tell whether *stored* gives a number for every metric of every data set."""
+    if not isinstance(stored, dict):
         return False
-    return all(
-        isinstance(value, int | float)
-        for measures in stored.values()
-        for value in measures.values()
-    )
+    for measures in stored.values():
+        if not isinstance(measures, dict):
+            return False
+        if not all(isinstance(value, int | float) for value in measures.values()):
+            return False
+    return True
 
 
 def _bundled() -> Iterator[ModelCard]:
@@ -205,10 +206,11 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-MODELS: Mapping[str, ModelCard] = MappingProxyType(
-    {
-        card.name: card
-        for card in (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)
-    }
-)
-"""All models by name: the bundled ones, the default first, and the published one, whose weights the user brings."""
+# A model that need not be told the camera comes first, and the first one is the default.
+_CARDS = (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)
+
+MODELS: Mapping[str, ModelCard] = MappingProxyType({card.name: card for card in _CARDS})
+"""All models by name: the bundled ones, the default first, and the published one.
+
+The weights of the published one are for the user to bring.
+"""

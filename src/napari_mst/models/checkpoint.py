@@ -38,7 +38,7 @@ _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
 
 _COPIES = 4
-"""How many times the memory of a file is taken: its bytes, its tensors, and these again in twice the precision."""
+"""How often the memory of a file is taken: its bytes, its tensors, these in twice the precision."""
 
 _SAFE_TORCH = (2, 10)
 """First torch whose ``weights_only`` reader is not known to be exploitable."""
@@ -46,7 +46,7 @@ _SAFE_TORCH = (2, 10)
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 _MAX_PICKLE = 2**24
-"""Largest part of a .pth file that is not numbers; that of MST++ and its optimizer has 100,000 bytes."""
+"""Largest part of a .pth file that is not numbers; MST++ and its optimizer have 100,000 bytes."""
 
 _NOTHING_RUN = "Nothing was run. Ask for a .safetensors file or a plain state_dict."
 
@@ -54,11 +54,15 @@ _PLAIN_OBJECTS = re.compile(
     r"""collections\ (OrderedDict|Counter) | (builtins|__builtin__)\ (set|complex) | _codecs\ encode
     | torch(\.cuda)?\ [A-Z]\w+Storage | torch\ (Size|device|[a-z][a-z0-9]*)
     | torch\._utils\ _rebuild_(tensor|tensor_v2|tensor_v3|parameter|parameter_with_state)
-    | torch\._tensor\ _rebuild_from_type_v2 | torch\.nn\.parameter\ Parameter | torch\.serialization\ _get_layout""",
+    | torch\._tensor\ _rebuild_from_type_v2 | torch\.nn\.parameter\ Parameter
+    | torch\.serialization\ _get_layout""",
     re.VERBOSE,
 )
-"""What a pickled state dict is made of: module and name. torch takes more: `bytearray`, which makes gigabytes of one
-number, and conversions of tensors that repeat one number a billion times."""
+"""The objects in a pickled state dict, by module and name.
+
+torch takes more: `bytearray`, which makes gigabytes of one number, and conversions of tensors that
+repeat one number a billion times.
+"""
 
 _WRAPPERS = (
     "model_state_dict",
@@ -95,7 +99,9 @@ _OTHER_NETWORKS = {
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network with its conventions; `assumptions` are sentences for a person about what the file did not say.
+    """A network with its conventions.
+
+    `assumptions` are sentences for a person about what the file did not say.
 
     Raises
     ------
@@ -112,12 +118,15 @@ class Model:
         if not callable(getattr(self.network, "program", None)):
             kind = type(self.network).__name__
             raise ModelError(
-                f"Expected a network that says its passes (`napari_mst.networks.Network`), got {kind}. Add `program`."
+                f"Expected a network that says its passes (`napari_mst.networks.Network`), "
+                f"got {kind}. Add `program`."
             )
 
 
 def load_model(name_or_path: str | PathLike[str]) -> Model:
-    """Load a model of `MODELS` by name, or a `.pth` or `.safetensors` file of MST++ weights (told by content).
+    """Load a model of `MODELS` by name, or a weights file of MST++.
+
+    A file is `.pth` or `.safetensors`, which its content tells.
 
     Raises
     ------
@@ -155,7 +164,8 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
         )
     if path.suffix or path.name != str(path):
         raise ModelError(
-            f"Expected a weights file, got {shown(path.name, 80)}, which does not exist. Check its path."
+            f"Expected a weights file, got {shown(path.name, 80)}, which does not exist. "
+            "Check its path."
         )
     raise ModelError(
         f"Expected a weights file or one of {', '.join(MODELS)}, got {str(name_or_path)[-80:]!r}."
@@ -195,11 +205,10 @@ def _kind(state: Mapping[str, Tensor]) -> Kind:
 def _assumed_card(
     name: str, data: bytes, kind: Kind, network: Network
 ) -> tuple[ModelCard, tuple[str, ...]]:
-    """The published card for the published file; for any other without a card, the conventions of its kind."""
-    if (
-        hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-        == PUBLISHED.git_blob
-    ):
+    """The card of a file without one: the published card, or the conventions of its kind."""
+    # A git object id is the SHA-1 of the contents after this header.
+    blob = b"blob %d\0" % len(data) + data
+    if hashlib.sha1(blob, usedforsecurity=False).hexdigest() == PUBLISHED.git_blob:
         return PUBLISHED, ()
     bands = network.out_bands
     is_alike = (network.in_bands, bands) == (3, len(PUBLISHED.wavelengths))
@@ -239,7 +248,10 @@ def _read(path: Path) -> bytes:
 
 
 def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:
-    """The tensors of a weights file and, if it carries one, its card; *bundled* is the name of a file of ours."""
+    """The tensors of a weights file and, if it carries one, its card.
+
+    *bundled* is the name of a file of ours.
+    """
     if data.startswith(b"PK\3\4"):
         return _read_zip(data), None
     if data[8:9] == b"{":
@@ -247,9 +259,7 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
         card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
         try:
             return _unprefixed(safetensors.torch.load(data)), card
-        except (
-            Exception
-        ) as error:  # a header can be wrong in many ways, each with its own exception
+        except Exception as error:  # each way in which a header is wrong has its own exception
             raise _refusal(error) from error
     raise CheckpointError(f"Expected a .pth or .safetensors file, got {_diagnosis(data)}")
 
@@ -268,7 +278,7 @@ def _diagnosis(data: bytes) -> str:
 
 
 def _refusal(error: Exception) -> Exception:
-    """What to raise where a library met *error* in a file: the file is damaged, unless memory is short."""
+    """The error to raise where a library met *error*: a damaged file, unless memory is short."""
     return MemoryError() if is_out_of_memory(error) else _damaged()
 
 
@@ -281,8 +291,8 @@ def _damaged() -> CheckpointError:
 def _read_zip(data: bytes) -> dict[str, Tensor]:
     if tuple(map(int, torch.__version__.split(".")[:2])) < _SAFE_TORCH:
         raise CheckpointError(
-            f"Expected torch 2.10 or later to read .pth safely (CVE-2026-24747), got {torch.__version__}. "
-            "Update torch, or use a .safetensors file."
+            "Expected torch 2.10 or later to read .pth safely (CVE-2026-24747), "
+            f"got {torch.__version__}. Update torch, or use a .safetensors file."
         )
     _check_zip(data)
     try:
@@ -291,15 +301,16 @@ def _read_zip(data: bytes) -> dict[str, Tensor]:
         raise CheckpointError(
             f"Expected nothing but weights, got Python objects that could run code. {_NOTHING_RUN}"
         ) from None
-    except (
-        Exception
-    ) as error:  # torch meets damage with RuntimeError, OSError, EOFError, KeyError, ...
+    except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, ...
         raise _refusal(error) from error
     return _unprefixed(_unwrapped(loaded))
 
 
 def _check_zip(data: bytes) -> None:
-    """Refuse what torch would take: wrong checksums, and bombs, which are compressed entries or made by calls."""
+    """Refuse what torch would take: wrong checksums, and bombs.
+
+    A bomb is a compressed entry, or a call in a pickle that makes far more than the file holds.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -307,9 +318,7 @@ def _check_zip(data: bytes) -> None:
             size = sum(entry.file_size for entry in entries)
             is_intact = is_stored and size <= len(data) and archive.testzip() is None
             strange = _strange_object(archive) if is_intact else ""
-    except (
-        Exception
-    ) as error:  # zipfile meets damage with BadZipFile, struct.error, NotImplementedError, ...
+    except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, ...
         raise _refusal(error) from error
     if not is_stored or size > len(data):
         raise CheckpointError(
@@ -324,7 +333,7 @@ def _check_zip(data: bytes) -> None:
 
 
 def _strange_object(archive: zipfile.ZipFile) -> str:
-    """What the pickles of *archive* name first that no state dict needs; empty if there is no such thing."""
+    """The first object in the pickles of *archive* that no state dict needs; "" if none."""
     pickles = [entry for entry in archive.infolist() if entry.filename.lower().endswith(".pkl")]
     if sum(entry.file_size for entry in pickles) > _MAX_PICKLE:
         return f"more than {_MAX_PICKLE:,} bytes of other objects"
@@ -337,7 +346,7 @@ def _strange_object(archive: zipfile.ZipFile) -> str:
 
 
 def _unwrapped(loaded: object) -> dict[str, Tensor]:
-    """The state dict inside what a training script saved; numbers and optimizer state beside it are left out."""
+    """The state dict inside the file of a training script, without numbers and optimizer state."""
     for _ in range(_DEPTH):
         if not isinstance(loaded, Mapping):
             break
@@ -363,32 +372,36 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """*state*, if it is of plain floating-point tensors and not of a network that we know to be another."""
-    for beginning, name in _OTHER_NETWORKS.items():
-        if any(key.startswith(beginning) for key in state):
-            raise CheckpointError(
-                f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run."
-            )
+    """*state*, if it has plain floating-point tensors, and not those of another known network."""
+    _refuse_other_networks(state)
     for key, value in state.items():
-        if value.dtype not in _DTYPES:
-            raise CheckpointError(
-                f"Expected floating-point weights, got {value.dtype} in {key[-60:]}."
-            )
-        if value.layout is not torch.strided or value.device.type != "cpu":
-            raise CheckpointError(
-                f"Expected dense weights, got a {value.layout} tensor in {key[-60:]}."
-            )
-        if value.untyped_storage().nbytes() < value.numel() * value.element_size():
-            raise CheckpointError(
-                f"Expected stored weights, got {value.numel():,} repeated numbers in {key[-60:]}."
-            )
-    stored = {
-        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()
-        for value in state.values()
-    }
-    total, found = sum(value.nbytes for value in state.values()), sum(stored.values())
+        _refuse_strange_tensor(key, value)
+    storages = [value.untyped_storage() for value in state.values()]
+    stored = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    total = sum(value.nbytes for value in state.values())
+    found = sum(stored.values())
     if total > found:  # in single precision each of them would be copied
         raise CheckpointError(
             f"Expected stored weights, got {total:,} bytes of numbers in {found:,} stored ones."
         )
     return state
+
+
+def _refuse_other_networks(state: dict[str, Tensor]) -> None:
+    for beginning, name in _OTHER_NETWORKS.items():
+        if any(key.startswith(beginning) for key in state):
+            raise CheckpointError(
+                f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run."
+            )
+
+
+def _refuse_strange_tensor(key: str, value: Tensor) -> None:
+    name = key[-60:]
+    if value.dtype not in _DTYPES:
+        raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {name}.")
+    if value.layout is not torch.strided or value.device.type != "cpu":
+        raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {name}.")
+    if value.untyped_storage().nbytes() < value.numel() * value.element_size():
+        raise CheckpointError(
+            f"Expected stored weights, got {value.numel():,} repeated numbers in {name}."
+        )

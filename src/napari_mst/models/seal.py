@@ -1,4 +1,4 @@
-"""Weights files that tell whether a bit of them has changed: safetensors itself has no checksum.
+"""Seals of weights files, which tell whether a bit has changed: safetensors has no checksum.
 
 Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the
 place of the seal. Bundled files are compared with a list in this module, which is part of the
@@ -19,22 +19,24 @@ from napari_mst.models.cards import ModelCard, card_to_metadata
 BUNDLED = {
     "mstpp-camera.safetensors": "d175f73c5020f5b5d1ebf84fb2bc0182f3aec06c7fdaf52815e6db89bf5eb664",
     "mstpp-srgb.safetensors": "f63d04f49a17752f04fd0edf2480265a37111920fd1dbb895690b752cb486e01",
-    "pixelwise-srgb.safetensors": "0daf6914a67c6167f4921092f65dda08f33e7ac90542a5497ea244385f5b539c",
+    "pixelwise-srgb.safetensors": (
+        "0daf6914a67c6167f4921092f65dda08f33e7ac90542a5497ea244385f5b539c"
+    ),
 }
-"""SHA-256 of each bundled weights file. After new weights: `sha256sum src/napari_mst/models/weights/*`."""
+"""SHA-256 of each bundled weights file, as `sha256sum` prints it."""
 
 _EMPTY = b"0" * 64
 _BEFORE_SEAL = rb"\"seal\": \""
-"""The bytes before the seal: the card is JSON within the JSON of the header, so its quotes are escaped."""
+"""The bytes before the seal: the card is JSON within JSON, so its quotes are escaped."""
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) -> None:
-    """Save *tensors* and their *card* as a sealed safetensors file; what was there before is replaced.
+    """Save *tensors* and their *card* as a sealed safetensors file, which replaces an older one.
 
     Raises
     ------
     SaveError
-        As `commit.saving`. What was there before is then intact.
+        As `crash_safe.saving`. The older file is then intact.
     """
     unsealed = safetensors.torch.save(dict(tensors), card_to_metadata(card, seal=_EMPTY.decode()))
     place = _place_of_seal(unsealed)
@@ -44,12 +46,14 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) ->
 
 
 def check_seal(data: bytes) -> None:
-    """Refuse the contents of a safetensors file that is not what was sealed; files without a seal pass.
+    """Refuse a safetensors file whose contents are not those that were sealed.
+
+    Files without a seal pass.
 
     Raises
     ------
     CheckpointError
-        If the seal is that of other contents.
+        If the seal belongs to other contents.
     """
     place = _place_of_seal(data)
     if place >= 0 and data[place : place + len(_EMPTY)] != _seal_of(data, place):
@@ -64,7 +68,7 @@ def check_bundled(name: str, sha256: str) -> None:
     Raises
     ------
     CheckpointError
-        If *sha256* is that of another file.
+        If *sha256* belongs to another file.
     """
     if BUNDLED.get(name) != sha256:
         raise CheckpointError(

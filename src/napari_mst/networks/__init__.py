@@ -29,14 +29,15 @@ class Kind:
     Attributes
     ----------
     title
-        For a person.
+        A name for a person.
     recognises
-        Whether a state dict holds the weights of such a network.
+        Tells whether a state dict holds the weights of such a network.
     build
-        The network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors are missing, left over or
-        of the wrong shape.
+        Builds the network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors
+        are missing, left over or of the wrong shape.
     conventions
-        Fields of the model card that hold for a weights file without one; those of the published MST++ otherwise.
+        Fields of the model card for a weights file without one; fields that are not here are those
+        of the published MST++.
     taken_as
         The same in words, for a person.
     """

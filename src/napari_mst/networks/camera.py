@@ -1,4 +1,4 @@
-"""A small network that is told the camera: linear RGB of any known response in, reflectance out, pixel by pixel.
+"""A small network that is told the camera: linear RGB of any known response in, reflectance out.
 
 What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and
 what is common to measured reflectances, three values become the most likely spectrum: the best
@@ -25,11 +25,13 @@ from napari_mst.networks.pixelwise import (
 )
 
 _COLOURS = 9
-_NOISE = (
-    1e-4  # variance of a channel, white being 1: what the linear estimate does not try to explain
-)
-_FLOOR = 0.03  # of the brightness: the least that the linear estimate may say
-_CEILING = 0.97  # of the limit: the most
+
+# The variance of a channel, white being 1, that the linear estimate does not try to explain.
+_NOISE = 1e-4
+
+# The least that the linear estimate may say, of the brightness, and the most, of the limit.
+_FLOOR = 0.03
+_CEILING = 0.97
 
 
 class CameraNetwork(OnePixel):
@@ -42,7 +44,8 @@ class CameraNetwork(OnePixel):
     Parameters
     ----------
     factors
-        (B, K): reflectances are about *factors* times K numbers that are uncorrelated and of mean square 1.
+        (B, K): reflectances are about *factors* times K numbers, which are uncorrelated and of
+        mean square 1.
     """
 
     factors: Tensor
@@ -72,19 +75,18 @@ class CameraNetwork(OnePixel):
             self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
 
     def see_with(self, response: Tensor) -> None:
-        """Take the photos that follow as seen with *response*, (B, 3) or, one a photo, (N, B, 3)."""
+        """Take the next photos as seen with *response*: (B, 3), or (N, B, 3), one a photo."""
         seen = self._seen(response.reshape(-1, *response.shape[-2:]))
         colours = seen.mT @ seen + _NOISE * torch.eye(3).to(seen)
-        self.seen, self.linear = (
-            each.to(self.factors) for each in (seen, torch.linalg.solve(colours, seen.mT).mT)
-        )
+        linear = torch.linalg.solve(colours, seen.mT).mT
+        self.seen = seen.to(self.factors)
+        self.linear = linear.to(self.factors)
 
     def set_usual(self, responses: Tensor) -> None:
-        """Let what the network is told of a camera be relative to the mean and the spread of *responses* (n, B, 3)."""
+        """Tell the network of cameras relative to mean and spread of *responses* (n, B, 3)."""
         seen = self._seen(responses)
-        self.usual = (
-            torch.stack([seen.mean(0), seen.std(0).clamp_min(1e-3)]).half().to(self.factors)
-        )
+        spread = seen.std(0).clamp_min(1e-3)
+        self.usual = torch.stack([seen.mean(0), spread]).half().to(self.factors)
 
     def forward(self, photo: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, B, H, W)."""
@@ -92,10 +94,9 @@ class CameraNetwork(OnePixel):
         components = torch.einsum("nhwc,nkc->nhwk", pixels, self.linear)
         total = pixels.sum(-1, keepdim=True) + OFFSET
         colour = self.of_colour(torch.cat([colour_features(pixels), components / total], dim=-1))
-        told = self.of_camera(((self.seen - self.usual[0]) / self.usual[1]).flatten(1))[
-            :, None, None
-        ]
-        scale, shift = told.chunk(2, dim=-1)
+        mean, spread = self.usual
+        told = self.of_camera(((self.seen - mean) / spread).flatten(1))
+        scale, shift = told[:, None, None].chunk(2, dim=-1)
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
         refined = self._start(components, total, limit) + self.hidden(colour * (1 + scale) + shift)
         return (limit * torch.sigmoid(refined)).movedim(-1, 1)
@@ -111,12 +112,12 @@ class CameraNetwork(OnePixel):
         return torch.logit(share.clamp_max(_CEILING))
 
     def _seen(self, responses: Tensor) -> Tensor:
-        """What cameras see of each component, (n, K, 3), in double precision."""
+        """The colour of each component in each camera, (n, K, 3), in double precision."""
         return self.factors.cpu().double().T @ responses.cpu().double()
 
 
 def is_camera(state: Mapping[str, Tensor]) -> bool:
-    """Whether *state* holds the weights of a `CameraNetwork`."""
+    """Tell whether *state* holds the weights of a `CameraNetwork`."""
     return "of_camera.weight" in state
 
 
@@ -129,17 +130,17 @@ def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
         If tensors are missing, left over or of the wrong shape.
     """
     try:
-        factors, width = state["factors"].float(), state["of_colour.weight"].shape[0]
-        with torch.device(
-            "meta"
-        ):  # no memory is taken before the shapes of all tensors are known to be right
-            CameraNetwork(factors.to("meta"), width).load_state_dict(
-                {k: v.to("meta") for k, v in state.items()}
-            )
+        factors = state["factors"].float()
+        width = state["of_colour.weight"].shape[0]
+        # No memory is taken before the shapes of all tensors are known to be right.
+        with torch.device("meta"):
+            shapes = {key: value.to("meta") for key, value in state.items()}
+            CameraNetwork(factors.to("meta"), width).load_state_dict(shapes)
         network = CameraNetwork(factors, width)
         network.load_state_dict({key: value.float() for key, value in state.items()})
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"Expected a whole camera network, got {len(state)} tensors that are none."
+            f"Expected a whole camera network, got {len(state)} other tensors. "
+            "Ask for another copy of the file."
         ) from error
     return network.eval().requires_grad_(False)

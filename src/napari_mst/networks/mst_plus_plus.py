@@ -1,4 +1,6 @@
-"""MST++: multi-stage spectral-wise transformer (Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090).
+"""MST++: multi-stage spectral-wise transformer.
+
+Paper: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 
 RGB in, B bands out. Architecture and published weights:
 https://github.com/caiyuanhao1998/MST-plus-plus (MIT); this is an independent implementation.
@@ -7,7 +9,7 @@ Letters: N batch, B bands, C feature channels, H rows, W columns.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
 
@@ -23,12 +25,12 @@ MULTIPLE = 8
 
 
 MAX_STAGES = 64
-"""Most stages that a file may have: its keys alone make them, and the modules of each take 0.3 MB."""
+"""Most stages of a file: its keys alone make them, and the modules of each take 0.3 MB."""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What defines an MST++ network besides its weights; all numbers are at least 1."""
+    """The numbers that make an MST++ network besides its weights; all are at least 1."""
 
     in_bands: int = 3
     out_bands: int = 31
@@ -52,16 +54,17 @@ def _modules(modules: list[M]) -> list[M]:
 
 
 Block = Any
-"""A module with the passes of a block: `prepared` and `passes`, as those of `SpectralAttentionBlock`."""
+"""A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
 
 MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""
 
 
 class SpectralTransformer(nn.Module):
-    """SST: a U-shape of five blocks (C, 2C, 4C, 2C, C channels; 1, 2, 4, 2, 1 heads) with a residual.
+    """SST: a U-shape of five blocks with a residual.
 
-    *make_block* makes one of so many channels and heads: a SAB as published.
+    The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* makes one
+    of so many channels and heads: a SAB as published.
     """
 
     def __init__(self, width: int, make_block: MakeBlock = SpectralAttentionBlock) -> None:
@@ -82,37 +85,38 @@ class SpectralTransformer(nn.Module):
         self.mapping = nn.Conv2d(width, width, 3, padding=1, bias=False)
 
     def passes(self, name: str, source: str) -> list[Pass]:
-        """The passes of this stage, called *name*, of the map *source*; the last one writes the map *name*.
+        """The passes of this stage from the map *source*; the last one writes the map *name*.
 
         Every block reads a map whose Gram matrix is folded into the mixing matrix that the block
         applies.
         """
         width = self.embedding.out_channels
-        encoder, decoder = (*self.encoder, self.bottleneck), self.decoder
-        embedded, lowest = f"{name}.embedding", f"{name}.bottleneck"
-        passes = [
-            encoder[0].prepared(
-                Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False)
-            )
-        ]
+        encoder = (*self.encoder, self.bottleneck)
+        embedded = f"{name}.embedding"
+        lowest = f"{name}.bottleneck"
+        embed = Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False)
+        passes = [encoder[0].prepared(embed)]
         features = embedded
         for level, down in enumerate(self.down):
-            skip, lower = f"{name}.encoder.{level}", f"{name}.down.{level}"
+            skip = f"{name}.encoder.{level}"
+            lower = f"{name}.down.{level}"
             passes += encoder[level].passes(skip, features)
             halved = Pass(lower, (skip,), down, down.out_channels, halo=1, scale=Fraction(1, 2))
             passes.append(encoder[level + 1].prepared(halved))
             features = lower
         passes += self.bottleneck.passes(lowest, features)
         features = lowest
-        for level, (up, fuse, block) in enumerate(zip(self.up, self.fuse, decoder, strict=True)):
-            doubled, fused, skip = (
-                f"{name}.up.{level}",
-                f"{name}.fuse.{level}",
-                f"{name}.encoder.{1 - level}",
+        for level, (up, fuse, block) in enumerate(
+            zip(self.up, self.fuse, self.decoder, strict=True)
+        ):
+            doubled = f"{name}.up.{level}"
+            fused = f"{name}.fuse.{level}"
+            skip = f"{name}.encoder.{1 - level}"
+            # The engine computes doubling and fusion in one form, so nobody keeps the map between.
+            twice = Pass(
+                doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False
             )
-            passes.append(
-                Pass(doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False)
-            )
+            passes.append(twice)
             both = Pass(fused, (doubled, skip), Concatenated(fuse), fuse.out_channels)
             features = f"{name}.decoder.{level}"
             passes += [block.prepared(both), *block.passes(features, fused)]
@@ -185,11 +189,11 @@ class MSTPlusPlus(Network):
 
     @property
     def is_residual_around_output(self) -> bool:
-        """Whether the features of the first convolution are added to the bands themselves (as published)."""
+        """Tells whether the first features are added to the bands themselves, as published."""
         return self.hyperparameters.width == self.hyperparameters.out_bands
 
     def blocks(self) -> Iterator[tuple[str, SpectralAttentionBlock]]:
-        """All SABs in the order in which they run, with their names in this network (`stages.0.encoder.0`)."""
+        """All SABs in the order in which they run, by their names here (`stages.0.encoder.0`)."""
         for name, module in self.named_modules():
             if isinstance(module, SpectralAttentionBlock):
                 yield name, module
@@ -209,7 +213,7 @@ class MSTPlusPlus(Network):
         return [Pass(name, (PHOTO,), self.conv_in, self.hyperparameters.width, halo=1)]
 
     def last_passes(self, bands: str) -> list[Pass]:  # noqa: ARG002 - networks around it have some
-        """What is done to the map *bands* in the end: nothing, as published."""
+        """The passes from the map *bands* to the result: none, as published."""
         return []
 
     def program(self) -> Program:
@@ -229,25 +233,24 @@ class MSTPlusPlus(Network):
         return Program(tuple(passes), self.in_bands, MULTIPLE, self.conv_in.weight.dtype)
 
     def _bands(self, features: str, shallow: str) -> list[Pass]:
-        """The last convolution, and the residual around it or, where the widths differ, before it."""
-        last = Pass(
-            "bands", (features, shallow), Plus(self.conv_out), self.out_bands, halo=1, is_kept=False
-        )
+        """The last convolution, with the residual around it or, where the widths differ, before."""
+        reads = (features, shallow)
+        convolve = Plus(self.conv_out)
+        last = Pass("bands", reads, convolve, self.out_bands, halo=1, is_kept=False)
         if self.is_residual_around_output:
             return [last]
-        added = Pass(
-            "sum", (features, shallow), torch.add, self.hyperparameters.width, is_kept=False, work=1
-        )
+        width = self.hyperparameters.width
+        added = Pass("sum", reads, torch.add, width, is_kept=False, work=1)
         return [added, replace(last, reads=("sum",))]
 
 
 def is_mst_plus_plus(state: Mapping[str, Tensor]) -> bool:
-    """Whether *state* holds the weights of an MST++ network, in the published or in our layout."""
+    """Tell whether *state* holds an MST++ network, in the published or in our layout."""
     return {"conv_in.weight", "conv_out.weight"} <= state.keys()
 
 
 def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
-    """Build the network whose weights *state* holds (published or own layout) and load them strictly.
+    """Build the network whose weights *state* holds, in either layout, and load them strictly.
 
     Raises
     ------
@@ -256,11 +259,10 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     """
     own = rename_published_keys(state)
     parameters = _hyperparameters(own)
-    with torch.device("meta"):
-        network = MSTPlusPlus(
-            **{field.name: getattr(parameters, field.name) for field in fields(parameters)}
-        )
-    _check_layout({key: tuple(value.shape) for key, value in network.state_dict().items()}, own)
+    with torch.device("meta"):  # no memory is taken before the layout is known to be right
+        network = MSTPlusPlus(**asdict(parameters))
+    shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    _check_layout(shapes, own)
     weights = {
         key: value.to(torch.float32, memory_format=torch.contiguous_format)
         for key, value in own.items()

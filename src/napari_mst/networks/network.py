@@ -20,7 +20,7 @@ PHOTO = "photo"
 """The map that a program begins with: (N, in_bands, H, W)."""
 
 Local = Callable[..., Tensor]
-"""Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> the map that the pass writes.
+"""Maps (N, C, H, W) of one size, and the folded statistic if the pass uses one -> another map.
 
 Along a border of the image it pads as the network does; at a cut, what it gives within the halo of
 the pass may be off.
@@ -45,26 +45,31 @@ class Pass:
     reads
         Names of the maps that it reads, all of one size.
     local
-        Computes the map. Where it is a known module or method, the engine may have a faster form of it.
+        Computes the map. The engine may have a faster form of a module or method that it knows.
     halo
         Pixels of the maps it reads, on each side, on which a pixel depends. None: on all pixels.
     scale
         Size of the map it writes by the size of those it reads.
     align
-        Regions of the maps it reads begin and end at multiples of this: the side of a window of attention.
+        Tiles of the maps it reads begin and end at multiples of this: the side of a window of
+        attention.
     uses
         Name of the map whose folded statistic `local` takes as its last argument.
     statistic
-        A tensor that is additive over regions of the map: (N, C, h, w) -> a Gram matrix, a sum.
+        Computes a tensor that is additive over parts of the map: (N, C, h, w) -> a Gram matrix, a
+        sum.
     fold
-        The statistic of all pixels, and their number -> what later passes use.
+        Makes of the statistic of all pixels, and of their number, the value that later passes use.
     is_kept
-        Whether the engine may keep the map for later passes. What is not kept is computed again where it is read: for
-        cheap maps, which would take memory. What is kept may be of 16 bits.
+        Tells whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
+        map that is not kept is computed again where it is read: for cheap maps, which would take
+        memory.
     work
-        Multiplications and additions for each pixel that it writes; by default the number of parameters of `local`.
+        Multiplications and additions for each pixel that it writes; by default the number of
+        parameters of `local`.
     values
-        Numbers for each pixel that it works with at a time; by default those it reads and writes, twice.
+        Numbers for each pixel that it works with at a time; by default twice those that it reads
+        and writes.
     """
 
     writes: str
@@ -158,7 +163,7 @@ class Program:
         return scales
 
     def until(self, name: str, *more: Pass) -> "Program":
-        """The passes up to the one that writes the map *name*, and *more* of them: the result is not cropped."""
+        """The program up to the map *name*, and *more* passes; its result is not cropped."""
         names = [each.writes for each in self.passes]
         wanted = self.passes[: names.index(name) + 1]
         return replace(self, passes=(*wanted, *more), is_cropped=False)
@@ -175,22 +180,27 @@ class Program:
 
         Statistics that are *folded* already are taken as they are. *apply* computes each pass.
         """
-        maps, folded = {PHOTO: pad(photo, self.multiple)}, dict(folded or {})
+        maps = {PHOTO: pad(photo, self.multiple)}
+        folded = dict(folded or {})
         last_read = {name: each for each in self.passes for name in each.reads}
         for each in self.passes:
-            result = maps[each.writes] = apply(each, [maps[name] for name in each.reads], folded)
+            result = apply(each, [maps[name] for name in each.reads], folded)
+            maps[each.writes] = result
             if each.statistic is not None and each.writes not in folded:
-                folded[each.writes] = each.fold(
-                    each.statistic(result), result.shape[-2] * result.shape[-1]
-                )
+                pixels = result.shape[-2] * result.shape[-1]
+                folded[each.writes] = each.fold(each.statistic(result), pixels)
+            # A map makes room as soon as nothing reads it any more.
             for name in each.reads:
                 if last_read[name] is each:
                     maps.pop(name, None)
-        return result[..., : photo.shape[-2], : photo.shape[-1]] if self.is_cropped else result
+        if not self.is_cropped:
+            return result
+        height, width = photo.shape[-2:]
+        return result[..., :height, :width]
 
 
 class Network(nn.Module, ABC):
-    """A network as the engine, the pipeline and the models see it: a torch module that says its passes.
+    """A torch module that says its passes: all that the engine, the pipeline and models know of it.
 
     `forward` is the program evaluated on whole maps, so both are one mathematics.
     """
@@ -215,7 +225,10 @@ class Network(nn.Module, ABC):
 
 
 def pad(photo: Tensor, multiple: int) -> Tensor:
-    """Reflect-pad the last two axes at the end up to a multiple; sides too short to reflect once reflect again."""
+    """Reflect-pad the last two axes at the end up to a multiple.
+
+    A side that is too short to be reflected once is reflected again.
+    """
     for axis in (-2, -1):
         rows = reflected_index(photo.shape[axis], multiple)
         if len(rows) != photo.shape[axis]:
@@ -224,7 +237,7 @@ def pad(photo: Tensor, multiple: int) -> Tensor:
 
 
 def reflected_index(length: int, multiple: int) -> Tensor:
-    """Index of the source pixel of every padded pixel: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
+    """The source of every padded pixel, by index: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
     padded = -(-length // multiple) * multiple
     period = max(2 * (length - 1), 1)
     index = torch.arange(padded) % period

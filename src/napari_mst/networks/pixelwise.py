@@ -1,4 +1,4 @@
-"""A small network that sees one pixel at a time: linear sRGB in, a spectrum and a 90 % band around it out.
+"""A small network that sees one pixel at a time: linear sRGB in, a spectrum and its 90 % band out.
 
 Root-polynomial features (Finlayson et al., IEEE Trans. Image Process. 24 (2015) 1460,
 doi:10.1109/TIP.2015.2405336) hold the colour whatever the exposure, three encoded ones the
@@ -21,16 +21,18 @@ LIMIT = 1.25
 """Reflectance that no estimate exceeds, whatever the colour, up to white."""
 
 _FEATURES = 9
-_VALUES = (
-    2.25  # numbers for each pixel and channel of the hidden layers that are worked with at a time
-)
-DARKEST = 1e-7  # linear light, a 3000th of an 8-bit code: below it nothing changes, so that gradients are finite
-OFFSET = 1e-3  # linear light that is added where colours are divided by brightness
+_VALUES = 2.25  # numbers in work for each pixel and channel of the hidden layers
+
+DARKEST = 1e-7
+"""Linear light, a 3000th of an 8-bit code: below it nothing changes, so gradients are finite."""
+
+OFFSET = 1e-3
+"""Linear light that is added where colours are divided by brightness."""
 
 
 @dataclass(frozen=True)
 class PixelwiseHyperparameters:
-    """What defines a pixelwise network besides its weights."""
+    """The numbers that make a pixelwise network besides its weights."""
 
     in_bands: int = 3
     out_bands: int = 31
@@ -54,15 +56,10 @@ class OnePixel(Network):
 
     def first_pass(self, name: str) -> Pass:
         """The one pass from the photo to the spectra, the map *name*."""
-        width, bands = self.hyperparameters.width, self.out_bands
-        return Pass(
-            name,
-            (PHOTO,),
-            self,
-            bands,
-            work=_FEATURES * width + 2 * width**2 + width * bands,
-            values=int(_VALUES * width),
-        )
+        width = self.hyperparameters.width
+        work = _FEATURES * width + 2 * width**2 + width * self.out_bands
+        values = int(_VALUES * width)
+        return Pass(name, (PHOTO,), self, self.out_bands, work=work, values=values)
 
     def program(self) -> Program:
         """The one pass, which is the cube: the network itself."""
@@ -97,12 +94,16 @@ class PixelwiseNetwork(OnePixel):
         return self._spectrum(self.hidden(colour_features(pixels)), pixels).movedim(-1, 1)
 
     def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(N, 3, H, W) -> lower (5 %), estimate and upper (95 %), each (N, B, H, W), in this order everywhere."""
+        """Lower bound (5 %), estimate and upper bound (95 %), each (N, B, H, W), of (N, 3, H, W).
+
+        They are in this order everywhere.
+        """
         pixels = photo.movedim(1, -1).clamp_min(DARKEST)
         hidden = self.hidden(colour_features(pixels))
         estimate = self._spectrum(hidden, pixels)
         below, above = self.margins(hidden).chunk(2, dim=-1)
-        lower, upper = estimate * torch.sigmoid(below), estimate * (1 + F.softplus(above))
+        lower = estimate * torch.sigmoid(below)
+        upper = estimate * (1 + F.softplus(above))
         return lower.movedim(-1, 1), estimate.movedim(-1, 1), upper.movedim(-1, 1)
 
     def _spectrum(self, hidden: Tensor, pixels: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ def colour_features(pixels: Tensor) -> Tensor:
 
 
 def is_pixelwise(state: Mapping[str, Tensor]) -> bool:
-    """Whether *state* holds the weights of a `PixelwiseNetwork`."""
+    """Tell whether *state* holds the weights of a `PixelwiseNetwork`."""
     return "margins.weight" in state
 
 
@@ -134,9 +135,8 @@ def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
     """
     try:
         out_bands, width = state["estimate.weight"].shape
-        with torch.device(
-            "meta"
-        ):  # no memory is taken before the shapes of all tensors are known to be right
+        # No memory is taken before the shapes of all tensors are known to be right.
+        with torch.device("meta"):
             network = PixelwiseNetwork(out_bands, width)
         weights = {
             key: value.to(torch.float32, memory_format=torch.contiguous_format)
@@ -145,6 +145,7 @@ def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
         network.load_state_dict(weights, assign=True)
     except (KeyError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"Expected a whole pixelwise network, got {len(state)} tensors that are none."
+            f"Expected a whole pixelwise network, got {len(state)} other tensors. "
+            "Ask for another copy of the file."
         ) from error
     return network.eval().requires_grad_(False)

@@ -23,17 +23,19 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 _PREFIX = "pixelwise."
 
 
-_BLACK = 0.003
+_BLACK = 0.003  # light that is added before a power is taken, so that its slope at black is finite
 _POWER_WORK = 8
 """Multiplications that take as long as one power."""
 
 
 class RefiningHyperparameters(Hyperparameters):
-    """Those of the MST++ around a pixelwise network."""
+    """The hyperparameters of the MST++ around a pixelwise network."""
 
 
 class RefiningMSTPlusPlus(MSTPlusPlus):
-    """MST++ whose first features are the spectra of a pixelwise network, encoded, plus its convolution of the photo.
+    """MST++ that refines the spectra of a pixelwise network.
+
+    Its first features are these spectra, encoded, plus its own convolution of the photo.
 
     The residual around the network carries these spectra to the output, so while the convolutions
     at both ends are small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes
@@ -47,39 +49,27 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         self.pixelwise = pixelwise
 
     def first_passes(self, name: str) -> list[Pass]:
-        """The estimate of the pixelwise network, encoded, and a convolution of the encoded photo."""
-        light, spectra = f"{name} light", f"{name} spectra"
+        """The encoded estimate of the pixelwise network, and a convolution of the encoded photo."""
+        light = f"{name} light"
+        spectra = f"{name} spectra"
+        work = _POWER_WORK * self.in_bands
+        encode = Pass(light, (PHOTO,), encoded, self.in_bands, is_kept=False, work=work)
+        own = self.pixelwise.first_pass(spectra)
+        estimate = replace(own, local=self.first_spectra, is_kept=False)
         width = self.hyperparameters.width
-        estimate = replace(
-            self.pixelwise.first_pass(spectra), local=self.first_spectra, is_kept=False
-        )
-        return [
-            Pass(
-                light,
-                (PHOTO,),
-                encoded,
-                self.in_bands,
-                is_kept=False,
-                work=_POWER_WORK * self.in_bands,
-            ),
-            estimate,
-            Pass(name, (light, spectra), Plus(self.conv_in), width, halo=1),
-        ]
+        add = Pass(name, (light, spectra), Plus(self.conv_in), width, halo=1)
+        return [encode, estimate, add]
 
     def last_passes(self, bands: str) -> list[Pass]:
         """Encoded spectra -> reflectance."""
-        return [
-            Pass(
-                "reflectance",
-                (bands,),
-                self.finish,
-                self.out_bands,
-                work=_POWER_WORK * self.out_bands,
-            )
-        ]
+        work = _POWER_WORK * self.out_bands
+        return [Pass("reflectance", (bands,), self.finish, self.out_bands, work=work)]
 
     def first_spectra(self, photo: Tensor) -> Tensor:
-        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W). In full precision: it is what is kept."""
+        """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W).
+
+        It is computed in full precision: the result is this estimate, refined.
+        """
         with torch.autocast(photo.device.type, enabled=False):
             return encoded(self.pixelwise(photo))
 
@@ -89,12 +79,15 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
 
 
 def encoded(light: Tensor) -> Tensor:
-    """Linear light or reflectance on a scale where equal steps look about equal; what is negative is black."""
+    """Linear light or reflectance on a scale where equal steps look about equal.
+
+    Negative light is black.
+    """
     return (light.clamp_min(0) + _BLACK) ** (1 / 2.4)
 
 
 def is_refining(state: Mapping[str, Tensor]) -> bool:
-    """Whether *state* holds the weights of a `RefiningMSTPlusPlus`."""
+    """Tell whether *state* holds the weights of a `RefiningMSTPlusPlus`."""
     return any(key.startswith(_PREFIX) for key in state)
 
 
@@ -106,19 +99,21 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     CheckpointError
         If tensors are missing, left over or of the wrong shape.
     """
-    inner = {
-        key.removeprefix(_PREFIX): value for key, value in state.items() if key.startswith(_PREFIX)
-    }
-    outer = build_mst_plus_plus(
-        {key: value for key, value in state.items() if not key.startswith(_PREFIX)}
-    )
+    inner: dict[str, Tensor] = {}
+    others: dict[str, Tensor] = {}
+    for key, value in state.items():
+        if key.startswith(_PREFIX):
+            inner[key.removeprefix(_PREFIX)] = value
+        else:
+            others[key] = value
+    outer = build_mst_plus_plus(others)
     pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
-    bands, found = pixelwise.hyperparameters.out_bands, outer.hyperparameters
+    bands = pixelwise.hyperparameters.out_bands
+    found = outer.hyperparameters
     expected = Hyperparameters(out_bands=bands, width=bands, stages=found.stages)
     if found != expected:  # before memory is taken for as many bands as the smaller part says
         raise CheckpointError(f"Expected {expected}, got {found}.")
     network = RefiningMSTPlusPlus(pixelwise, found.stages)
-    network.load_state_dict(
-        {**outer.state_dict(), **{_PREFIX + key: value.float() for key, value in inner.items()}}
-    )
+    own = {_PREFIX + key: value.float() for key, value in inner.items()}
+    network.load_state_dict({**outer.state_dict(), **own})
     return network.eval().requires_grad_(False)

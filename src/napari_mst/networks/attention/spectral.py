@@ -1,4 +1,4 @@
-"""Spectral-wise multi-head self-attention (S-MSA) and its block (SAB), as in MST++ (Cai et al., CVPRW 2022).
+"""Spectral-wise multi-head self-attention (S-MSA) and its block (SAB), as in MST++.
 
 Letters: N batch, C feature channels, H rows, W columns, h heads of d = C/h channels.
 
@@ -25,14 +25,17 @@ from torch.nn import functional as F
 from napari_mst.networks.network import Pass
 
 HALO = 3
-"""Pixels around a region that `SpectralAttentionBlock.apply_mixing` needs: two for pos, one for the FFN."""
+"""Pixels around a tile that `SpectralAttentionBlock.apply_mixing` needs: 2 for pos, 1 for FFN."""
 
 BLOCK_VALUES = 15
-"""Numbers for each pixel and channel that a block works with: three hidden layers of 4 C channels, input and output."""
+"""Numbers for each pixel and channel that a block works with.
 
-_NORM_EPS = 1e-12
-_CPU_CHUNK = 1024
-_GPU_CHUNK = 64
+They are three hidden layers of 4 C channels, the input, its attention and the output.
+"""
+
+_NORM_EPS = 1e-12  # that of torch.nn.functional.normalize, with which the published code divides
+_CPU_CHUNK = 1024  # pixels that are multiplied at once on a CPU
+_GPU_CHUNK = 64  # and on a GPU, in float32: short sums round less
 
 
 def gram(x: Tensor) -> Tensor:
@@ -56,15 +59,16 @@ def gram(x: Tensor) -> Tensor:
 
 
 def _own_products(pixels: Tensor) -> Tensor:
-    """(N, P, C) pixels -> (N, C, C). NumPy sees that the result is symmetric, and takes half the time of torch."""
+    """Products of the channels of P pixels: (N, P, C) -> (N, C, C)."""
     if torch.is_grad_enabled():
         return pixels.mT @ pixels
+    # NumPy sees that the result is symmetric, and takes half the time of torch.
     values = pixels.numpy()
     return torch.from_numpy(values.swapaxes(1, 2) @ values)
 
 
 class SpectralAttention(nn.Module):
-    """S-MSA. `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a streamed run calls the pieces.
+    """S-MSA: `forward` is `apply_mixing(x, mixing(attention(gram(x))))`; a run calls the pieces.
 
     *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
     `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d)
@@ -87,8 +91,9 @@ class SpectralAttention(nn.Module):
         )
 
     def attention(self, gram: Tensor) -> Tensor:
-        """Gram matrix (N, C, C) -> attention A (N, h, d, d), rows summing to 1, in the Gram's precision."""
-        q, k = self.to_q.weight.to(gram), self.to_k.weight.to(gram)
+        """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum up to 1."""
+        q = self.to_q.weight.to(gram)
+        k = self.to_k.weight.to(gram)
         kq = k @ gram @ q.mT
         q_norm = channel_norms(q, gram)
         k_norm = channel_norms(k, gram)
@@ -103,7 +108,7 @@ class SpectralAttention(nn.Module):
         return self.proj.weight.to(attention) @ attended
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
-        """out = M x + bias + pos(Wv x): local but for M. Needs two pixels of halo to be exact at a cut."""
+        """M x + bias + pos(Wv x), which is local but for M: exact two pixels away from a cut."""
         n, _, height, width = x.shape
         bias = self.proj.bias[None, :, None]
         mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x), x.flatten(2))
@@ -156,8 +161,11 @@ class SpectralAttentionBlock(nn.Module):
         self.attention = SpectralAttention(channels, heads)
         self.feed_forward = FeedForward(channels)
 
-    def gram(self, x: Tensor) -> Tensor:
-        """The part of this block that looks at all pixels: (N, C, H, W) -> (N, C, C), additive over pixels."""
+    def input_gram(self, x: Tensor) -> Tensor:
+        """Gram matrix of the input, after its LayerNorm if there is one: (N, C, H, W) -> (N, C, C).
+
+        It is the only part of this block that looks at all pixels, and it is additive over them.
+        """
         return gram(self.norm(x))
 
     def mixing(self, gram: Tensor) -> Tensor:
@@ -165,14 +173,23 @@ class SpectralAttentionBlock(nn.Module):
         return self.attention.mixing(self.attention.attention(gram))
 
     def prepared(self, source: Pass) -> Pass:
-        """*source*, which also adds up the Gram matrix of what it writes, and folds it for this block."""
-        return replace(source, statistic=self.gram, fold=self.folded)
+        """*source*, which also adds up the Gram matrix of its map and folds it for this block."""
+        return replace(source, statistic=self.input_gram, fold=self.folded)
 
     def passes(self, name: str, source: str) -> list[Pass]:
-        """The one pass of this block from the map *source*, which is `prepared`, to the map *name*."""
+        """The pass of this block from the map *source*, which is `prepared`, to the map *name*."""
         channels = self.attention.to_v.in_features
-        own = Pass(name, (source,), self.apply_mixing, channels, halo=HALO, uses=source)
-        return [replace(own, work=self.local_work, values=BLOCK_VALUES * channels)]
+        own = Pass(
+            name,
+            (source,),
+            self.apply_mixing,
+            channels,
+            halo=HALO,
+            uses=source,
+            work=self.local_work,
+            values=BLOCK_VALUES * channels,
+        )
+        return [own]
 
     def folded(self, gram: Tensor, _pixels: int = 0) -> Tensor:
         """`mixing`, as the fold of a pass."""
@@ -180,10 +197,11 @@ class SpectralAttentionBlock(nn.Module):
 
     @property
     def local_work(self) -> int:
-        """Multiplications and additions of `apply_mixing` for each pixel: all weights but those of q and k."""
+        """Multiplications and additions of `apply_mixing` for each pixel."""
         attention = self.attention
-        of_matrices = attention.to_q.weight.numel() + attention.to_k.weight.numel()
-        return sum(parameter.numel() for parameter in self.parameters()) - of_matrices
+        of_all = sum(parameter.numel() for parameter in self.parameters())
+        # The matrices of q and k only meet the Gram matrix, once an image.
+        return of_all - attention.to_q.weight.numel() - attention.to_k.weight.numel()
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
         """The local part: (N, C, H, W) -> (N, C, H, W), exact `HALO` pixels away from a cut."""
@@ -192,7 +210,7 @@ class SpectralAttentionBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
-        return self.apply_mixing(x, self.mixing(self.gram(x)))
+        return self.apply_mixing(x, self.mixing(self.input_gram(x)))
 
 
 def channel_norms(weight: Tensor, gram: Tensor) -> Tensor:
