@@ -9,20 +9,20 @@ from napari_mst.engine.device import DeviceChoice, available_devices, choose_dev
 from napari_mst.errors import DeviceError
 
 
-def test_device_is_chosen_with_a_reason():
+def test_device_is_chosen_with_a_reason() -> None:
     assert choose_device("auto").name == available_devices()[0].name
     assert choose_device("cpu").name == "cpu"
     assert "automatically" in choose_device("auto").reason
 
 
-def test_device_that_is_not_there_is_refused_with_the_list():
+def test_device_that_is_not_there_is_refused_with_the_list() -> None:
     with pytest.raises(
         DeviceError, match=r"Expected a device of this machine .*cpu.*got 'cuda:99'"
     ):
         choose_device("cuda:99")
 
 
-def test_no_gpu_is_said(monkeypatch):
+def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     choice = choose_device("auto")
@@ -30,7 +30,7 @@ def test_no_gpu_is_said(monkeypatch):
     assert "no CUDA or Apple GPU" in choice.reason
 
 
-def processor(monkeypatch, *instructions: str) -> DeviceChoice:
+def processor(monkeypatch: pytest.MonkeyPatch, *instructions: str) -> DeviceChoice:
     """A CPU with these *instructions* for 16 bits, and no others."""
     for name in ("avx512_bf16", "amx_tile"):
         monkeypatch.setattr(
@@ -41,12 +41,16 @@ def processor(monkeypatch, *instructions: str) -> DeviceChoice:
 
 
 @pytest.mark.parametrize("instruction", ["avx512_bf16", "amx_tile"])
-def test_a_processor_with_bfloat16_offers_it(monkeypatch, instruction):
+def test_a_processor_with_bfloat16_offers_it(
+    monkeypatch: pytest.MonkeyPatch, instruction: str
+) -> None:
     monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: precision == "bfloat16")
     assert processor(monkeypatch, instruction).precisions == ("float32", "bfloat16", "float64")
 
 
-def test_a_precision_that_a_device_would_only_imitate_is_refused(monkeypatch):
+def test_a_precision_that_a_device_would_only_imitate_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plain = processor(monkeypatch)
     assert plain.precisions == ("float32", "float64")
     for precision in ("bfloat16", "float16", "int8"):
@@ -57,7 +61,7 @@ def test_a_precision_that_a_device_would_only_imitate_is_refused(monkeypatch):
             plain.check(precision)
 
 
-def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch):
+def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several GPUs each its own."""
     asked: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())

@@ -1,5 +1,6 @@
 """What a run on a GPU does apart from the GPU's own work, driven on a CPU: copies between memories, threads, TF32."""
 
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import torch
 
 from napari_mst.engine import features, workers
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import _EXACT, Execution, Source, exact_products, execute
+from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
 from napari_mst.engine.workers import STREAMS, Workers
 from napari_mst.errors import Cancelled, DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -30,7 +32,7 @@ def run_as_on_a_gpu(
     monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     monkeypatch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
     monkeypatch.setattr(Execution, "tile", Execution.strip)
-    source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
+    source = PhotoRows(lambda start, stop: PHOTO[:, start:stop], 70, 90)
     torch.set_num_threads(STREAMS if is_apart else 1)
     try:
         with torch.inference_mode():
@@ -39,7 +41,9 @@ def run_as_on_a_gpu(
         torch.set_num_threads(1)
 
 
-def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(monkeypatch):
+def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     copied: list[torch.Size] = []
     back = features._brought_back
     monkeypatch.setattr(
@@ -56,19 +60,19 @@ def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(monk
     assert len(copied) > 100
 
 
-def test_strips_of_every_height_give_the_same(monkeypatch):
+def test_strips_of_every_height_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [run_as_on_a_gpu(Plan(pixels=pixels), monkeypatch) for pixels in (200, 1000, 1 << 20)]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=1e-6 * np.abs(results[0]).max())
 
 
-def test_a_strip_has_the_same_number_of_values_at_every_level():
-    source = Source(lambda start, stop: PHOTO[:, start:stop], 64, 96)
+def test_a_strip_has_the_same_number_of_values_at_every_level() -> None:
+    source = PhotoRows(lambda start, stop: PHOTO[:, start:stop], 64, 96)
     task = Execution(network().program(), source, CPU, Plan(pixels=96 * 16))
     assert [task.strip((64 >> level, 96 >> level))[0] for level in range(3)] == [16, 16, 16]
 
 
-def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch):
+def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Cancelled):
         run_as_on_a_gpu(
             Plan("memory", pixels=640),
@@ -78,7 +82,7 @@ def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch):
         )
 
 
-def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
+def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     module = Mock()
     events: list[Mock] = []
     module.Event.side_effect = lambda: (
@@ -104,30 +108,30 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch):
     ],
 )
 def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(
-    owner, name, value
-):
+    owner: Any, name: str, value: str | bool
+) -> None:
     default = getattr(owner, name)
     setattr(owner, name, value)
     try:
-        before = [getattr(*setting[:2]) for setting in _EXACT]
+        before = [getattr(*setting[:2]) for setting in EXACT_SETTINGS]
         with exact_products(CPU):
-            assert [getattr(*setting[:2]) for setting in _EXACT] == [
-                setting[2] for setting in _EXACT
+            assert [getattr(*setting[:2]) for setting in EXACT_SETTINGS] == [
+                setting[2] for setting in EXACT_SETTINGS
             ]
             torch.nn.functional.conv2d(
                 torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
             )  # it reads them
-        assert [getattr(*setting[:2]) for setting in _EXACT] == before
+        assert [getattr(*setting[:2]) for setting in EXACT_SETTINGS] == before
         assert getattr(owner, name) == value
     finally:
         setattr(owner, name, default)
 
 
-def test_features_beyond_float16_are_refused(monkeypatch):
+def test_features_beyond_float16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     own = network()
     own.conv_in.weight.mul_(1e6)
-    source = Source(lambda start, stop: PHOTO[:, start:stop], 70, 90)
+    source = PhotoRows(lambda start, stop: PHOTO[:, start:stop], 70, 90)
     with pytest.raises(
         DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"
     ):

@@ -1,6 +1,7 @@
 """Free memory: never more than the container allows."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,28 +45,30 @@ V1 = {
     ],
     ids=["v2", "v2-parent", "v2-container", "v1", "v1-container"],
 )
-def test_a_container_allows_its_limit_less_what_cannot_be_given_back(tmp_path, line, folder, files):
+def test_a_container_allows_its_limit_less_what_cannot_be_given_back(
+    tmp_path: Path, line: str, folder: str, files: Any
+) -> None:
     cgroup(tmp_path, line, folder, files)
     assert list(memory.free_in_cgroups(tmp_path)) == [2 * GIB]
 
 
 @pytest.mark.parametrize("files", [{**V2, "memory.max": "max"}, {}], ids=["no limit", "no files"])
-def test_a_container_without_a_limit_says_nothing(tmp_path, files):
+def test_a_container_without_a_limit_says_nothing(tmp_path: Path, files: dict[str, Any]) -> None:
     cgroup(tmp_path, "0::/a", "sys/fs/cgroup/a", files)
     assert list(memory.free_in_cgroups(tmp_path)) == []
 
 
-def test_where_there_are_no_cgroups_the_machine_counts(tmp_path):
+def test_where_there_are_no_cgroups_the_machine_counts(tmp_path: Path) -> None:
     assert list(memory.free_in_cgroups(tmp_path)) == []
     assert 10**7 < free_memory(CPU) < 10**14
 
 
-def test_the_smallest_limit_counts(monkeypatch):
+def test_the_smallest_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_in_cgroups", lambda root: iter([5000, 3000]))
     assert free_memory(CPU) == 3000
 
 
-def test_what_torch_keeps_of_earlier_tensors_is_free(monkeypatch):
+def test_what_torch_keeps_of_earlier_tensors_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (GIB, 8 * GIB))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 * GIB)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * GIB)

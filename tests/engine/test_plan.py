@@ -4,6 +4,8 @@ import mmap
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from napari_mst.engine import workers
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.features import Slab
 from napari_mst.engine.forms import native
-from napari_mst.engine.plan import Budget, Job, make_plan
-from napari_mst.engine.run import Source, execute
+from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.plan import Budget, PlannedRun, make_plan
+from napari_mst.engine.run import execute
 from napari_mst.errors import OutOfMemory
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.watch import Watch
@@ -24,18 +27,18 @@ CPU = torch.device("cpu")
 PUBLISHED = MSTPlusPlus().program()
 
 
-def test_maps_and_a_working_set_are_planned():
-    plan = make_plan(Job(PUBLISHED, 1000, 1000, CPU), Budget(memory=10**9))
+def test_maps_and_a_working_set_are_planned() -> None:
+    plan = make_plan(PlannedRun(PUBLISHED, 1000, 1000, CPU), Budget(memory=10**9))
     assert plan.place == "device"
     assert 403 * 10**6 < plan.memory < 600 * 10**6
     assert str(plan) == f"needs {plan.memory / 1e9:.1f} GB of memory"
 
 
 @pytest.mark.parametrize("size", [(10_000, 10_000)], ids=["059-hundred-megapixels"])
-def test_bad_input(size, monkeypatch):
+def test_bad_input(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """100 megapixels within 4 GB of memory: through a file, and said so before the run."""
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**11))
-    plan = make_plan(Job(PUBLISHED, *size, CPU), Budget(memory=4 * 10**9))
+    plan = make_plan(PlannedRun(PUBLISHED, *size, CPU), Budget(memory=4 * 10**9))
     assert plan.place == "file"
     assert plan.memory < 4 * 10**9
     assert plan.disk == 13 * 31 * 10**8
@@ -47,22 +50,28 @@ class _Disk:
         self.free = free
 
 
-def test_photo_that_fits_nowhere_is_refused_with_the_numbers(monkeypatch):
+def test_photo_that_fits_nowhere_is_refused_with_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
     with pytest.raises(
         OutOfMemory,
         match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)",
     ):
-        make_plan(Job(PUBLISHED, 10_000, 10_000, CPU), Budget(memory=4 * 10**9))
+        make_plan(PlannedRun(PUBLISHED, 10_000, 10_000, CPU), Budget(memory=4 * 10**9))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(monkeypatch, precision):
+def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(
+    monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
     """Half of what a run on a small photo takes is enough for another try, however many threads there are."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    first = make_plan(Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=10**10))
+    first = make_plan(
+        PlannedRun(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=10**10)
+    )
     second = make_plan(
-        Job(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=first.memory // 2)
+        PlannedRun(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=first.memory // 2)
     )
     assert first.threads == 0
     assert second.threads in (16, 32)
@@ -72,7 +81,9 @@ def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(monkeypa
     )
 
 
-def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeypatch):
+def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The caller computes with one meanwhile: several would wait for each other between any two passes."""
     network, before, seen = (
         MSTPlusPlus(stages=1).eval().requires_grad_(False),
@@ -88,7 +99,7 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
     )
     torch.set_num_threads(2)
     try:
-        source = Source(lambda a, b: np.zeros((3, b - a, 40), np.float32), 40, 40)
+        source = PhotoRows(lambda a, b: np.zeros((3, b - a, 40), np.float32), 40, 40)
         execute(
             network.program(), source, CPU, plan, Watch(lambda _: seen.add(torch.get_num_threads()))
         )
@@ -97,10 +108,10 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(monkeyp
         torch.set_num_threads(before)
 
 
-def test_what_follows_a_run_through_a_file_is_planned_as_well():
+def test_what_follows_a_run_through_a_file_is_planned_as_well() -> None:
     """A map of one float a pixel of 12 megapixels is more than all that the run itself has in memory."""
     plans = [
-        make_plan(Job(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9))
+        make_plan(PlannedRun(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9))
         for after in (0, 200_000_000)
     ]
     assert [plan.place for plan in plans] == ["file", "file"]
@@ -108,14 +119,16 @@ def test_what_follows_a_run_through_a_file_is_planned_as_well():
 
 
 @pytest.mark.parametrize("is_allocated_ahead", [True, False])
-def test_maps_in_a_file_change_no_bit_and_leave_no_file(is_allocated_ahead, tmp_path, monkeypatch):
+def test_maps_in_a_file_change_no_bit_and_leave_no_file(
+    is_allocated_ahead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not is_allocated_ahead:
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=2).eval().requires_grad_(False)
     photo = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
-    source = Source(lambda start, stop: photo[:, start:stop], 70, 90)
+    source = PhotoRows(lambda start, stop: photo[:, start:stop], 70, 90)
     in_memory, in_file = (
         execute(network.program(), source, CPU, planning.Plan(place)).numbers
         for place in ("device", "file")
@@ -126,8 +139,8 @@ def test_maps_in_a_file_change_no_bit_and_leave_no_file(is_allocated_ahead, tmp_
 
 @pytest.mark.parametrize("is_allocated_ahead", [True, False])
 def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
-    is_allocated_ahead, tmp_path, monkeypatch
-):
+    is_allocated_ahead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that takes 1 MB of each file; Windows and macOS have no posix_fallocate."""
     resource = pytest.importorskip("resource", reason="limits of files are a thing of POSIX")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -146,7 +159,7 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages")
-def test_a_kernel_without_large_pages_runs_without_them(monkeypatch):
+def test_a_kernel_without_large_pages_runs_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 10**6)  # advice that it does not know, as there
     assert Slab(5, CPU).planes(1, 1, 5, torch.float32).shape == (1, 1, 5)
 
@@ -166,9 +179,11 @@ MEGAPIXEL = 403 * 10**6 + 31 * 15 * 4 * 10**6
     ],
 )
 def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(
-    device_memory, memory, place, pixels
-):
-    plan = make_plan(Job(PUBLISHED, 1000, 1000, GPU), Budget(int(memory), int(device_memory)))
+    device_memory: Any, memory: int, place: str, pixels: int
+) -> None:
+    plan = make_plan(
+        PlannedRun(PUBLISHED, 1000, 1000, GPU), Budget(int(memory), int(device_memory))
+    )
     assert (plan.place, plan.pixels) == (place, pixels)
     assert plan.device_memory <= device_memory
     assert plan.memory <= memory
@@ -177,51 +192,53 @@ def test_a_gpu_keeps_the_maps_or_gives_them_to_the_memory_or_to_a_file(
     assert str(plan).endswith("slower, same numbers") == (place != "device")
 
 
-def test_a_gpu_on_which_no_region_fits_is_refused_with_both_budgets():
+def test_a_gpu_on_which_no_region_fits_is_refused_with_both_budgets() -> None:
     with pytest.raises(OutOfMemory, match=r"got 8\.0 GB \(and 10 MB on cuda\) \(and .* of disk\)"):
-        make_plan(Job(PUBLISHED, 1000, 1000, GPU), Budget(8 * 10**9, 10**7))
+        make_plan(PlannedRun(PUBLISHED, 1000, 1000, GPU), Budget(8 * 10**9, 10**7))
 
 
-def test_what_an_apple_gpu_takes_is_the_computers_memory_too():
-    plan = make_plan(Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(4 * 10**9, 4 * 10**9))
+def test_what_an_apple_gpu_takes_is_the_computers_memory_too() -> None:
+    plan = make_plan(
+        PlannedRun(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(4 * 10**9, 4 * 10**9)
+    )
     assert (plan.place, plan.pixels) == ("device", 1 << 20)
     both = plan.memory + plan.device_memory
     smaller = make_plan(
-        Job(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(both - 1, 4 * 10**9)
+        PlannedRun(PUBLISHED, 1000, 1000, torch.device("mps")), Budget(both - 1, 4 * 10**9)
     )
     assert smaller.memory + smaller.device_memory < both
 
 
-def test_no_map_on_an_apple_gpu_is_larger_than_its_operations_can_handle():
+def test_no_map_on_an_apple_gpu_is_larger_than_its_operations_can_handle() -> None:
     plans = [
-        make_plan(Job(PUBLISHED, 6000, width, torch.device("mps")), Budget(10**11, 10**11))
+        make_plan(PlannedRun(PUBLISHED, 6000, width, torch.device("mps")), Budget(10**11, 10**11))
         for width in (5000, 6000)
     ]
     assert [plan.place for plan in plans] == ["device", "memory"]
 
 
-def test_copies_in_pinned_memory_are_planned():
+def test_copies_in_pinned_memory_are_planned() -> None:
     """Torch keeps them in sizes of powers of 2, of two streams and three maps."""
     plans = [
-        make_plan(Job(PUBLISHED, 2048, 2048, torch.device(kind)), Budget(10**11, 12 * 10**8))
+        make_plan(PlannedRun(PUBLISHED, 2048, 2048, torch.device(kind)), Budget(10**11, 12 * 10**8))
         for kind in ("cuda", "mps")
     ]
     assert [(plan.place, plan.pixels) for plan in plans] == [("memory", 1 << 18)] * 2
     assert plans[0].memory - plans[1].memory == 2 * 3 * 2**26
 
 
-def test_what_follows_a_run_on_a_gpu_is_planned_as_well():
+def test_what_follows_a_run_on_a_gpu_is_planned_as_well() -> None:
     plans = [
-        make_plan(Job(PUBLISHED, 256, 256, GPU, after=after), Budget(10**10, 10**10))
+        make_plan(PlannedRun(PUBLISHED, 256, 256, GPU, after=after), Budget(10**10, 10**10))
         for after in (0, 40_000_000)
     ]
     assert plans[1].memory == 31 * 4 * 256 * 256 + 40_000_000 > plans[0].memory
 
 
-def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):
+def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_installed", lambda: False)  # its working set is another
     plans = [
-        make_plan(Job(PUBLISHED, 4000, 3000, CPU, precision=name), Budget(10**11))
+        make_plan(PlannedRun(PUBLISHED, 4000, 3000, CPU, precision=name), Budget(10**11))
         for name in ("float32", "bfloat16")
     ]
     assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3.25 * 4 - 2 * 4)
@@ -229,11 +246,15 @@ def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch):
 
 
 @pytest.mark.parametrize(("threads", "peak"), [(1, 26e6), (2, 29e6), (4, 36e6)])
-def test_the_plan_of_a_very_small_photo_is_near_what_was_measured(monkeypatch, threads, peak):
+def test_the_plan_of_a_very_small_photo_is_near_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, threads: int, peak: float
+) -> None:
     """Its regions are small, and so is what each thread works with."""
     monkeypatch.setattr(native, "is_installed", lambda: False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    assert 0.85 < make_plan(Job(PUBLISHED, 120, 160, CPU), Budget(10**9)).memory / peak < 1.15
+    assert (
+        0.85 < make_plan(PlannedRun(PUBLISHED, 120, 160, CPU), Budget(10**9)).memory / peak < 1.15
+    )
 
 
 MEASURE = """
@@ -287,8 +308,8 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
     ],
 )
 def test_the_plan_is_within_a_fifth_of_the_measured_peak(
-    executor, model, precision, is_ensemble, size
-):
+    executor: str, model: Any, precision: Any, is_ensemble: Any, size: Any
+) -> None:
     if precision not in choose_device("cpu").precisions:
         pytest.skip("not on this processor")
     if executor == "numba" and not native.is_ready():

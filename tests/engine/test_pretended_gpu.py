@@ -30,8 +30,9 @@ from napari_mst.attention.record import Selection
 from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.plan import Job, Plan, all_plans
-from napari_mst.engine.run import Source, execute
+from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.plan import Plan, PlannedRun, all_plans
+from napari_mst.engine.run import execute
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -335,7 +336,7 @@ def network(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
     return NETWORKS[kind]().eval().requires_grad_(False).to(dtype)
 
 
-SOURCE = Source(lambda start, stop: PHOTO[:, start:stop], HEIGHT, WIDTH)
+SOURCE = PhotoRows(lambda start, stop: PHOTO[:, start:stop], HEIGHT, WIDTH)
 
 
 def run_on(gpu: PretendedGpu, network: nn.Module, plan: Plan) -> np.ndarray:
@@ -345,7 +346,9 @@ def run_on(gpu: PretendedGpu, network: nn.Module, plan: Plan) -> np.ndarray:
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_every_network_runs_on_every_gpu_and_through_every_memory(kind, device, place, pretend):
+def test_every_network_runs_on_every_gpu_and_through_every_memory(
+    kind: Any, device: str, place: str, pretend: Any
+) -> None:
     """No operation mixes devices, MPS sees no float64, streams wait for each other, and nothing stays in its memory."""
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
@@ -361,7 +364,7 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(kind, device, 
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("kind", ["LayerNorm before S-MSA", "camera"])
-def test_every_precision_of_cuda(kind, precision, place, pretend):
+def test_every_precision_of_cuda(kind: str, precision: str, place: str, pretend: Any) -> None:
     is_narrow = precision != "float64"
     own = network(kind, torch.float32 if is_narrow else torch.float64)
     expected = own(torch.from_numpy(PHOTO)[None].to(own.conv_in.weight.dtype))[0].numpy()
@@ -378,7 +381,7 @@ def test_every_precision_of_cuda(kind, precision, place, pretend):
 
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("precision", ["", "bfloat16"])
-def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
+def test_all_that_is_convolved_is_channels_last(precision: str, place: str, pretend: Any) -> None:
     """Else each convolution copies its input first, and all that follows it is the other way round."""
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(network("two stages"))
@@ -388,7 +391,7 @@ def test_all_that_is_convolved_is_channels_last(precision, place, pretend):
 
 
 @pytest.mark.parametrize("kind", ["two stages", "pixelwise"])
-def test_a_run_is_exact_where_the_program_casts_by_itself(kind, pretend):
+def test_a_run_is_exact_where_the_program_casts_by_itself(kind: str, pretend: Any) -> None:
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
     gpu = pretend("cuda:1")
@@ -399,7 +402,9 @@ def test_a_run_is_exact_where_the_program_casts_by_itself(kind, pretend):
 
 
 @pytest.mark.parametrize("kind", ["camera", "pixelwise"])
-def test_cuda_is_waited_for_as_often_however_many_regions_there_are(kind, pretend):
+def test_cuda_is_waited_for_as_often_however_many_regions_there_are(
+    kind: str, pretend: Any
+) -> None:
     gpu = pretend("cuda:1")
     on_gpu, stalls = gpu.put(network(kind)), []
     for pixels in (PIXELS, HEIGHT * WIDTH // 6):
@@ -410,7 +415,7 @@ def test_cuda_is_waited_for_as_often_however_many_regions_there_are(kind, preten
     assert stalls[0] == stalls[1]
 
 
-def test_pinned_memory_is_given_back_after_a_run(pretend):
+def test_pinned_memory_is_given_back_after_a_run(pretend: Any) -> None:
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(network("two stages"))
     with gpu:
@@ -423,7 +428,9 @@ def test_pinned_memory_is_given_back_after_a_run(pretend):
 )  # what a norm of such a tensor is, in torch
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
-def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pretend):
+def test_maps_of_attention_and_its_record_come_from_every_gpu(
+    device: str, place: str, pretend: Any
+) -> None:
     selection = Selection("stages.1.bottleneck", head=1, key=2)
     own, plan, maps, records = network("two stages"), Plan(place, pixels=PIXELS), [], []
 
@@ -450,7 +457,7 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(device, place, pre
 @pytest.mark.parametrize(
     ("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")]
 )
-def test_a_gpu_that_is_out_of_memory_is_left_empty(device, place, pretend):
+def test_a_gpu_that_is_out_of_memory_is_left_empty(device: str, place: str, pretend: Any) -> None:
     model = load_model("mstpp-srgb")
     gpu = pretend(device)
     setup = Setup(model, DEFAULTS, DeviceChoice(device, ""), gpu.put(model.network))
@@ -484,18 +491,18 @@ LARGE = {
     ],
 )
 def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(
-    kind, device, place, precision, pixels, pretend
-):
+    kind: str, device: str, place: str, precision: str, pixels: int, pretend: Any
+) -> None:
     """What cuDNN takes besides is not in it."""
     height, width = 300, 400
     own = LARGE[kind]().eval().requires_grad_(False)
-    plans = all_plans(Job(own.program(), height, width, torch.device(device), precision))
+    plans = all_plans(PlannedRun(own.program(), height, width, torch.device(device), precision))
     plan = next(plan for plan in plans if (plan.place, plan.pixels) == (place, pixels))
     gpu = pretend(device, is_empty=True)
     on_gpu = gpu.put(own)
     gpu.peak = before = gpu.used
     with gpu:
-        black = Source(
+        black = PhotoRows(
             lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width
         )
         execute(on_gpu.program(), black, gpu.device, plan)

@@ -3,7 +3,7 @@
 All of it with the kernels that numba compiles, where it is installed, and with oneDNN.
 """
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from napari_mst.engine import features
 from napari_mst.engine.device import _uses
 from napari_mst.engine.forms import native
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Place, Plan
-from napari_mst.engine.run import Execution, Source, cpu_tile, execute, run
+from napari_mst.engine.run import Execution, execute, run
+from napari_mst.engine.tiling import cpu_tile
 from napari_mst.errors import Cancelled
 from napari_mst.networks import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
@@ -37,9 +39,11 @@ def build(seed: int = 0, **parameters: int | bool) -> MSTPlusPlus:
     return network
 
 
-def stream(network: Network, photo: np.ndarray, plan: Plan | None = None, **watched) -> np.ndarray:
+def stream(
+    network: Network, photo: np.ndarray, plan: Plan | None = None, **watched: Any
+) -> np.ndarray:
     """The streamed run of *network* on an array (in_bands, H, W)."""
-    source = Source(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+    source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
     return execute(network.program(), source, CPU, plan, Watch(**watched)).numbers
 
 
@@ -72,7 +76,17 @@ def cut_into_squares(patch: pytest.MonkeyPatch, side: int) -> None:
     patch.setattr(Execution, "tile", lambda *_: (side, side))
 
 
-def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, seed):
+def check_exact(
+    height: Any,
+    width: Any,
+    cuts: Any,
+    place: Any,
+    is_gpu: Any,
+    stages: Any,
+    channels: Any,
+    bands: Any,
+    seed: Any,
+) -> None:
     """A run equals the network: on squares or, as on a GPU, on strips, with its maps wherever there is room."""
     network = build(seed, stages=stages, width=channels, out_bands=bands)
     photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
@@ -90,14 +104,16 @@ def check_exact(height, width, cuts, place, is_gpu, stages, channels, bands, see
 
 @settings(max_examples=15, deadline=None)
 @given(**CASES)
-def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_place(**case):
+def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_place(
+    **case: Any,
+) -> None:
     check_exact(**case)
 
 
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(**CASES)
-def test_streamed_equals_whole_in_many_more_cases(**case):
+def test_streamed_equals_whole_in_many_more_cases(**case: Any) -> None:
     check_exact(**case)
 
 
@@ -107,8 +123,8 @@ def test_streamed_equals_whole_in_many_more_cases(**case):
     "parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}]
 )
 def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(
-    parameters, place
-):
+    parameters: dict[str, Any], place: Any
+) -> None:
     network = build(**{"stages": 1, **parameters})
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     streamed, reference = (
@@ -131,7 +147,7 @@ def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_typ
     ],
     ids=str,
 )
-def test_every_kind_of_network_streams(parameters):
+def test_every_kind_of_network_streams(parameters: dict[str, Any]) -> None:
     network = build(stages=2, **parameters)
     photo = np.random.default_rng(0).random(
         (network.hyperparameters.in_bands, 37, 70), dtype=np.float32
@@ -139,7 +155,7 @@ def test_every_kind_of_network_streams(parameters):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
-def test_pixelwise_estimate_is_refined_and_streams():
+def test_pixelwise_estimate_is_refined_and_streams() -> None:
     torch.manual_seed(0)
     network = (
         RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1)
@@ -151,7 +167,7 @@ def test_pixelwise_estimate_is_refined_and_streams():
     assert_exact(stream(network, photo), exact(torch.from_numpy(photo).double()[None])[0].numpy())
 
 
-def test_pixelwise_network_streams_with_progress_and_cancel():
+def test_pixelwise_network_streams_with_progress_and_cancel() -> None:
     torch.manual_seed(0)
     network = PixelwiseNetwork(out_bands=6, width=8).eval().requires_grad_(False)
     photo = np.random.default_rng(0).random((3, 33, 7), dtype=np.float32)
@@ -164,7 +180,7 @@ def test_pixelwise_network_streams_with_progress_and_cancel():
         stream(network, photo, is_cancelled=lambda: True)
 
 
-def test_devices_without_onednn_give_the_same(monkeypatch):
+def test_devices_without_onednn_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_ready", lambda: False)
     monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     network = build(stages=2)
@@ -172,7 +188,7 @@ def test_devices_without_onednn_give_the_same(monkeypatch):
     assert_exact(stream(network, photo), whole(network, photo))
 
 
-def test_a_network_in_float64_is_streamed_in_float64():
+def test_a_network_in_float64_is_streamed_in_float64() -> None:
     network = build(stages=2, out_bands=9).double()
     photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
     expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
@@ -182,7 +198,7 @@ def test_a_network_in_float64_is_streamed_in_float64():
         np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
-def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
+def test_the_size_of_the_regions_changes_nothing_beyond_rounding() -> None:
     network = build(stages=1)
     photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)
     results = []
@@ -197,7 +213,9 @@ def test_the_size_of_the_regions_changes_nothing_beyond_rounding():
 @pytest.mark.parametrize(
     "size", [(8, 8), (64, 64), (8, 4000), (128, 96), (256, 256), (488, 512), (2000, 3000)], ids=str
 )
-def test_regions_are_four_or_more_and_about_the_same_size(size, level):
+def test_regions_are_four_or_more_and_about_the_same_size(
+    size: tuple[int, int], level: int
+) -> None:
     height, width = (side >> level for side in size)
     rows, columns = cpu_tile(height, width, level)
     assert rows % 4 == columns % 4 == 0
@@ -207,7 +225,7 @@ def test_regions_are_four_or_more_and_about_the_same_size(size, level):
     assert across * columns - width < 4 * across
 
 
-def test_progress_moves_15_times_and_ends_at_one():
+def test_progress_moves_15_times_and_ends_at_one() -> None:
     shares: list[float] = []
     stream(build(), np.zeros((3, 16, 16), np.float32), progress=shares.append)
     assert len(set(shares)) >= 15
@@ -216,7 +234,7 @@ def test_progress_moves_15_times_and_ends_at_one():
 
 
 @pytest.mark.parametrize("bands_before", [0, 1, 4])
-def test_cancel_acts_at_the_next_band_of_rows(bands_before):
+def test_cancel_acts_at_the_next_band_of_rows(bands_before: int) -> None:
     shares: list[float] = []
     torch.set_num_threads(1)
     with pytest.raises(Cancelled):

@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_info
 
 from napari_mst.attention.probe import tapped
 from napari_mst.engine import workers
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source, execute
+from napari_mst.engine.run import execute
 from napari_mst.engine.workers import Workers
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.watch import UNWATCHED
@@ -30,7 +31,7 @@ print(faults[-1] - faults[100])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of glibc")
-def test_a_region_takes_the_memory_that_the_ones_before_it_have_freed():
+def test_a_region_takes_the_memory_that_the_ones_before_it_have_freed() -> None:
     faults = subprocess.run(
         [sys.executable, "-c", FAULTS], check=True, capture_output=True, text=True
     ).stdout
@@ -53,7 +54,9 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards():
     assert threads() == before
 
 
-def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(monkeypatch):
+def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     begun, prepare = [], workers._prepare_thread
     monkeypatch.setattr(
@@ -63,7 +66,10 @@ def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(monkeypa
         MSTPlusPlus(stages=1, width=4, out_bands=4).eval(),
         np.zeros((3, 200, 200), np.float32),
     )
-    program, source = network.program(), Source(lambda start, stop: photo[:, start:stop], 200, 200)
+    program, source = (
+        network.program(),
+        PhotoRows(lambda start, stop: photo[:, start:stop], 200, 200),
+    )
     for each in (program, tapped(program, "stages.0.bottleneck", lambda *_: lambda x: x[0, :1])):
         begun.clear()
         execute(each, source, torch.device("cpu"), Plan(threads=2))

@@ -1,5 +1,7 @@
 """What every bundled sRGB model keeps to: grey is flat at every exposure, black is black, nothing is wild."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -35,7 +37,7 @@ def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5, 1.0])
-def test_grey_is_flat_at_every_exposure(name, level):
+def test_grey_is_flat_at_every_exposure(name: Any, level: float) -> None:
     estimate = spectra(name, (level, level, level))
     assert estimate.min() > 0.4 * level  # white pigments absorb at 400 nm
     assert estimate.max() < 1.5 * level
@@ -43,20 +45,22 @@ def test_grey_is_flat_at_every_exposure(name, level):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_black_is_black(name):
+def test_black_is_black(name: Any) -> None:
     assert spectra(name, (0.0, 0.0, 0.0)).max() < 0.01
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("colour", SATURATED)
-def test_saturated_colours_are_finite_and_bounded(name, colour):
+def test_saturated_colours_are_finite_and_bounded(
+    name: Any, colour: tuple[float, float, float]
+) -> None:
     estimate = spectra(name, colour)
     assert estimate.min() >= 0
     assert estimate.max() < 1.5
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_light_beyond_white_is_finite(name):
+def test_light_beyond_white_is_finite(name: Any) -> None:
     assert torch.isfinite(spectra(name, (4.0, 3.0, 2.0))).all()
 
 
@@ -78,7 +82,7 @@ def photos() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", photos())
-def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name, kind):
+def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name: Any, kind: Any) -> None:
     codes = np.rint(linear_to_srgb(photos()[kind].clip(0, 1)) * 255).astype(np.uint8)
     model = load_model(name)
     capture = Capture("Nikon_D5100", "D65") if model.card.needs_camera else None

@@ -1,5 +1,7 @@
 """The network that is told the camera: it starts as the linear estimate, depends on the response, and is exact."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -27,7 +29,7 @@ def pixelwise(response: torch.Tensor = NIKON) -> CameraNetwork:
     return network
 
 
-def test_without_its_last_layer_it_is_the_linear_estimate_where_that_is_sane():
+def test_without_its_last_layer_it_is_the_linear_estimate_where_that_is_sane() -> None:
     network = pixelwise()
     network.hidden[-1].weight.zero_()
     network.hidden[-1].bias.zero_()
@@ -40,25 +42,25 @@ def test_without_its_last_layer_it_is_the_linear_estimate_where_that_is_sane():
     torch.testing.assert_close(network(photo)[0, sane, 0, 0], linear[sane], rtol=1e-4, atol=1e-5)
 
 
-def test_linear_estimate_shows_the_colour_that_it_was_made_from():
+def test_linear_estimate_shows_the_colour_that_it_was_made_from() -> None:
     colour = torch.tensor([0.3, 0.5, 0.2])
     seen = NIKON.float().T @ pixelwise().linear_estimate()[0] @ colour
     torch.testing.assert_close(seen, colour, atol=0.02, rtol=0.05)
 
 
-def test_one_colour_is_another_spectrum_to_another_camera():
+def test_one_colour_is_another_spectrum_to_another_camera() -> None:
     photo = torch.tensor([0.3, 0.5, 0.2])[None, :, None, None]
     assert (pixelwise(NIKON)(photo) - pixelwise(CANON)(photo)).abs().max() > 1e-3
 
 
-def test_photos_of_several_cameras_go_through_at_once():
+def test_photos_of_several_cameras_go_through_at_once() -> None:
     photo = torch.rand(2, 3, 4, 5)
     both = pixelwise(torch.stack([NIKON, CANON]))(photo)
     for place, response in enumerate((NIKON, CANON)):
         torch.testing.assert_close(both[place], pixelwise(response)(photo[place : place + 1])[0])
 
 
-def test_without_a_camera_nothing_comes_out():
+def test_without_a_camera_nothing_comes_out() -> None:
     network = CameraNetwork(FACTORS, width=8)
     assert network(torch.rand(1, 3, 2, 2)).isnan().all()
 
@@ -71,7 +73,7 @@ def refining() -> RefiningMSTPlusPlus:
 
 
 @pytest.mark.parametrize("size", [(70, 83), (5, 9)])
-def test_streamed_run_is_that_of_the_whole_network(size):
+def test_streamed_run_is_that_of_the_whole_network(size: tuple[int, int]) -> None:
     network = refining()
     photo = np.random.default_rng(0).random((3, *size), dtype=np.float32)
     streamed = run(network, lambda start, stop: photo[:, start:stop], *size, torch.device("cpu"))
@@ -79,7 +81,7 @@ def test_streamed_run_is_that_of_the_whole_network(size):
     np.testing.assert_allclose(streamed, whole, rtol=0, atol=1e-5 * whole.max())
 
 
-def test_saved_network_comes_back_and_waits_for_its_camera(tmp_path):
+def test_saved_network_comes_back_and_waits_for_its_camera(tmp_path: Path) -> None:
     network = refining()
     (tmp_path / "x.safetensors").write_bytes(save(network.state_dict()))
     loaded = load_model(tmp_path / "x.safetensors").network
@@ -92,13 +94,13 @@ def test_saved_network_comes_back_and_waits_for_its_camera(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["factors", "usual", "of_colour.weight", "hidden.5.bias"])
-def test_damaged_network_is_refused(missing):
+def test_damaged_network_is_refused(missing: str) -> None:
     state = {key: value for key, value in pixelwise().state_dict().items() if key != missing}
     with pytest.raises(CheckpointError, match="Expected a whole camera network"):
         build_camera(state)
 
 
-def test_damaged_part_of_a_refining_network_is_refused():
+def test_damaged_part_of_a_refining_network_is_refused() -> None:
     state = {
         key: value
         for key, value in refining().state_dict().items()

@@ -18,9 +18,10 @@ from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
 from napari_mst.cli.main import main
-from napari_mst.engine.plan import Job, Plan, make_plan
-from napari_mst.engine.region import region
-from napari_mst.engine.run import Execution, Source, execute
+from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.plan import Budget, Plan, PlannedRun, make_plan
+from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.windows import Window
 from napari_mst.errors import Cancelled, ModelError, OutOfMemory
@@ -194,8 +195,8 @@ def photo_of(height: int, width: int) -> np.ndarray:
     return np.random.default_rng(0).random((3, height, width), dtype=np.float32)
 
 
-def source_of(photo: np.ndarray) -> Source:
-    return Source(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+def source_of(photo: np.ndarray) -> PhotoRows:
+    return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
 
 
 def whole(network: Network, photo: np.ndarray) -> np.ndarray:
@@ -251,7 +252,7 @@ def test_any_part_of_a_cube_is_that_of_the_whole_run(
     network, photo = built(kind), photo_of(90, 131)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
     own = Window(*window)
-    part = region(network.program(), folded, source_of(photo), own)
+    part = execute_crop(network.program(), folded, source_of(photo), own)
     expected = numbers[:, own.rows, own.columns]
     np.testing.assert_allclose(part, expected, rtol=0, atol=1e-6 * np.abs(numbers).max())
 
@@ -264,7 +265,7 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
         rows=lambda start, stop: asked.append((start, stop)) or source.rows(start, stop)
     )
     _, folded = execute(network.program(), source, CPU)
-    region(network.program(), folded, watched, Window(100, 104, 10, 20))
+    execute_crop(network.program(), folded, watched, Window(100, 104, 10, 20))
     assert asked == [(98, 106)]
 
 
@@ -273,7 +274,7 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
     photo = photo_of(160, 170)
     numbers, folded = execute(program, source_of(photo), CPU)
     own = Window(72, 88, 80, 96)
-    near = region(program, folded, source_of(photo), own, halo=32)
+    near = execute_crop(program, folded, source_of(photo), own, halo=32)
     np.testing.assert_allclose(
         near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max()
     )
@@ -310,12 +311,11 @@ def test_a_new_network_keeps_features_of_16_bits(kind: str) -> None:
 
 def test_a_pass_over_all_pixels_is_planned_with_its_memory_or_refused() -> None:
     program = built("every pixel").program()
-    small, large = (make_plan(Job(program, side, 100, CPU)).memory for side in (100, 4000))
+    small, large = (make_plan(PlannedRun(program, side, 100, CPU)).memory for side in (100, 4000))
     assert large - small > 3900 * 100 * 4 * schedule(program).values
-    from napari_mst.engine.plan import Budget
 
     with pytest.raises(OutOfMemory, match=r"Expected .* of free memory"):
-        make_plan(Job(program, 20_000, 20_000, CPU), Budget(memory=10**8))
+        make_plan(PlannedRun(program, 20_000, 20_000, CPU), Budget(memory=10**8))
 
 
 class Brighter(MSTPlusPlus):

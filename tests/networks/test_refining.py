@@ -1,5 +1,7 @@
 """MST++ on top of a pixelwise estimate: what it starts as, and that a file gives it back."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import save
@@ -18,14 +20,14 @@ NETWORK = (
 PHOTO = torch.rand(1, 3, 19, 22)
 
 
-def test_without_its_convolutions_it_is_the_pixelwise_estimate():
+def test_without_its_convolutions_it_is_the_pixelwise_estimate() -> None:
     network = build_refining(NETWORK.state_dict())
     network.conv_in.weight.zero_()
     network.conv_out.weight.zero_()
     torch.testing.assert_close(network(PHOTO), network.pixelwise(PHOTO))
 
 
-def test_saved_network_comes_back(tmp_path):
+def test_saved_network_comes_back(tmp_path: Path) -> None:
     (tmp_path / "x.safetensors").write_bytes(save(NETWORK.state_dict()))
     loaded = load_model(tmp_path / "x.safetensors").network
     assert isinstance(loaded, RefiningMSTPlusPlus)
@@ -36,13 +38,13 @@ def test_saved_network_comes_back(tmp_path):
 @pytest.mark.parametrize(
     "missing", ["pixelwise.margins.bias", "pixelwise.margins.weight", "conv_out.weight"]
 )
-def test_damaged_network_is_refused(missing):
+def test_damaged_network_is_refused(missing: str) -> None:
     state = {key: value for key, value in NETWORK.state_dict().items() if key != missing}
     with pytest.raises(CheckpointError, match="Expected"):
         build_refining(state)
 
 
-def test_parts_that_do_not_fit_together_are_refused():
+def test_parts_that_do_not_fit_together_are_refused() -> None:
     other = {
         f"pixelwise.{key}": value
         for key, value in PixelwiseNetwork(out_bands=5, width=8).state_dict().items()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine.forms import native
-from napari_mst.engine.run import native_tile
+from napari_mst.engine.tiling import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 
 if native.is_ready():
@@ -55,7 +55,7 @@ def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBl
     block = SpectralAttentionBlock(channels, 1).requires_grad_(False)
     for parameter in block.parameters():
         parameter.add_(torch.randn_like(parameter) * 0.1)
-    return block, block.mixing(block.gram(window))
+    return block, block.mixing(block.input_gram(window))
 
 
 @needs_numba
@@ -217,7 +217,7 @@ def test_to_find_out_leaves_the_random_numbers_alone() -> None:
     "size", [(2, 2), (8, 8), (64, 64), (128, 96), (488, 512), (2000, 3000)], ids=str
 )
 def test_regions_are_even_and_many(size: tuple[int, int]) -> None:
-    rows, columns = native_tile(*size)
+    rows, columns = kernel_tile(*size)
     assert rows % 2 == columns % 2 == 0
     height, width = size
     assert rows == 16 or -(-height // rows) * -(-width // columns) >= 8
