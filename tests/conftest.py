@@ -53,7 +53,7 @@ def ends_soon() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of reference data that lies beside a developer's checkout; it is too large, or not ours, to ship."""
+    """The reference data beside a developer's checkout: too large, or not ours, to ship."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("the reference data ../shared/data is not beside this checkout")
@@ -62,7 +62,9 @@ def shared_data() -> Path:
 
 @dataclass(frozen=True)
 class Authors:
-    """Outputs of the authors' MST++, in float64, for weights and photos that are a formula of their names and sizes.
+    """Outputs of the authors' MST++, in float64.
+
+    A formula of their names and sizes makes the weights and the photos.
 
     Made with the code of https://github.com/caiyuanhao1998/MST-plus-plus (MIT). `attention` is the
     softmax of all 15 blocks for the photo of 48 x 61, by our names, in the order in which they run.
@@ -86,9 +88,9 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     sizes = [key.removeprefix("out_") for key in arrays if key.startswith("out_")]
     network = MSTPlusPlus()
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    own_names = {
-        key: next(iter(rename_published_keys({key: None}))) for key in map(str, arrays["keys"])
-    }
+    keys = [str(key) for key in arrays["keys"]]
+    nothing = torch.empty(0)
+    own_names = {key: next(iter(rename_published_keys({key: nothing}))) for key in keys}
     weights = {key: torch.from_numpy(_weight(key, shapes[name])) for key, name in own_names.items()}
     path = tmp_path_factory.mktemp("authors") / "published_layout.pth"
     torch.save({"state_dict": weights, "epoch": 1, "iter": 1}, path)

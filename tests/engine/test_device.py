@@ -1,6 +1,6 @@
 """Which device is taken, and that the user can see why."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 import torch
@@ -64,7 +64,12 @@ def test_a_precision_that_a_device_would_only_imitate_is_refused(
 def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several GPUs each its own."""
     asked: list[torch.device] = []
-    monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())
+
+    def select(device: torch.device) -> AbstractContextManager[None]:
+        asked.append(device)
+        return nullcontext()
+
+    monkeypatch.setattr(torch.cuda, "device", select)
     monkeypatch.setattr(
         torch.cuda,
         "is_bf16_supported",

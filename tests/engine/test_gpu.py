@@ -1,4 +1,4 @@
-"""What a run on a GPU does apart from the GPU's own work, driven on a CPU: copies between memories, threads, TF32."""
+"""A run on a GPU without the GPU's own work, driven on a CPU: copies, threads, TF32."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst.engine import features, workers
+from napari_mst.engine import features
 from napari_mst.engine.photo_rows import PhotoRows
-from napari_mst.engine.plan import Plan
+from napari_mst.engine.plan import STREAMS, Place, Plan
 from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
-from napari_mst.engine.workers import STREAMS, Workers
+from napari_mst.engine.windows import tiles
+from napari_mst.engine.workers import Workers
 from napari_mst.errors import Cancelled, DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.watch import UNWATCHED, Watch
 
 CPU = torch.device("cpu")
+ONEDNN: Any = torch.backends.mkldnn
 PHOTO = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
 
 
@@ -28,7 +30,7 @@ def network() -> MSTPlusPlus:
 def run_as_on_a_gpu(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, is_apart: bool = False, watch: Watch = UNWATCHED
 ) -> np.ndarray:
-    """A run with the regions, the form of the blocks and, if *is_apart*, the copies and threads of a GPU."""
+    """A run with the tiles and forms and, if *is_apart*, the copies and threads of a GPU."""
     monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
     monkeypatch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
     monkeypatch.setattr(Execution, "tile", Execution.strip)
@@ -46,15 +48,21 @@ def test_maps_apart_from_the_device_change_no_bit_and_every_piece_is_copied(
 ) -> None:
     copied: list[torch.Size] = []
     back = features._brought_back
-    monkeypatch.setattr(
-        features, "sent", lambda values, device: copied.append(values.shape) or values.clone()
-    )
-    monkeypatch.setattr(
-        features, "_brought_back", lambda values: copied.append(values.shape) or back(values)
-    )
+
+    def send(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+        copied.append(values.shape)
+        return values.clone()
+
+    def bring_back(values: torch.Tensor) -> torch.Tensor:
+        copied.append(values.shape)
+        return back(values)
+
+    monkeypatch.setattr(features, "sent", send)
+    monkeypatch.setattr(features, "_brought_back", bring_back)
     together = run_as_on_a_gpu(Plan(pixels=640), monkeypatch)
     assert not copied
-    for place in ("memory", "file"):
+    places: tuple[Place, ...] = ("memory", "file")
+    for place in places:
         apart = run_as_on_a_gpu(Plan(place, pixels=640), monkeypatch, is_apart=True)
         np.testing.assert_array_equal(apart, together)
     assert len(copied) > 100
@@ -82,16 +90,19 @@ def test_cancel_of_a_run_whose_maps_are_apart(monkeypatch: pytest.MonkeyPatch) -
         )
 
 
-def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_never_more_than_a_few_tiles_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     module = Mock()
     events: list[Mock] = []
-    module.Event.side_effect = lambda: (
-        events.append(Mock(spec=["record", "synchronize"])) or events[-1]
-    )
-    monkeypatch.setattr(workers.torch, "get_device_module", lambda device: module)
+
+    def event() -> Mock:
+        events.append(Mock(spec=["record", "synchronize"]))
+        return events[-1]
+
+    module.Event.side_effect = event
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
     with Workers(torch.device("mps"), 1, UNWATCHED) as own:
-        for regions in (6, 1, 1, 1):  # passes
-            for _ in own.each(lambda region: region, list(range(regions)), 1):
+        for count in (6, 1, 1, 1):  # tiles of each sweep
+            for _ in own.each(lambda tile: tile, tiles((count, 1), 1, 1), 1):
                 events[-1].record.assert_called_once()
                 assert sum(not event.synchronize.called for event in events) <= STREAMS
     assert len(events) == 9
@@ -104,7 +115,7 @@ def test_a_gpu_is_never_more_than_a_few_regions_behind(monkeypatch: pytest.Monke
         (torch.backends.cuda.matmul, "fp32_precision", "tf32"),
         (torch.backends.cudnn, "fp32_precision", "tf32"),
         (torch.backends.cudnn, "benchmark", True),
-        (torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
+        (ONEDNN.conv, "fp32_precision", "bf16"),
     ],
 )
 def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(

@@ -4,6 +4,7 @@ import mmap
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_maps_and_a_working_set_are_planned() -> None:
 @pytest.mark.parametrize("size", [(10_000, 10_000)], ids=["059-hundred-megapixels"])
 def test_bad_input(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """100 megapixels within 4 GB of memory: through a file, and said so before the run."""
-    monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**11))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: _Disk(free=10**11))
     plan = make_plan(PlannedRun(PUBLISHED, *size, CPU), Budget(memory=4 * 10**9))
     assert plan.place == "file"
     assert plan.memory < 4 * 10**9
@@ -53,7 +54,7 @@ class _Disk:
 def test_photo_that_fits_nowhere_is_refused_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: _Disk(free=10**9))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: _Disk(free=10**9))
     with pytest.raises(
         OutOfMemory,
         match=r"Expected 40\.\d GB of free memory .* got 4\.0 GB \(and 1\.0 GB of disk\)",
@@ -65,7 +66,7 @@ def test_photo_that_fits_nowhere_is_refused_with_the_numbers(
 def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(
     monkeypatch: pytest.MonkeyPatch, precision: str
 ) -> None:
-    """Half of what a run on a small photo takes is enough for another try, however many threads there are."""
+    """Half the memory of a run on a small photo is enough for another try, with any threads."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     first = make_plan(
         PlannedRun(PUBLISHED, 300, 400, CPU, precision=precision), Budget(memory=10**10)
@@ -84,19 +85,18 @@ def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(
 def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The caller computes with one meanwhile: several would wait for each other between any two passes."""
-    network, before, seen = (
-        MSTPlusPlus(stages=1).eval().requires_grad_(False),
-        torch.get_num_threads(),
-        set(),
-    )
-    plan, pools = planning.Plan(threads=3), []
-    pool = workers.ThreadPoolExecutor
-    monkeypatch.setattr(
-        workers,
-        "ThreadPoolExecutor",
-        lambda number, *rest: pools.append(number) or pool(number, *rest),
-    )
+    """The caller computes with one meanwhile: several would wait for each other between passes."""
+    network = MSTPlusPlus(stages=1).eval().requires_grad_(False)
+    before = torch.get_num_threads()
+    seen: set[int] = set()
+    pools: list[int] = []
+    plan = planning.Plan(threads=3)
+
+    def pool(number: int, *rest: Any) -> ThreadPoolExecutor:
+        pools.append(number)
+        return ThreadPoolExecutor(number, *rest)
+
+    monkeypatch.setattr(workers, "ThreadPoolExecutor", pool)
     torch.set_num_threads(2)
     try:
         source = PhotoRows(lambda a, b: np.zeros((3, b - a, 40), np.float32), 40, 40)
@@ -109,7 +109,7 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(
 
 
 def test_what_follows_a_run_through_a_file_is_planned_as_well() -> None:
-    """A map of one float a pixel of 12 megapixels is more than all that the run itself has in memory."""
+    """A float for each of 12 megapixels is more than all that the run itself has in memory."""
     plans = [
         make_plan(PlannedRun(PUBLISHED, 3000, 4000, CPU, after=after), Budget(memory=10**9))
         for after in (0, 200_000_000)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,15 +24,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
-from napari_mst.attention.overlays import OVERLAYS
-from napari_mst.attention.probe import probe_of, tapped
+from napari_mst.attention.overlays import OVERLAYS, Overlay
+from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.record import Selection
 from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.photo_rows import PhotoRows
-from napari_mst.engine.plan import Plan, PlannedRun, all_plans
+from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans
 from napari_mst.engine.run import execute
+from napari_mst.networks import Network
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -54,7 +55,7 @@ class OnGpu(Tensor):
 
     @staticmethod
     def __new__(cls, values: Tensor, gpu: "PretendedGpu") -> "OnGpu":
-        layout = {
+        layout: dict[str, Any] = {
             "strides": values.stride(),
             "storage_offset": values.storage_offset(),
             "dtype": values.dtype,
@@ -63,12 +64,13 @@ class OnGpu(Tensor):
 
     def __init__(self, values: Tensor, gpu: "PretendedGpu") -> None:
         gpu.take(values)
-        self.values, self.gpu = values, gpu
+        self.on_cpu = values
+        self.gpu = gpu
 
     device = property(lambda self: self.gpu.device)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override] # its stub takes no class
         cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
@@ -77,7 +79,10 @@ class OnGpu(Tensor):
 
 
 class PretendedGpu(TorchFunctionMode):
-    """A GPU by the name of *device*: a mode of torch for every thread that uses it. *is_empty*: it computes nothing."""
+    """A GPU by the name of *device*: a mode of torch for every thread that uses it.
+
+    With *is_empty* it computes nothing.
+    """
 
     def __init__(self, device: str, is_empty: bool = False) -> None:
         super().__init__()
@@ -221,12 +226,12 @@ class PretendedGpu(TorchFunctionMode):
             values = (
                 torch.zeros(own.shape, dtype=own.dtype)
                 if self.home.type == "meta"
-                else own.values.clone()
+                else _plain(own).clone()
             )
             return values.to(**more) if more else values
         moved = self._on(own.to(self.home, copy=True, **more))
         if non_blocking:
-            self._note([_key(moved.values)])
+            self._note([_key(moved.on_cpu)])
         return moved
 
     def _on(self, value: Any) -> Any:
@@ -235,7 +240,7 @@ class PretendedGpu(TorchFunctionMode):
         return OnGpu(value if value.device == self.home else value.to(self.home), self)
 
     def _note(self, written: list[int]) -> None:
-        """The stream of this thread will have written these storages when what it is asked is done."""
+        """Note that the stream of this thread will have written these storages when it is done."""
         me = threading.get_ident()
         with self._lock:
             self._asked[me] += 1
@@ -244,7 +249,7 @@ class PretendedGpu(TorchFunctionMode):
     def _check_order(self, tensors: list[Tensor]) -> None:
         for tensor in tensors:
             if isinstance(tensor, OnGpu):
-                writer, when = self._written.get(_key(tensor.values), (0, 0))
+                writer, when = self._written.get(_key(tensor.on_cpu), (0, 0))
                 if writer != threading.get_ident() and when > self._done[writer]:
                     raise RuntimeError("a stream uses what another has not yet written")
 
@@ -267,7 +272,7 @@ def _key(tensor: Tensor) -> int:
 
 
 def _is_channels_last(x: Tensor) -> bool:
-    """Whether torch takes *x* as channels-last memory: it looks at the stride of the only photo too."""
+    """Tell whether torch takes *x* as channels-last: the stride of the only photo counts, too."""
     across, down = x.stride()[3], x.stride()[2]
     return x.stride()[1] == 1 <= across <= down and down * x.shape[2] <= x.stride()[0]
 
@@ -277,7 +282,7 @@ def _is_dense(x: Tensor) -> bool:
 
 
 def _plain(leaf: Any) -> Any:
-    return leaf.values if isinstance(leaf, OnGpu) else leaf
+    return leaf.on_cpu if isinstance(leaf, OnGpu) else leaf
 
 
 @pytest.fixture
@@ -291,7 +296,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
         prepare = workers._prepare_thread
 
         def prepare_thread(device: torch.device) -> None:
-            gpu.__enter__()  # until the thread ends
+            gpu.__enter__()  # type: ignore[no-untyped-call] # until the thread ends
             prepare(device)
 
         monkeypatch.setattr(workers, "_prepare_thread", prepare_thread)
@@ -321,7 +326,7 @@ def camera() -> CameraNetwork:
     return network
 
 
-NETWORKS = {
+NETWORKS: dict[str, Callable[[], Network]] = {
     "published": lambda: mst(stages=1, width=31, out_bands=31),
     "two stages": mst,
     "LayerNorm before S-MSA": lambda: mst(norm_before_attention=True),
@@ -331,7 +336,7 @@ NETWORKS = {
 }
 
 
-def network(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+def network(kind: str, dtype: torch.dtype = torch.float32) -> Network:
     torch.manual_seed(0)
     return NETWORKS[kind]().eval().requires_grad_(False).to(dtype)
 
@@ -339,7 +344,7 @@ def network(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
 SOURCE = PhotoRows(lambda start, stop: PHOTO[:, start:stop], HEIGHT, WIDTH)
 
 
-def run_on(gpu: PretendedGpu, network: nn.Module, plan: Plan) -> np.ndarray:
+def run_on(gpu: PretendedGpu, network: Network, plan: Plan) -> np.ndarray:
     return execute(network.program(), SOURCE, gpu.device, plan).numbers
 
 
@@ -347,9 +352,9 @@ def run_on(gpu: PretendedGpu, network: nn.Module, plan: Plan) -> np.ndarray:
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_every_network_runs_on_every_gpu_and_through_every_memory(
-    kind: Any, device: str, place: str, pretend: Any
+    kind: Any, device: str, place: Place, pretend: Any
 ) -> None:
-    """No operation mixes devices, MPS sees no float64, streams wait for each other, and nothing stays in its memory."""
+    """No operation mixes devices, MPS sees no float64, streams wait, and no memory stays taken."""
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
     gpu = pretend(device)
@@ -364,10 +369,10 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("kind", ["LayerNorm before S-MSA", "camera"])
-def test_every_precision_of_cuda(kind: str, precision: str, place: str, pretend: Any) -> None:
+def test_every_precision_of_cuda(kind: str, precision: str, place: Place, pretend: Any) -> None:
     is_narrow = precision != "float64"
     own = network(kind, torch.float32 if is_narrow else torch.float64)
-    expected = own(torch.from_numpy(PHOTO)[None].to(own.conv_in.weight.dtype))[0].numpy()
+    expected = own(torch.from_numpy(PHOTO)[None].to(own.program().dtype))[0].numpy()
     plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(own)
@@ -381,8 +386,8 @@ def test_every_precision_of_cuda(kind: str, precision: str, place: str, pretend:
 
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("precision", ["", "bfloat16"])
-def test_all_that_is_convolved_is_channels_last(precision: str, place: str, pretend: Any) -> None:
-    """Else each convolution copies its input first, and all that follows it is the other way round."""
+def test_all_that_is_convolved_is_channels_last(precision: str, place: Place, pretend: Any) -> None:
+    """Otherwise each convolution copies its input, and all that follows is the other way round."""
     gpu = pretend("cuda:1")
     on_gpu = gpu.put(network("two stages"))
     with gpu:
@@ -429,17 +434,19 @@ def test_pinned_memory_is_given_back_after_a_run(pretend: Any) -> None:
 @pytest.mark.parametrize("place", ["device", "memory"])
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
 def test_maps_of_attention_and_its_record_come_from_every_gpu(
-    device: str, place: str, pretend: Any
+    device: str, place: Place, pretend: Any
 ) -> None:
     selection = Selection("stages.1.bottleneck", head=1, key=2)
     own, plan, maps, records = network("two stages"), Plan(place, pixels=PIXELS), [], []
 
-    def explore(explored: nn.Module, where: torch.device) -> None:
+    def explore(explored: Network, where: torch.device) -> None:
         with record_attention(explored) as record:
             for overlay in OVERLAYS.values():
-                measure = probe_of(
-                    lambda head, x, overlay=overlay: overlay.compute(head, x)[None], selection
-                )
+
+                def compute(head: HeadProbe, x: Tensor, overlay: Overlay = overlay) -> Tensor:
+                    return overlay.compute(head, x)[None]
+
+                measure = probe_of(compute, selection)
                 shown = tapped(explored.program(), selection.block, measure)
                 maps.append(execute(shown, SOURCE, where, plan).numbers)
         records.append(record["stages.0.encoder.0"].attention)
@@ -457,7 +464,7 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(
 @pytest.mark.parametrize(
     ("device", "place"), [("cuda:1", "device"), ("cuda:1", "memory"), ("mps", "device")]
 )
-def test_a_gpu_that_is_out_of_memory_is_left_empty(device: str, place: str, pretend: Any) -> None:
+def test_a_gpu_that_is_out_of_memory_is_left_empty(device: str, place: Place, pretend: Any) -> None:
     model = load_model("mstpp-srgb")
     gpu = pretend(device)
     setup = Setup(model, DEFAULTS, DeviceChoice(device, ""), gpu.put(model.network))
@@ -470,7 +477,7 @@ def test_a_gpu_that_is_out_of_memory_is_left_empty(device: str, place: str, pret
     assert gpu.used == before
 
 
-LARGE = {
+LARGE: dict[str, Callable[[], Network]] = {
     "published": lambda: MSTPlusPlus(stages=1),
     "LayerNorm before S-MSA": lambda: MSTPlusPlus(stages=1, norm_before_attention=True),
     "refining": lambda: RefiningMSTPlusPlus(PixelwiseNetwork()),
@@ -478,27 +485,38 @@ LARGE = {
 }
 
 
+class Case(NamedTuple):
+    """A network, a GPU, and the plan of a run on it."""
+
+    kind: str
+    device: str
+    place: Place
+    precision: str
+    pixels: int
+
+
 @pytest.mark.parametrize(
-    ("kind", "device", "place", "precision", "pixels"),
+    "case",
     [
-        ("published", "cuda:1", "device", "float32", 1 << 20),
-        ("published", "cuda:1", "device", "bfloat16", 1 << 14),
-        ("published", "mps", "memory", "float32", 1 << 14),
-        ("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
-        ("refining", "cuda:1", "device", "bfloat16", 1 << 14),
-        ("pixelwise", "cuda:1", "device", "float32", 1 << 20),
-        ("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
+        Case("published", "cuda:1", "device", "float32", 1 << 20),
+        Case("published", "cuda:1", "device", "bfloat16", 1 << 14),
+        Case("published", "mps", "memory", "float32", 1 << 14),
+        Case("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
+        Case("refining", "cuda:1", "device", "bfloat16", 1 << 14),
+        Case("pixelwise", "cuda:1", "device", "float32", 1 << 20),
+        Case("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
     ],
+    ids=lambda case: "-".join(map(str, case)),
 )
-def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(
-    kind: str, device: str, place: str, precision: str, pixels: int, pretend: Any
-) -> None:
-    """What cuDNN takes besides is not in it."""
+def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(case: Case, pretend: Any) -> None:
+    """The memory that cuDNN takes besides is not in it."""
     height, width = 300, 400
-    own = LARGE[kind]().eval().requires_grad_(False)
-    plans = all_plans(PlannedRun(own.program(), height, width, torch.device(device), precision))
-    plan = next(plan for plan in plans if (plan.place, plan.pixels) == (place, pixels))
-    gpu = pretend(device, is_empty=True)
+    own = LARGE[case.kind]().eval().requires_grad_(False)
+    device = torch.device(case.device)
+    plans = all_plans(PlannedRun(own.program(), height, width, device, case.precision))
+    wanted = (case.place, case.pixels)
+    plan = next(plan for plan in plans if (plan.place, plan.pixels) == wanted)
+    gpu = pretend(case.device, is_empty=True)
     on_gpu = gpu.put(own)
     gpu.peak = before = gpu.used
     with gpu:

@@ -1,9 +1,9 @@
-"""The streamed run: the same numbers as the whole network at once, whatever the size and the regions.
+"""The streamed run gives the numbers of the whole network at once, whatever the size and tiles.
 
 All of it with the kernels that numba compiles, where it is installed, and with oneDNN.
 """
 
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("executor")
 CPU = torch.device("cpu")
 
 
-def build(seed: int = 0, **parameters: int | bool) -> MSTPlusPlus:
+def build(seed: int = 0, **parameters: Any) -> MSTPlusPlus:
     """A network whose weights are large enough for every part of it to matter."""
     torch.manual_seed(seed)
     network = MSTPlusPlus(**parameters).eval().requires_grad_(False)
@@ -59,62 +59,67 @@ def assert_exact(streamed: np.ndarray, reference: np.ndarray) -> None:
     np.testing.assert_allclose(streamed, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
 
 
-CASES = {
-    "height": st.integers(1, 300),
-    "width": st.integers(1, 300),
-    "cuts": st.integers(1, 6),
-    "place": st.sampled_from(get_args(Place)),
-    "is_gpu": st.booleans(),
-    "stages": st.integers(1, 2),
-    "channels": st.sampled_from([1, 4, 9]),
-    "bands": st.sampled_from([1, 4, 31]),
-    "seed": st.integers(0, 9),
-}
+class Case(NamedTuple):
+    """A network, a photo, and how a run cuts it and keeps its maps."""
+
+    height: int
+    width: int
+    cuts: int
+    place: Place
+    is_gpu: bool
+    stages: int
+    channels: int
+    bands: int
+    seed: int
+
+
+CASES = st.builds(
+    Case,
+    height=st.integers(1, 300),
+    width=st.integers(1, 300),
+    cuts=st.integers(1, 6),
+    place=st.sampled_from(get_args(Place)),
+    is_gpu=st.booleans(),
+    stages=st.integers(1, 2),
+    channels=st.sampled_from([1, 4, 9]),
+    bands=st.sampled_from([1, 4, 31]),
+    seed=st.integers(0, 9),
+)
 
 
 def cut_into_squares(patch: pytest.MonkeyPatch, side: int) -> None:
     patch.setattr(Execution, "tile", lambda *_: (side, side))
 
 
-def check_exact(
-    height: Any,
-    width: Any,
-    cuts: Any,
-    place: Any,
-    is_gpu: Any,
-    stages: Any,
-    channels: Any,
-    bands: Any,
-    seed: Any,
-) -> None:
-    """A run equals the network: on squares or, as on a GPU, on strips, with its maps wherever there is room."""
-    network = build(seed, stages=stages, width=channels, out_bands=bands)
-    photo = np.random.default_rng(seed).random((3, height, width), dtype=np.float32)
+def check_exact(case: Case) -> None:
+    """A run equals the network, on squares or on a GPU's strips, with its maps in any place."""
+    network = build(case.seed, stages=case.stages, width=case.channels, out_bands=case.bands)
+    size = (3, case.height, case.width)
+    photo = np.random.default_rng(case.seed).random(size, dtype=np.float32)
+    is_apart = case.place != "device"
     with pytest.MonkeyPatch.context() as patch:
-        cut_into_squares(patch, -(-max(height, width) // cuts // 8) * 8)
-        if is_gpu:
+        cut_into_squares(patch, -(-max(case.height, case.width) // case.cuts // 8) * 8)
+        if case.is_gpu:
             patch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
             patch.setattr(Execution, "tile", Execution.strip)
-            patch.setattr(features, "_is_elsewhere", lambda values, device: place != "device")
-        assert_exact(
-            stream(network, photo, plan=Plan(place, pixels=height * width // cuts)),
-            whole(network, photo),
-        )
+            patch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
+        plan = Plan(case.place, pixels=case.height * case.width // case.cuts)
+        assert_exact(stream(network, photo, plan=plan), whole(network, photo))
 
 
 @settings(max_examples=15, deadline=None)
-@given(**CASES)
+@given(CASES)
 def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_place(
-    **case: Any,
+    case: Case,
 ) -> None:
-    check_exact(**case)
+    check_exact(case)
 
 
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
-@given(**CASES)
-def test_streamed_equals_whole_in_many_more_cases(**case: Any) -> None:
-    check_exact(**case)
+@given(CASES)
+def test_streamed_equals_whole_in_many_more_cases(case: Case) -> None:
+    check_exact(case)
 
 
 @pytest.mark.skipif(not _uses("bfloat16"), reason="torch has no bfloat16 on this processor")
@@ -247,7 +252,7 @@ def test_cancel_acts_at_the_next_band_of_rows(bands_before: int) -> None:
     assert len(shares) == bands_before
 
 
-def test_photo_is_read_in_rows_of_the_image_only():
+def test_photo_is_read_in_rows_of_the_image_only() -> None:
     asked: list[tuple[int, int]] = []
 
     def rows(start: int, stop: int) -> np.ndarray:

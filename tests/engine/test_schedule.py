@@ -1,6 +1,7 @@
 """Which passes are one sweep, which maps share memory, and on which pixels a window depends."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def same(*maps: torch.Tensor) -> torch.Tensor:
     return maps[0]
 
 
-def a_pass(writes: str, *reads: str, **fields: object) -> Pass:
+def a_pass(writes: str, *reads: str, **fields: Any) -> Pass:
     return Pass(writes, reads, same, **{"channels": 4, **fields})
 
 
@@ -91,7 +92,8 @@ def test_regions_begin_at_whole_pixels_of_every_map_and_window_of_attention() ->
 
 def slots(*passes: Pass) -> dict[str, tuple[int, int]]:
     """The slab and the offset of every map for a photo of 16 x 16, in floats."""
-    return {name: tuple(slot) for name, slot in scheduled(*passes).storage(16, 16, 4, 4)[1].items()}
+    _, slots = scheduled(*passes).storage(16, 16, 4, 4)
+    return {name: (slot.slab, slot.offset) for name, slot in slots.items()}
 
 
 def gathered(name: str, *reads: str, uses: str, **fields: object) -> Pass:

@@ -1,4 +1,4 @@
-"""What every bundled sRGB model keeps to: grey is flat at every exposure, black is black, nothing is wild."""
+"""Every bundled sRGB model is sane: grey is flat at every exposure, black is black."""
 
 from typing import Any
 
@@ -10,6 +10,8 @@ from torch import Tensor
 from napari_mst import load_model
 from napari_mst.colour import linear_to_srgb
 from napari_mst.models import MODELS
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Capture, camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import error_bands, has_band
@@ -31,6 +33,8 @@ def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:
     """The spectra (31, 24, 24) of a photo of one linear colour."""
     network = load_model(name).network
     if MODELS[name].needs_camera:
+        assert isinstance(network, RefiningMSTPlusPlus)
+        assert isinstance(network.pixelwise, CameraNetwork)
         network.pixelwise.see_with(torch.from_numpy(camera_response("Nikon_D5100", "D50")))
     return network(torch.tensor(colour)[None, :, None, None].expand(1, 3, SIDE, SIDE))[0]
 

@@ -474,7 +474,7 @@ def test_bundled_model_is_small_and_knows_itself(name: str) -> None:
     model = load_model(name)
     assert model.card == MODELS[name]
     assert model.card.name == name
-    assert len(model.card.wavelengths) == model.network.hyperparameters.out_bands
+    assert len(model.card.wavelengths) == model.network.out_bands
     assert model.assumptions == ()
     assert (WEIGHTS / str(model.card.file)).stat().st_size <= 4 * 2**20
     for field in ("title", "domain", "training_data", "licence", "accuracy", "reference"):

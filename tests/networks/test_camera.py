@@ -1,4 +1,4 @@
-"""The network that is told the camera: it starts as the linear estimate, depends on the response, and is exact."""
+"""The network that is told the camera starts as the linear estimate and depends on the response."""
 
 from pathlib import Path
 
@@ -31,8 +31,10 @@ def pixelwise(response: torch.Tensor = NIKON) -> CameraNetwork:
 
 def test_without_its_last_layer_it_is_the_linear_estimate_where_that_is_sane() -> None:
     network = pixelwise()
-    network.hidden[-1].weight.zero_()
-    network.hidden[-1].bias.zero_()
+    last = network.hidden[-1]
+    assert isinstance(last, torch.nn.Linear)
+    last.weight.zero_()
+    last.bias.zero_()
     spectra = FACTORS @ torch.tensor([-2.0, 0.1, 0.0, 0.1, 0.0])
     spectra = (spectra / spectra.mean() * 0.3).clamp(0.1, 0.8)
     photo = (spectra.double() @ NIKON).float()[None, :, None, None].expand(1, 3, 4, 5)
@@ -76,7 +78,9 @@ def refining() -> RefiningMSTPlusPlus:
 def test_streamed_run_is_that_of_the_whole_network(size: tuple[int, int]) -> None:
     network = refining()
     photo = np.random.default_rng(0).random((3, *size), dtype=np.float32)
-    streamed = run(network, lambda start, stop: photo[:, start:stop], *size, torch.device("cpu"))
+    height, width = size
+    cpu = torch.device("cpu")
+    streamed = run(network, lambda start, stop: photo[:, start:stop], height, width, cpu)
     whole = network(torch.from_numpy(photo)[None])[0].numpy()
     np.testing.assert_allclose(streamed, whole, rtol=0, atol=1e-5 * whole.max())
 

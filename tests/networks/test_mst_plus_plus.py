@@ -26,7 +26,9 @@ SIZES = ["48x61", "30x20", "8x8", "5x9"]
 
 @pytest.fixture(scope="module")
 def published(authors: Any) -> MSTPlusPlus:
-    return load_model(authors.weights).network
+    network = load_model(authors.weights).network
+    assert isinstance(network, MSTPlusPlus)
+    return network
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -41,8 +43,9 @@ def test_output_is_the_authors(size: str, published: MSTPlusPlus, authors: Any) 
 @pytest.mark.parametrize("size", SIZES)
 def test_streamed_output_is_the_authors(size: str, published: MSTPlusPlus, authors: Any) -> None:
     photo, expected = authors.photos[size], authors.outputs[size]
+    _, height, width = photo.shape
     bands = run(
-        published, lambda start, stop: photo[:, start:stop], *photo.shape[1:], torch.device("cpu")
+        published, lambda start, stop: photo[:, start:stop], height, width, torch.device("cpu")
     )
     assert np.abs(bands - expected).max() <= 1e-5 * np.abs(expected).max()
 
@@ -58,9 +61,9 @@ def test_attention_of_all_blocks_is_the_authors(published: MSTPlusPlus, authors:
 
 def test_every_published_key_has_its_place(authors: Any) -> None:
     published = torch.load(authors.weights, weights_only=True)["state_dict"]
-    shapes = {key: tuple(value.shape) for key, value in published.items()}
-    own = {key: tuple(value.shape) for key, value in MSTPlusPlus().state_dict().items()}
-    assert rename_published_keys(shapes) == own
+    renamed = rename_published_keys(published)
+    own = {key: value.shape for key, value in MSTPlusPlus().state_dict().items()}
+    assert {key: value.shape for key, value in renamed.items()} == own
 
 
 def test_network_has_the_published_size() -> None:
@@ -107,7 +110,7 @@ def test_network_of_any_size_is_rebuilt_from_its_tensors(parameters: dict[str, A
 
 @pytest.mark.parametrize("name", ["in_bands", "out_bands", "stages", "width"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
-def test_parameter_that_is_no_positive_integer_is_refused(name: str, value: object) -> None:
+def test_parameter_that_is_no_positive_integer_is_refused(name: str, value: Any) -> None:
     with pytest.raises(
         ModelError, match=f"Expected {name} to be a positive integer, got {value!r}"
     ):

@@ -1,16 +1,18 @@
-"""One network after the other through the engine: every row of `NETWORKS`, and networks that nobody has seen yet.
+"""The engine runs every row of `NETWORKS`, and networks that nobody has seen yet.
 
 The two networks of this file are the worked example of CONTRIBUTING.md: what somebody writes who
 adds one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -20,7 +22,7 @@ from napari_mst import Reconstructor, load_model, read_cube
 from napari_mst.cli.main import main
 from napari_mst.engine.crop import execute_crop
 from napari_mst.engine.photo_rows import PhotoRows
-from napari_mst.engine.plan import Budget, Plan, PlannedRun, make_plan
+from napari_mst.engine.plan import Budget, Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.windows import Window
@@ -39,7 +41,10 @@ CPU = torch.device("cpu")
 
 
 class Gated(Network):
-    """A small CNN as HSCNN+ and its kin, with squeeze-and-excitation: a gate a channel from its mean over the image."""
+    """A small CNN as HSCNN+ and its kin, with squeeze-and-excitation.
+
+    The mean of a channel over the image gives its gate.
+    """
 
     def __init__(self, bands: int = 6, width: int = 8) -> None:
         super().__init__()
@@ -101,7 +106,7 @@ class WindowAttention(nn.Module):
 
 
 class WindowBlock(nn.Module):
-    """x + attention in windows, then x + FFN(LayerNorm(x)): the block of MST++ with another attention."""
+    """The block of MST++ with attention in windows: x + attention, then x + FFN(LayerNorm(x))."""
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
@@ -261,9 +266,12 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
     network, photo = built("gated"), photo_of(200, 60)
     asked: list[tuple[int, int]] = []
     source = source_of(photo)
-    watched = source._replace(
-        rows=lambda start, stop: asked.append((start, stop)) or source.rows(start, stop)
-    )
+
+    def watched_rows(start: int, stop: int) -> NDArray[np.float32]:
+        asked.append((start, stop))
+        return source.rows(start, stop)
+
+    watched = source._replace(rows=watched_rows)
     _, folded = execute(network.program(), source, CPU)
     execute_crop(network.program(), folded, watched, Window(100, 104, 10, 20))
     assert asked == [(98, 106)]
@@ -283,7 +291,7 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
 @pytest.mark.parametrize("kind", ["gated", "windows"])
 def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
-    kind: str, place: str
+    kind: str, place: Place
 ) -> None:
     network, photo = built(kind), photo_of(75, 70)
     shares: list[float] = []
@@ -341,21 +349,21 @@ def test_a_network_that_changes_a_part_of_another_is_run_as_it_is() -> None:
     assert np.abs(plain - expected).max() > 0.01 * np.abs(expected).max()
 
 
-def is_gated(state: dict[str, Tensor]) -> bool:
+def is_gated(state: Mapping[str, Tensor]) -> bool:
     return "squeeze.weight" in state
 
 
-def build_gated(state: dict[str, Tensor]) -> Gated:
+def build_gated(state: Mapping[str, Tensor]) -> Gated:
     network = Gated(len(state["last.weight"]), len(state["first.weight"]))
     network.load_state_dict(state)
     return network.eval().requires_grad_(False)
 
 
-def is_windowed(state: dict[str, Tensor]) -> bool:
+def is_windowed(state: Mapping[str, Tensor]) -> bool:
     return "stages.0.bottleneck.attention.to_qkv.weight" in state
 
 
-def build_windowed(state: dict[str, Tensor]) -> WindowMSTPlusPlus:
+def build_windowed(state: Mapping[str, Tensor]) -> WindowMSTPlusPlus:
     network = WindowMSTPlusPlus(out_bands=len(state["conv_out.weight"]), stages=1)
     network.load_state_dict(state)
     return network.eval().requires_grad_(False)
@@ -372,14 +380,17 @@ ROWS = {
         "MST++ with window attention",
     ),
 }
-REGISTERED = {"gated": lambda: Gated(31, 8), "windows": lambda: WindowMSTPlusPlus(stages=1)}
+REGISTERED: dict[str, Callable[[], Network]] = {
+    "gated": lambda: Gated(31, 8),
+    "windows": lambda: WindowMSTPlusPlus(stages=1),
+}
 
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_a_registered_network_goes_from_its_file_to_a_cube(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One file and one row: the loader, the pipeline with regions, previews and cancels, and the command line."""
+    """One file and one row are enough for the loader, the pipeline and the command line."""
     monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", {**ROWS, **NETWORKS})
     torch.manual_seed(0)
     save_file(REGISTERED[kind]().state_dict(), tmp_path / "new.safetensors")
@@ -428,7 +439,7 @@ def test_a_module_that_says_no_passes_is_refused_in_one_sentence() -> None:
         ModelError,
         match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\.",
     ):
-        Model(card, nn.Conv2d(3, 31, 3), "0" * 64)
+        Model(card, cast("Network", nn.Conv2d(3, 31, 3)), "0" * 64)
 
 
 class Doubled(FeedForward):

@@ -52,7 +52,7 @@ class DeviceChoice:
 def _has(device: torch.device, precision: str) -> bool:
     kind = device.type
     if precision == "float64":
-        return kind != "mps"
+        return kind != "mps"  # Metal has no float64
     if precision == "float16":
         return kind != "cpu" or _uses("float16")
     if precision == "bfloat16" and kind == "cuda":

@@ -73,6 +73,7 @@ class Slab:
         is_in_file: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        # Only Linux lets a program ask for large pages.
         if is_in_file:
             self._memory = _mapped_file(size, dtype)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):

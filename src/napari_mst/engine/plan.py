@@ -208,7 +208,7 @@ def make_plan(job: PlannedRun, budget: Budget = Budget(), *, or_least: bool = Fa
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
     plans = list(all_plans(job))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]
-    for plan in possible:
+    for plan in possible:  # the fastest first
         # The memory of an Apple GPU is that of the computer.
         shared = plan.device_memory if device.type == "mps" else 0
         if plan.memory + shared <= memory and plan.device_memory <= device_memory:

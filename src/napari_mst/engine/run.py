@@ -195,6 +195,7 @@ class Execution:
         """All tiles of *sweep*; folds the statistics that it adds up."""
         compute = functools.partial(self._compute, self._made_ready(sweep))
         totals: dict[str, Tensor] = {}
+        # Tiles come in their order, so that sums are the same bit for bit in every run.
         for sums in workers.each(compute, self.tiles(sweep), cost):
             for name, more in sums.items():
                 if name in totals:
@@ -248,6 +249,7 @@ class Execution:
             values = executable.apply(maps, needed[name], sizes)
             dtype = self._dtypes[name]
             maps[name] = needed[name], values if values.dtype == dtype else values.to(dtype)
+            # A map makes room as soon as no later step of the tile reads it.
             for read in finished:
                 del maps[read]
         own = {name: within(window, *maps[name]) for name, window in wanted.items()}
@@ -262,6 +264,7 @@ class Execution:
         if name in self._maps:
             self._maps[name].write(window, values)
             return
+        # The result has no padding: it takes the part of a tile that lies in the photo.
         target = self._result[:, window.rows, window.columns]
         target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
 
@@ -290,6 +293,7 @@ class Execution:
             return self.strip(size)
         if native.can_run(self._device, self._dtype):
             return kernel_tile(height, width)
+        # Maps of half the size have twice the channels, so their tiles have fewer pixels.
         full_height, _ = self._sizes[PHOTO]
         level = (full_height // height).bit_length() - 1
         return cpu_tile(height, width, level)

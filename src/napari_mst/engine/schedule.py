@@ -172,6 +172,7 @@ class Schedule:
         is_pixel_by_pixel = writer.halo == 0 and writer.scale == 1
         if name == self.program.output.writes or is_read_here or not is_pixel_by_pixel:
             return ""
+        # Pixel by pixel, a map may overwrite the one that it is computed from.
         for read in writer.reads:
             readers = [each for each in sweep.passes if read in each.reads]
             is_last = read in spans and spans[read][1] == index and read in sweep.reads
@@ -218,8 +219,10 @@ def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
 def _needs_a_sweep(each: Pass, before: Sequence[Pass]) -> bool:
     """Tell whether *each* has to wait for all tiles of the passes *before* it, or had better."""
     own = {one.writes for one in before}
+    # A statistic is known when the last tile is done; a pass over the whole image has one tile.
     if each.uses in own or each.halo is None or before[-1].halo is None:
         return True
+    # A map that is not kept cannot be read by a later sweep, however deep the halo gets.
     is_kept = all(one.is_kept for one in before if one.writes in each.reads)
     return is_kept and _depths([*before, each])[each.writes] > REACH
 
@@ -270,6 +273,7 @@ def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, S
     The result has the first slab. The largest buffers are placed first, so that small ones fill
     the gaps that they leave.
     """
+    # The slab of the result is as large as any, so that other maps find room in it before.
     largest = max(buffer.size for buffer in buffers)
     slabs: list[int] = []
     placed: list[tuple[_Buffer, Slot]] = []

@@ -140,6 +140,7 @@ def needs(
     A map that is larger than what it is made of is computed in whole multiples of that.
     """
     needed = dict(wanted)
+    # Backwards: a step has to compute all that the steps after it read.
     for step in reversed(steps):
         written = needed[step.last.writes].aligned(step.scale.numerator)
         needed[step.last.writes] = written

@@ -104,6 +104,7 @@ class Workers:
             yield from self._results_here(compute, todo)
             return
         wait_for(self._device)  # a matrix that all streams are about to read
+        # The oldest result is waited for first: results keep the order of the tiles.
         running: deque[Future[T]] = deque()
         for tile in todo:
             self._watch.check()

@@ -107,6 +107,7 @@ class CameraNetwork(OnePixel):
 
     def _start(self, components: Tensor, total: Tensor, limit: Tensor) -> Tensor:
         """The linear estimate, where it is sane, on the scale on which it is refined."""
+        # A linear estimate may be negative or beyond the limit, where a logit has no value.
         estimate = components @ self.factors.T
         share = torch.maximum(estimate, _FLOOR / 3 * total) / limit
         return torch.logit(share.clamp_max(_CEILING))

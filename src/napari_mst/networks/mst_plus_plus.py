@@ -21,7 +21,7 @@ from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 MULTIPLE = 8
-"""Sides are reflect-padded up to a multiple of this before the network runs."""
+"""Sides are reflect-padded up to a multiple of this before the network runs, as published."""
 
 
 MAX_STAGES = 64
@@ -50,6 +50,7 @@ M = TypeVar("M", bound=nn.Module)
 
 def _modules(modules: list[M]) -> list[M]:
     """A `ModuleList`, which is a list but for its type."""
+    # mypy takes the members of a ModuleList as plain modules, without the methods that we call.
     return cast("list[M]", nn.ModuleList(modules))
 
 
@@ -109,6 +110,7 @@ class SpectralTransformer(nn.Module):
         for level, (up, fuse, block) in enumerate(
             zip(self.up, self.fuse, self.decoder, strict=True)
         ):
+            # The decoder goes up from the lowest level: it meets the skips in the opposite order.
             doubled = f"{name}.up.{level}"
             fused = f"{name}.fuse.{level}"
             skip = f"{name}.encoder.{1 - level}"
@@ -271,6 +273,8 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     return network.eval().requires_grad_(False)
 
 
+# In this order: the patterns of one part of a key take it for granted that those above have done
+# theirs, and `.0.pos_emb.` has to be renamed before the other `.0.`.
 _PUBLISHED = [
     (r"^body\.(\d+)\.", r"stages.\1."),
     (r"\.encoder_layers\.(\d+)\.0\.blocks\.0\.", r".encoder.\1."),
@@ -298,6 +302,7 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
 
     def renamed(key: str) -> str:
+        # The first and the last convolution have the same names in both layouts.
         if key.startswith("body."):
             for pattern, name in _PUBLISHED:
                 key = re.sub(pattern, name, key)

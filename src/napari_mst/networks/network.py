@@ -91,8 +91,10 @@ class Pass:
         """Multiplications and additions for each pixel that it writes: `work`, or about as many."""
         if self.work is not None:
             return self.work
+        # `local` is a method of a module, a callable around a convolution, or a module.
         owner = getattr(self.local, "__self__", getattr(self.local, "convolution", self.local))
         weights = owner.parameters() if isinstance(owner, torch.nn.Module) else ()
+        # A transposed convolution of stride s takes one of s x s weights for each pixel it writes.
         of_each = sum(weight.numel() for weight in weights) / max(float(self.scale), 1.0) ** 2
         return of_each or float(self.channels)
 
@@ -229,6 +231,7 @@ def pad(photo: Tensor, multiple: int) -> Tensor:
 
     A side that is too short to be reflected once is reflected again.
     """
+    # torch reflects no more than a side has, and a photo may be smaller than its padding.
     for axis in (-2, -1):
         rows = reflected_index(photo.shape[axis], multiple)
         if len(rows) != photo.shape[axis]:
@@ -239,6 +242,6 @@ def pad(photo: Tensor, multiple: int) -> Tensor:
 def reflected_index(length: int, multiple: int) -> Tensor:
     """The source of every padded pixel, by index: `reflected_index(5, 8)` is 0 1 2 3 4 3 2 1."""
     padded = -(-length // multiple) * multiple
-    period = max(2 * (length - 1), 1)
+    period = max(2 * (length - 1), 1)  # there and back, without the ends once more
     index = torch.arange(padded) % period
     return torch.minimum(index, period - index) if length > 1 else index

@@ -116,7 +116,7 @@ def colour_features(pixels: Tensor) -> Tensor:
     """Pixels (..., 3), positive -> features (..., 9) of about -1 to 2."""
     total = pixels.sum(-1, keepdim=True) + OFFSET
     roots = (pixels * pixels.roll(1, -1)).sqrt()
-    encoded = pixels.clamp(max=1) ** (1 / 2.4)
+    encoded = pixels.clamp(max=1) ** (1 / 2.4)  # about as sRGB encodes light
     return torch.cat([3 * pixels / total - 1, 3 * roots / total - 1, 2 * encoded - 1], dim=-1)
 
 

@@ -160,12 +160,14 @@ def compiled_gram(x: Tensor) -> Tensor:
     total = torch.zeros(filled, filled, dtype=torch.float64)
     scratch = _scratch(max(GRAM_BYTES, _DOUBLE_BYTES * filled))
     add_gram(_features(x), filled // LANES, total.data_ptr(), scratch)
+    # The kernel completes only what is above the diagonal.
     upper = total[None, :channels, :channels].triu()
     return upper + upper.triu(1).mT
 
 
 def largest_error() -> float:
     """The error of the kernels against torch on small random features, by the largest value."""
+    # The fork leaves the random numbers of the caller as they are.
     with torch.inference_mode(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         block = SpectralAttentionBlock(6, 1)
@@ -218,6 +220,7 @@ def _empty(channels: int, height: int, width: int) -> Tensor:
 
 def _scratch(size: int) -> int:
     """The address of *size* bytes or more, of whole cache lines, that only this thread uses."""
+    # Kernels run without Python's lock, so threads cannot share one buffer.
     if getattr(_memory, "size", 0) < size + _CACHE_LINE:
         _memory.size = size + _CACHE_LINE
         _memory.buffer = torch.zeros(size + _CACHE_LINE, dtype=torch.uint8)

@@ -255,6 +255,7 @@ def _convolution(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> C
     def compute(windows: Windows, missing: Sides) -> Tensor:
         features, *others = windows
         result = convolve(features, missing)
+        # In place: nobody else has the result of the convolution.
         for other in others:
             result.add_(other)
         return result
@@ -296,6 +297,7 @@ def _anywhere(_device: torch.device, _dtype: torch.dtype) -> bool:
     return True
 
 
+# Kernels before oneDNN, and both before plain torch, which computes on any device.
 FORMS: tuple[Form, ...] = (
     Form("block, compiled", (_is_published_block,), native.can_run, _compiled_block, COMPILED_PACE),
     Form("block, oneDNN", (_is_published_block,), onednn.can_run, _onednn_block),

@@ -65,7 +65,7 @@ def _pack_phases(
         start = (left - i + stride - 1) // stride
         stop = (width - right - i + stride - 1) // stride
         end = (width - i + stride - 1) // stride
-        if not top <= y < height - bottom:
+        if not top <= y < height - bottom:  # a row of padding: all of it is cleared
             start = stop = 0
         clear_row(row, 0, start)
         clear_row(row, stop, end)

@@ -43,6 +43,7 @@ def _filter(e: Emitter, filtering: _Filtering) -> None:
     rows, filters, target = filtering
     sums = e.variables(_PIXELS, e.constant(0))
     for row, source in enumerate(rows):
+        # Neighbouring pixels share their values: each is loaded once for all three columns.
         values = [e.load(e.at(source, pixel * VECTOR)) for pixel in range(_PIXELS + 2)]
         for column in range(3):
             weight = e.load(e.at(filters.weights, (3 * row + column) * VECTOR))

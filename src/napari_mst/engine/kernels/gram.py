@@ -72,7 +72,7 @@ def add_gram(source: Features, planes: int, target: int, scratch: int) -> None:
 
     Only what is above its diagonal is right: the matrix is symmetric.
     """
-    pixel_bytes = 2 * planes * VECTOR
+    pixel_bytes = 2 * planes * VECTOR  # a float64 has the bytes of two float32
     count = max(GRAM_BYTES // pixel_bytes, 1)
     for y in range(source.height):
         for start in range(0, source.width, count):
@@ -81,6 +81,7 @@ def add_gram(source: Features, planes: int, target: int, scratch: int) -> None:
                 place = source.address + y * source.row + (start + pixel) * source.pixel
                 _widen(_Widening(place, source.channels, scratch + pixel * pixel_bytes, planes))
             for row in range(0, source.channels, GRAM_ROWS):
+                # Planes before this one lie wholly below the diagonal.
                 for plane in range(row // LANES, planes):
                     left = scratch + _DOUBLE_BYTES * row
                     column = 2 * plane * VECTOR

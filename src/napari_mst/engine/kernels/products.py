@@ -91,6 +91,7 @@ def _multiply(e: Emitter, product: _Product) -> None:
     _, _, layer, target = product
     plane = product.source.plane
     sums = e.variables(len(_PLACES), e.constant(0))
+    # Registers are LLVM variables here; its optimiser keeps them in the machine's own.
     with e.when(layer.bias):
         for total, (vector, _) in zip(sums, _PLACES, strict=True):
             e.put(e.load(e.at(layer.bias, vector * VECTOR)), total)

@@ -90,6 +90,7 @@ def _zero(e: Emitter, address: int) -> None:
 def _pack(e: Emitter, transfer: _Transfer) -> None:
     """Copy the channels of a pixel to its vectors."""
     row, pixel, channels = transfer
+    # Channels end within the last vector: behind them lies the next pixel, or memory of others.
     with e.loop(row.planes) as loop:
         vector = e.load_some(e.along(pixel, loop.index, VECTOR), e.lanes_left(channels, loop.index))
         e.store(vector, e.along(row.address, loop.index, row.plane))

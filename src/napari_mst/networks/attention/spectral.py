@@ -92,6 +92,7 @@ class SpectralAttention(nn.Module):
 
     def attention(self, gram: Tensor) -> Tensor:
         """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum up to 1."""
+        # Queries and keys are never computed: their products and norms follow from the Gram matrix.
         q = self.to_q.weight.to(gram)
         k = self.to_k.weight.to(gram)
         kq = k @ gram @ q.mT
@@ -103,12 +104,14 @@ class SpectralAttention(nn.Module):
 
     def mixing(self, attention: Tensor) -> Tensor:
         """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x."""
+        # Heads side by side are one matrix product, so the projection folds into it as well.
         value = self.to_v.weight.to(attention).unflatten(0, (self.heads, -1))
         attended = (attention @ value).flatten(1, 2)
         return self.proj.weight.to(attention) @ attended
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
         """M x + bias + pos(Wv x), which is local but for M: exact two pixels away from a cut."""
+        # As published, the position embedding is that of the values, before they are attended.
         n, _, height, width = x.shape
         bias = self.proj.bias[None, :, None]
         mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x), x.flatten(2))
@@ -145,6 +148,7 @@ class ChannelNorm(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
+        # LayerNorm of torch normalises the last axis: channels go there and back.
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
