@@ -20,7 +20,8 @@ import pytest
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import check_target, envi, read_cube, write_cube
+from napari_mst.formats import check_target, read_cube, write_cube
+from napari_mst.formats.envi import reading as envi
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import envi, find_format, read_cube, write_cube
-from napari_mst.formats.envi_header import TYPES
+from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats.envi import reading as envi
+from napari_mst.formats.envi.header import TYPES
 from napari_mst.formats.record import CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

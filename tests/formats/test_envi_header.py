@@ -14,7 +14,8 @@ import pytest
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import envi_values, find_format, read_cube, write_cube
+from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats.envi import values as envi_values
 
 FIELDS = {
     "samples": "3",

@@ -22,7 +22,9 @@ from scipy.io import loadmat, savemat
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import find_format, matlab, matlab_reader, read_cube, write_cube
+from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats.matlab import process as matlab_reader
+from napari_mst.formats.matlab import reading as matlab
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import find_format, read_cube, tiff, write_cube
+from napari_mst.formats import find_format, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
-from napari_mst.formats.tiff_metadata import SEAL
+from napari_mst.formats.tiff import reading as tiff
+from napari_mst.formats.tiff.metadata import SEAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)

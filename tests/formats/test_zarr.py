@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import find_format, read_cube, write_cube, zarr
+from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats.zarr import reading as zarr
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
 WAVELENGTHS = np.linspace(400.0, 700.0, 31)

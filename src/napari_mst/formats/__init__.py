@@ -15,7 +15,11 @@ from typing import Any
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import envi, folder, matlab, npz, tiff, zarr
+from napari_mst.formats import folder, npz
+from napari_mst.formats.envi import reading as envi
+from napari_mst.formats.matlab import reading as matlab
+from napari_mst.formats.tiff import reading as tiff
+from napari_mst.formats.zarr import reading as zarr
 from napari_mst.messages import out_of_memory, shown
 from napari_mst.watch import Progress, Watch
 

@@ -91,7 +91,7 @@ def crc32(block: NDArray[Any], crc: int = 0) -> int:
 
 
 def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
-    """CRC-32 (ISO 3309) of the cube's samples as *dtype* in (B, H, W) order: eight hexadecimal digits."""
+    """CRC-32 (ISO 3309) of the cube's numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
     crc = 0
     for block in blocks(data, dtype):
         crc = crc32(block, crc)

@@ -72,7 +72,7 @@ def seal(
     Parameters
     ----------
     crc
-        The `samples.checksum` of the numbers.
+        The `numbers.checksum` of the numbers.
     others
         The description that other programs find in the file beside our record, as it is read again.
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_mst import crash_safe
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats.envi_library import Library, read_library, write_library
+from napari_mst.formats.envi.library import Library, read_library, write_library
 from napari_mst.messages import mismatch, shown
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import CubeFileError
-from napari_mst.formats.envi import DATA_SUFFIXES
-from napari_mst.formats.envi_georeference import FIELDS
-from napari_mst.formats.envi_header import MAX_BYTES, Header
-from napari_mst.formats.envi_values import APPLIED, metadata, physical
+from napari_mst.formats.envi.georeference import FIELDS
+from napari_mst.formats.envi.header import MAX_BYTES, Header
+from napari_mst.formats.envi.reading import DATA_SUFFIXES
+from napari_mst.formats.envi.values import APPLIED, metadata, physical
 from napari_mst.formats.record import Description
 from napari_mst.formats.wavelengths import power_of, spectral_axis
 from napari_mst.georeference import FIELD

@@ -1,4 +1,4 @@
-"""The process that opens MAT-files: `python -m napari_mst.formats.matlab_reader`, run by `matlab.read_matlab`.
+"""The process that opens MAT-files: `python -m napari_mst.formats.matlab.process`, run by `matlab.read_matlab`.
 
 scipy and the HDF5 library crash on some damaged files and allocate what a file asks for. Here that costs nobody
 anything: this process has limits, and its parent sees the crash. It writes one line of JSON to standard output and,

@@ -25,7 +25,7 @@ from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import LAZY_BYTES, check_room, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.formats.zarr_chunks import (
+from napari_mst.formats.zarr.chunks import (
     ATTEMPTS,
     Steadfast,
     absent_chunks,
@@ -107,7 +107,7 @@ def read_zarr(
     band_axis: int | None = None,
     verify: bool | None = None,
 ) -> SpectralCube:
-    """The cube in the Zarr folder at *path*; above `samples.LAZY_BYTES` its `data` is a dask array.
+    """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` is a dask array.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def _cube(
 ) -> SpectralCube:
     import zarr
 
-    from napari_mst.formats.zarr_codecs import bounded
+    from napari_mst.formats.zarr.codecs import bounded
 
     root: Any = zarr.open(str(path), mode="r")
     attributes: dict[str, Any] = dict(root.attrs)

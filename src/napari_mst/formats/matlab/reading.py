@@ -1,7 +1,7 @@
 """MATLAB files: version 7.3 (HDF5), written as the published MST++ toolbox does, and versions up to 7 (read only).
 
 `cube` is H x W x B in MATLAB, so (B, W, H) in HDF5, as in the NTIRE, ARAD and ICVL cubes; `bands` holds the wavelengths
-(nm). Files are opened by a process with limits (`matlab_reader`), as their libraries crash on damaged ones.
+(nm). Files are opened by a process with limits (`process`), as their libraries crash on damaged ones.
 Sources: MathWorks, "MAT-File Level 5 File Format" (the header); hdf5storage, "Storage Format" (the attributes of 7.3).
 Letters: B bands, H rows, W columns.
 """
@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
-from napari_mst.formats import matlab_reader, record
-from napari_mst.formats.matlab_reader import HDF5_MARK, SEAL
+from napari_mst.formats import record
+from napari_mst.formats.matlab import process
+from napari_mst.formats.matlab.process import HDF5_MARK, SEAL
 from napari_mst.formats.numbers import LAZY_BYTES, crc32, stored_type
 from napari_mst.formats.record import OWN, Description, described, described_cube
 from napari_mst.memory import free_host_memory
@@ -227,7 +228,7 @@ def _reader(path: Path, options: list[Any]) -> Iterator[_Reader]:
         sys.executable,
         "-P",
         "-m",
-        matlab_reader.__name__,
+        process.__name__,
         str(path.absolute()),
         json.dumps(options),
     ]

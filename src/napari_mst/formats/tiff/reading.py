@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ColourPhoto, NapariMstError, SaveError
-from napari_mst.formats import record, tiff_header, tiff_metadata
+from napari_mst.formats import record
 from napari_mst.formats.arrays import band_axis_of
-from napari_mst.formats.envi_georeference import in_tiff
+from napari_mst.formats.envi.georeference import in_tiff
 from napari_mst.formats.numbers import (
     LAZY_BYTES,
     blocks,
@@ -32,6 +32,7 @@ from napari_mst.formats.numbers import (
     stored_type,
 )
 from napari_mst.formats.record import Description, described_cube
+from napari_mst.formats.tiff import beside, metadata
 from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -51,7 +52,7 @@ _COMPRESSION_RATIO = 1500
 _SMALL_BYTES = 64 * 2**20
 _LAYOUT = "25[6-9]|262|266|273|27[789]|284|317|32[2-5]|339"
 """The tags without which numbers are read as others: sizes, types, places, compression (TIFF 6.0, section 8)."""
-_DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{tiff_metadata.SEAL}) ")
+_DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{metadata.SEAL}) ")
 
 
 def is_tiff(path: Path) -> bool:
@@ -63,7 +64,7 @@ def is_tiff(path: Path) -> bool:
 def is_own_tiff(path: Path) -> bool:
     """Whether the TIFF at *path* is a cube that we saved, or was made from one by another program."""
     with _opened(path) as tif:
-        return tiff_metadata.SEAL in tif.pages.first.tags or tiff_metadata.has_lost_its_seal(tif)
+        return metadata.SEAL in tif.pages.first.tags or metadata.has_lost_its_seal(tif)
 
 
 def write_tiff(
@@ -141,13 +142,11 @@ def read_tiff(
     """
     with _opened(path) as tif:
         _check_chain(tif)
-        description = tiff_metadata.describe(tif)
+        description = metadata.describe(tif)
         series = tif.series[0]
-        header, doubts = (
-            (None, []) if description.shape else tiff_header.header_beside(path, series)
-        )
+        header, doubts = (None, []) if description.shape else beside.header_beside(path, series)
         if header is not None:
-            description, doubts = tiff_header.described(header, description)
+            description, doubts = beside.described(header, description)
         _check_size(path, series)
         _check_planes(tif, series, description)
         is_mapped = series.dataoffset is not None and series.nbytes > LAZY_BYTES
@@ -155,13 +154,13 @@ def read_tiff(
         warnings = [f"The file holds {len(tif.series)} images; the first was read."] * (
             len(tif.series) > 1
         )
-        warnings += [record.CHANGED] * tiff_metadata.has_lost_its_seal(tif)
+        warnings += [record.CHANGED] * metadata.has_lost_its_seal(tif)
         data = _bands_first(stored, series.axes, description, band_axis, path)
     record.check(path.name, data, description)
     if verify or (verify is None and not is_mapped):
         record.verify(path.name, data, description)
     if header is not None:
-        data, description, more = tiff_header.applied(header, data, description, scale=scale)
+        data, description, more = beside.applied(header, data, description, scale=scale)
         doubts += more
     return described_cube(data, description, [*warnings, *doubts])
 
@@ -178,35 +177,40 @@ def _arguments(cube: SpectralCube, flavour: Flavour, dtype: np.dtype[Any]) -> di
     cube, places = in_tiff(cube)
     told = record.record(cube)
     crc = checksum(cube.data, dtype)
-    place = tiff_metadata.place({code: value for code, _, _, value, *_ in places})
+    place = metadata.place({code: value for code, _, _, value, *_ in places})
     if flavour == "imagej":
-        labels = tiff_metadata.xml_names(cube)
-        metadata = {"axes": "CYX", "mode": "grayscale", "Labels": labels, "Info": json.dumps(told)}
+        labels = metadata.xml_names(cube)
+        told_imagej = {
+            "axes": "CYX",
+            "mode": "grayscale",
+            "Labels": labels,
+            "Info": json.dumps(told),
+        }
         seal = record.seal(cube, dtype, crc, Description(fields=place))
         return {
             "imagej": True,
-            "metadata": metadata,
-            "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)],
+            "metadata": told_imagej,
+            "extratags": [*places, _text_tag(metadata.SEAL, seal)],
         }
     if flavour == "ome":
-        channels = tiff_metadata.ome_channels(cube)
+        channels = metadata.ome_channels(cube)
         described = {"axes": "CYX", "Channel": channels, "Description": json.dumps(told)}
-        seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_ome(channels, place))
+        seal = record.seal(cube, dtype, crc, metadata.seen_in_ome(channels, place))
         return {
             "ome": True,
             "metadata": described,
-            "extratags": [*places, _text_tag(tiff_metadata.SEAL, seal)],
+            "extratags": [*places, _text_tag(metadata.SEAL, seal)],
         }
-    xml = tiff_metadata.gdal_xml(cube)
+    xml = metadata.gdal_xml(cube)
     nodata = str(cube.metadata.get("data ignore value", ""))
-    seal = record.seal(cube, dtype, crc, tiff_metadata.seen_in_gdal(xml, nodata, place))
+    seal = record.seal(cube, dtype, crc, metadata.seen_in_gdal(xml, nodata, place))
     tags = [
         *places,
-        _text_tag(tiff_metadata.SEAL, seal),
-        _text_tag(tiff_metadata.GDAL_METADATA, xml),
+        _text_tag(metadata.SEAL, seal),
+        _text_tag(metadata.GDAL_METADATA, xml),
     ]
     if nodata:
-        tags.append(_text_tag(tiff_metadata.GDAL_NODATA, nodata.encode()))
+        tags.append(_text_tag(metadata.GDAL_NODATA, nodata.encode()))
     planar = {"planarconfig": "separate"} if len(cube.data) > 1 else {}
     return {"metadata": {"axes": "CYX", **told}, "extratags": tags, **planar}
 

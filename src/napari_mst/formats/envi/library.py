@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError
-from napari_mst.formats.envi import data_of, finish, load
-from napari_mst.formats.envi_header import MAX_BYTES, OWN, Header, Layout, braced, sealed
+from napari_mst.formats.envi.header import MAX_BYTES, OWN, Header, Layout, braced, sealed
+from napari_mst.formats.envi.reading import data_of, finish, load
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.text import percent_encode
 from napari_mst.formats.wavelengths import spectral_axis

@@ -1,7 +1,7 @@
-"""ENVI rasters: a flat file of numbers and its text header (`envi_header`).
+"""ENVI rasters: a flat file of numbers and its text header (`header`).
 
 Reads every data type, byte order and interleave as (B, H, W); writes BSQ, little-endian. A file of up to
-`samples.LAZY_BYTES` comes into memory, checked against the checksum that we save; a larger one is memory-mapped.
+`numbers.LAZY_BYTES` comes into memory, checked against the checksum that we save; a larger one is memory-mapped.
 Letters: B bands, H rows, W columns.
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats.envi_georeference import in_envi, read_from_envi
-from napari_mst.formats.envi_header import (
+from napari_mst.formats.envi.georeference import in_envi, read_from_envi
+from napari_mst.formats.envi.header import (
     AXES,
     MAX_BYTES,
     OWN,
@@ -26,7 +26,7 @@ from napari_mst.formats.envi_header import (
     header_text,
     provenance,
 )
-from napari_mst.formats.envi_values import APPLIED, metadata, physical
+from napari_mst.formats.envi.values import APPLIED, metadata, physical
 from napari_mst.formats.numbers import LAZY_BYTES, blocks, check_room, crc32, stored_type
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.wavelengths import power_of, spectral_axis

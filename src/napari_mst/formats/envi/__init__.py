@@ -1,0 +1,1 @@
+"""ENVI rasters and spectral libraries: numbers in one file, a text header beside it."""

@@ -1,0 +1,1 @@
+"""MAT-files, opened by a process of their own."""

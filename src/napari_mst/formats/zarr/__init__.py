@@ -1,0 +1,1 @@
+"""OME-Zarr folders: compressed chunks, for cubes larger than memory."""
