@@ -20,8 +20,8 @@ import pytest
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import check_target, read_cube, write_cube
-from napari_mst.formats.envi import reading as envi
+from napari_mst.formats import check_target, numbers, read_cube, write_cube
+from napari_mst.formats.envi import files, reading
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 
@@ -98,14 +98,14 @@ def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
             found = values(path)
         except CubeFileError:
             assert is_new, steps
-            assert not any(target.exists() for target in envi.targets(path))
+            assert not any(target.exists() for target in files.targets(path))
             found = set()
         assert found in ([{1.0}, {2.0}] if not is_new else [set(), {2.0}]), steps
         seen |= found
         write_cube(path, cube_of(3), overwrite=True)
         assert values(path) == {3.0}
         assert (
-            names(path.parent) == {target.name for target in envi.targets(path)}
+            names(path.parent) == {target.name for target in files.targets(path)}
             if suffix == ".hdr"
             else {path.name}
         )
@@ -115,7 +115,7 @@ def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
 
 
 def test_an_unfinished_temporary_is_never_taken_for_a_file(tmp_path: Path) -> None:
-    for target in envi.targets(tmp_path / "cube.hdr"):
+    for target in files.targets(tmp_path / "cube.hdr"):
         target.with_name(f".{target.name}.tmp").write_bytes(b"ENVI")
     with pytest.raises(CubeFileError, match="got none"):
         read_cube(tmp_path / "cube.hdr")
@@ -280,7 +280,7 @@ def refuse_an_existing_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def save_behind_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", cube_of(1))
-    monkeypatch.setattr(envi, "LAZY_BYTES", 0)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
     layer = read_cube(path)
     assert isinstance(layer.data, np.memmap)
     write_cube(path, layer, overwrite=True)
@@ -317,15 +317,15 @@ def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
     rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
-    load = envi.load
+    load = reading.load
 
     def late(*arguments: Any) -> Any:
         if rivals:
             write_cube(path, rivals.pop(), overwrite=True)
         return load(*arguments)
 
-    monkeypatch.setattr(envi, "load", late)
-    monkeypatch.setattr(envi, "LAZY_BYTES", 0)
+    monkeypatch.setattr(reading, "load", late)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
     cube = read_cube(path)
     assert not rivals
     assert cube.metadata["description"] == str(float(cube.data[0, 0, 0]))

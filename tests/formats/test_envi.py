@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.envi import reading as envi
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.envi.header import TYPES
-from napari_mst.formats.record import CHANGED
+from napari_mst.formats.seal import CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 NANOMETRES = np.array([400.0, 455.5, 512.123456789, 700.0])
 
 
-def numbers(dtype: str, shape: tuple[int, ...] = (4, 5, 3)) -> NDArray[np.generic]:
+def distinct_numbers(dtype: str, shape: tuple[int, ...] = (4, 5, 3)) -> NDArray[np.generic]:
     """Every value distinct, with the extremes of the type."""
     values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     info = np.iinfo(dtype) if values.dtype.kind in "iu" else np.finfo(dtype)
@@ -44,7 +43,7 @@ LAYOUTS = list(itertools.product(TYPES, [0, 1], ["bsq", "bil", "bip"]))
 def test_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, byteorder: int, interleave: str
 ) -> None:
-    expected = numbers(TYPES[code])
+    expected = distinct_numbers(TYPES[code])
     path = tmp_path / "cube.hdr"
     oracle.save_image(
         path,
@@ -58,7 +57,7 @@ def test_bad_input(
         assert np.array_equal(judge.read(), expected)
     magnitude = np.abs(expected) if expected.dtype.kind == "c" else expected
     for lazy in (2**30, 0):
-        monkeypatch.setattr(envi, "LAZY_BYTES", lazy)
+        monkeypatch.setattr(numbers, "LAZY_BYTES", lazy)
         cube = read_cube(path)
         assert cube.data.dtype.newbyteorder("=") == magnitude.dtype
         assert np.array_equal(cube.data, magnitude)
@@ -70,7 +69,7 @@ def test_bad_input(
 def test_what_gdal_writes_is_read_exactly_with_its_wavelengths(
     tmp_path: Path, code: int, interleave: str
 ) -> None:
-    expected = numbers(TYPES[code])
+    expected = distinct_numbers(TYPES[code])
     profile = {
         "count": 4,
         "height": 5,
@@ -177,7 +176,7 @@ def test_every_field_survives(tmp_path: Path) -> None:
         "mstpp-srgb", "ab" * 32, versions={"torch": "2"}, assumptions=("It was {sRGB}.",)
     )
     cube = SpectralCube(
-        numbers("f4", (2, 3, 4)), np.array([460.0, 640.0]), "nm", "radiance", provenance, fields
+        distinct_numbers("f4", (2, 3, 4)), np.array([460.0, 640.0]), "nm", "radiance", provenance, fields
     )
     again = read_cube(write_cube(tmp_path / "a.hdr", cube))
     assert again.metadata == fields
@@ -195,7 +194,7 @@ def test_a_unit_that_is_no_length_survives(tmp_path: Path, unit: str) -> None:
 
 
 def test_damaged_data_are_found_by_their_checksum(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
     data = path.with_suffix(".img")
     data.write_bytes(data.read_bytes()[:-1] + b"!")
     with pytest.raises(CubeFileError, match="checksum"):
@@ -204,7 +203,7 @@ def test_damaged_data_are_found_by_their_checksum(tmp_path: Path) -> None:
 
 
 def test_a_header_that_another_program_copied_claims_no_checksum(tmp_path: Path) -> None:
-    image = oracle.open(write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES)))
+    image = oracle.open(write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES)))
     data = np.moveaxis(np.asarray(image.open_memmap()), 2, 0) + 1
     oracle.save_image(
         tmp_path / "b.hdr", np.moveaxis(data, 0, 2), metadata=image.metadata, interleave="bsq"
@@ -289,7 +288,7 @@ def test_real_headers_end_as_the_catalogue_says(shared_data: Path, name: str) ->
 def test_a_header_of_ours_that_no_longer_fits_the_data_is_refused(
     tmp_path: Path, old: str, new: str
 ) -> None:
-    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -298,17 +297,17 @@ def test_a_header_of_ours_that_no_longer_fits_the_data_is_refused(
 
 
 def test_a_header_of_ours_that_was_edited_is_read_with_a_warning(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
     assert "warnings" not in read_cube(path).metadata
     path.write_text(path.read_text().replace("700.0}", "710.0}"))
     cube = read_cube(path)
-    np.testing.assert_array_equal(cube.data, numbers("f4"))
+    np.testing.assert_array_equal(cube.data, distinct_numbers("f4"))
     assert cube.wavelengths[-1] == 710
     assert cube.metadata["warnings"] == (CHANGED,)
 
 
 def test_what_spectral_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.hdr", SpectralCube(numbers("f4"), NANOMETRES))
+    path = write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
     image = oracle.open(path)
     oracle.save_image(
         tmp_path / "b.hdr", image, interleave="bip", byteorder=1, metadata=image.metadata
@@ -316,7 +315,7 @@ def test_what_spectral_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) 
     oracle.save_image(
         tmp_path / "c.hdr", image[:, :2], dtype="float32", byteorder=0, metadata=image.metadata
     )
-    for name, expected in (("b.hdr", numbers("f4")), ("c.hdr", numbers("f4")[:, :, :2])):
+    for name, expected in (("b.hdr", distinct_numbers("f4")), ("c.hdr", distinct_numbers("f4")[:, :, :2])):
         cube = read_cube(tmp_path / name)
         np.testing.assert_array_equal(cube.data, expected)
         assert CHANGED in cube.metadata["warnings"]

@@ -32,7 +32,7 @@ import numpy as np, psutil
 import tifffile, h5py, scipy.io, rasterio, zarr
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube
-from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats.seal import CHANGED, DESCRIPTION_CHANGED
 
 folder, target, part, judge, seed, count = pathlib.Path(sys.argv[1]), *sys.argv[2:5], *map(int, sys.argv[5:])
 options = {"band_axis": 0} if judge else {}

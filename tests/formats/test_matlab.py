@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -22,9 +23,8 @@ from scipy.io import loadmat, savemat
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.matlab import process as matlab_reader
-from napari_mst.formats.matlab import reading as matlab
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats.matlab import limits, reading, writing
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -61,7 +61,7 @@ def test_the_file_lies_as_the_published_toolbox_writes_it(tmp_path: Path) -> Non
 def test_a_saved_cube_comes_back_in_memory_or_mapped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lazy: int
 ) -> None:
-    monkeypatch.setattr(matlab, "LAZY_BYTES", lazy)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", lazy)
     cube = read_cube(write_cube(tmp_path / "a.mat", CUBE))
     assert isinstance(cube.data, np.memmap) == (lazy == 1000)
     assert np.array_equal(cube.data, DATA)
@@ -170,10 +170,10 @@ def read_with_a_child(path: Path, code: str) -> SpectralCube:
     """Read *path* with a process that runs this *code* instead of the reader."""
     child = path.with_name("child.py")
     child.write_text(code)
-    popen = matlab.subprocess.Popen
+    popen = subprocess.Popen
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            matlab.subprocess,
+            subprocess,
             "Popen",
             lambda _, **rest: popen([sys.executable, str(child)], **rest),
         )
@@ -192,7 +192,7 @@ def survive_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for code in (crash, start + crash):
         with pytest.raises(CubeFileError, match="crashes its reader"):
             read_with_a_child(path, code)
-    monkeypatch.setattr(matlab, "_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "SECONDS", 0.2)
     with pytest.raises(CubeFileError, match="its reader does not finish"):
         read_with_a_child(path, "import time; time.sleep(100)")
 
@@ -226,7 +226,7 @@ def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder / "holes.mat",
         "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
     )
-    monkeypatch.setattr(matlab, "free_host_memory", lambda: 100 * 2**20)
+    monkeypatch.setattr(reading, "free_host_memory", lambda: 100 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
             read_cube(folder / name)
@@ -340,7 +340,8 @@ def test_the_missing_library_is_named_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_cube(tmp_path / "a.mat", CUBE)
-    monkeypatch.setattr(matlab, "find_spec", lambda _: None)
+    for module in (reading, writing):
+        monkeypatch.setattr(module, "find_spec", lambda _: None)
     refuse(path, r'Run: pip install "napari-mst\[matlab\]"')
     with pytest.raises(SaveError, match="Run: pip install"):
         write_cube(tmp_path / "b.mat", CUBE)
@@ -376,13 +377,15 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
     )
     code = f"""
 import resource, psutil, h5py, pathlib
-from {matlab_reader.__name__} import main, limit_memory
 from unittest.mock import patch
+from napari_mst.formats.matlab.limits import limit_memory
+from napari_mst.formats.matlab.process import Request, main
 {limit if is_outside else ""}
-with patch("{matlab_reader.__name__}.limit_memory", lambda room: limit_memory({"room" if is_outside else "2**27"})):
-    main(pathlib.Path({str(tmp_path / "a.mat")!r}), None, None, 2**32, 2**32)
+room = lambda room: limit_memory({"room" if is_outside else "2**27"})
+with patch("napari_mst.formats.matlab.limits.limit_memory", room):
+    main(pathlib.Path({str(tmp_path / "a.mat")!r}), Request(None, None, 2**32, 2**32))
 """
-    done = matlab.subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     told = json.loads(done.stdout.partition(b"\n")[0])
     assert told.get("is_out_of_memory", False) == is_outside
     assert (
@@ -401,10 +404,13 @@ def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
 def test_the_reader_stays_within_its_memory() -> None:
     pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
-    code = f"from {matlab_reader.__name__} import limit_memory; import numpy; limit_memory(2**28); numpy.ones(2**29, 'u1')"
-    done = matlab.subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    code = """
+import numpy
+from napari_mst.formats.matlab.limits import limit_memory
+limit_memory(2**28)
+numpy.ones(2**29, 'u1')
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MemoryError" in done.stderr
 
 
@@ -412,7 +418,7 @@ def test_the_reader_reads_where_no_memory_can_be_limited(monkeypatch: pytest.Mon
     resource = pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     refuse_limit = Mock(side_effect=ValueError("current limit exceeds maximum limit"))
     monkeypatch.setattr(resource, "setrlimit", refuse_limit)
-    matlab_reader.limit_memory(2**28)
+    limits.limit_memory(2**28)
     refuse_limit.assert_called_once()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import find_format, npz, read_cube, write_cube
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
 
 DATA = np.arange(31 * 12 * 9, dtype=np.float32).reshape(31, 12, 9)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -76,7 +76,7 @@ def test_any_type_shape_stride_and_text_survives(
 
 
 def test_a_large_archive_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npz, "LAZY_BYTES", 4000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 4000)
     cube = read_cube(write_cube(tmp_path / "a.npz", CUBE))
     assert isinstance(cube.data, np.memmap)
     assert np.array_equal(cube.data, DATA)

@@ -16,8 +16,8 @@ import zarr
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import read_cube, record, write_cube
-from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats import read_cube, seal, write_cube
+from napari_mst.formats.seal import CHANGED, DESCRIPTION_CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)
@@ -95,14 +95,14 @@ def test_any_axis_and_names_come_back_without_a_word_of_changes(tmp_path: Path, 
 def test_a_cube_whose_seal_is_of_its_numbers_alone_opens_without_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, _: object = None) -> bytes:
+    def old_seal(cube: SpectralCube, dtype: np.dtype[Any], crc: str, _: object = None) -> bytes:
         """As it was written before the description was sealed too."""
         size = cube.data.size * dtype.itemsize
         return json.dumps(
             {"shape": cube.shape, "dtype": dtype.name, "bytes": size, "crc32": crc}
         ).encode()
 
-    monkeypatch.setattr(record, "seal", seal)
+    monkeypatch.setattr(seal, "seal_of", old_seal)
     cube = read_cube(save(tmp_path, name))
     assert contents(cube) == contents(CUBE)
     assert "warnings" not in cube.metadata

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.record import CHANGED
-from napari_mst.formats.tiff import reading as tiff
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.tiff import opening, writing
 from napari_mst.formats.tiff.metadata import SEAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
@@ -158,12 +158,12 @@ def test_what_gdal_derives_from_our_file_is_read_as_it_is_now(tmp_path: Path) ->
 
 
 def test_a_large_file_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiff, "LAZY_BYTES", 0)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
     for flavour in FLAVOURS:
         cube = read_cube(write_cube(tmp_path / f"{flavour}.tif", CUBE, flavour=flavour))
         assert isinstance(cube.data, np.memmap)
         assert np.array_equal(cube.data, DATA)
-    monkeypatch.setattr(tiff, "_CLASSIC_BYTES", 1000)
+    monkeypatch.setattr(writing, "CLASSIC_BYTES", 1000)
     with tifffile.TiffFile(write_cube(tmp_path / "big.tif", CUBE, compress=True)) as judge:
         assert judge.is_bigtiff
     with pytest.raises(SaveError, match="under 4 GB for ImageJ"):
@@ -260,8 +260,8 @@ def refuse_bombs(folder: Path) -> None:
         photometric="minisblack",
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiff, "_SMALL_BYTES", 0)
-        patch.setattr(tiff, "_COMPRESSION_RATIO", 100)
+        patch.setattr(opening, "SMALL_BYTES", 0)
+        patch.setattr(opening, "COMPRESSION_RATIO", 100)
         refuse(folder / "a.tif", "got 124000000 declared")
     plain = {"compression": "zlib", "photometric": "minisblack", "metadata": None}
     tifffile.imwrite(folder / "c.tif", np.zeros((2, 64, 64), "u1"), **plain)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.zarr import reading as zarr
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats.zarr import installed
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
 WAVELENGTHS = np.linspace(400.0, 700.0, 31)
@@ -55,7 +55,7 @@ def test_zarr_reads_an_ome_image_with_a_wavelength_axis(tmp_path: Path) -> None:
 
 def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "a.zarr", CUBE)
-    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     cube = read_cube(path)
     assert isinstance(cube.data, dask.array.Array)
     assert np.array_equal(np.asarray(cube.data[7, 510:515]), DATA[7, 510:515])
@@ -105,7 +105,7 @@ def test_foreign_images_and_arrays_are_read(
     cube = read_cube(tmp_path / "ome.zarr")
     assert np.array_equal(np.asarray(cube.data), DATA)
     assert cube.wavelengths.tolist() == list(range(400, 431))
-    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     for name, axis in (("array.zarr", 0), ("ome.zarr", None)):
         cube = read_cube(tmp_path / name, band_axis=axis)
         assert isinstance(cube.data, dask.array.Array)
@@ -196,7 +196,7 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         crash_safe.shutil.rmtree(path)
     refuse(path, "a folder a.zarr in .*, got none")
     write_cube(path, SMALL)
-    monkeypatch.setattr(zarr, "version", lambda _: "2.18.0")
+    monkeypatch.setattr(installed, "version", lambda _: "2.18.0")
     refuse(path, r'Run: pip install "napari-mst\[zarr\]"')
     with pytest.raises(SaveError, match="Run: pip install"):
         write_cube(folder / "b.zarr", SMALL)
@@ -349,7 +349,7 @@ def lose_parts_of_a_shard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layer keeps its numbers or gives none; never those of the other cube, and never both."""
-    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     path = write_cube(folder / "a.zarr", CUBE)
     layer = read_cube(path).data
     write_cube(path, CUBE, overwrite=True)
@@ -367,7 +367,7 @@ def write_a_foreign_array_anew_under_an_open_layer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its metadata stay the same to the last byte, and hold no checksum."""
-    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     path = folder / "a.zarr"
     judge.create_array(str(path), data=DATA)
     layer = read_cube(path, band_axis=0).data
@@ -380,7 +380,7 @@ def write_a_foreign_array_anew_under_an_open_layer(
 
 
 def damage_a_chunk_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zarr, "LAZY_BYTES", 1000)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     path = write_cube(folder / "a.zarr", CUBE)
     layer = read_cube(path).data
     (path / "0" / "c" / "3" / "0" / "0").write_bytes(b"(\xb5/\xfd")

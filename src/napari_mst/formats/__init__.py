@@ -1,12 +1,11 @@
-"""Cube files: one row of `FORMATS` a format, `read_cube` and `write_cube` over all of them.
+"""Reading and writing cube files: `read_cube`, `write_cube`, and the table `FORMATS`.
 
-What a reader had to assume or ignore it says in `cube.metadata["warnings"]`, a tuple of sentences for a person to read;
-the key is absent if there was nothing, and writers leave it out.
+Each format is one row of `FORMATS` and one module or folder here. What a reader had to assume or
+ignore stands in `cube.metadata["warnings"]`, a tuple of sentences for a person. The key is absent
+where there was nothing to say, and writers leave it out.
 """
 
 import errno
-from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -16,10 +15,16 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import folder, npz
-from napari_mst.formats.envi import reading as envi
-from napari_mst.formats.matlab import reading as matlab
-from napari_mst.formats.tiff import reading as tiff
-from napari_mst.formats.zarr import reading as zarr
+from napari_mst.formats.envi.files import DATA_SUFFIXES, targets
+from napari_mst.formats.envi.reading import is_envi, read_envi
+from napari_mst.formats.envi.writing import write_envi
+from napari_mst.formats.format import Format
+from napari_mst.formats.matlab.reading import is_matlab, read_matlab
+from napari_mst.formats.matlab.writing import write_matlab
+from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
+from napari_mst.formats.tiff.writing import write_tiff
+from napari_mst.formats.zarr.reading import is_own_zarr, is_zarr, read_zarr
+from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.messages import out_of_memory, shown
 from napari_mst.watch import Progress, Watch
 
@@ -33,67 +38,18 @@ __all__ = [
     "write_cube",
 ]
 
-
-def _itself(path: Path) -> tuple[Path]:
-    return (path,)
-
-
-def _never(_: Path) -> bool:
-    return False
-
-
-def _read_only(path: Path, *_: Any, **__: Any) -> Path:
-    raise SaveError(
-        f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix."
-    )
-
-
-@dataclass(frozen=True)
-class Format:
-    """One kind of cube file. Its functions import what they need when they are called.
-
-    Attributes
-    ----------
-    name, title
-        For the command line and for a person.
-    suffixes
-        Lower case, with the dot: what may be written; the first is the default. None if it is only read.
-    more_suffixes
-        What may be read besides.
-    is_mine
-        Whether a file is of this kind, by its contents.
-    is_own
-        Whether a file of this kind is a cube that we saved, by its description alone: its numbers are not read.
-    read, write
-        `read(path, **options)` and `write(path, cube, overwrite=..., watch=..., **options)`.
-    targets
-        The files that saving to a path writes; the last is the one to open.
-    is_folder
-        Whether a cube is a folder rather than a file.
-    """
-
-    name: str
-    title: str
-    suffixes: tuple[str, ...]
-    more_suffixes: tuple[str, ...]
-    is_mine: Callable[[Path], bool]
-    read: Callable[..., SpectralCube]
-    write: Callable[..., Path] = _read_only
-    targets: Callable[[Path], tuple[Path, ...]] = _itself
-    is_folder: bool = False
-    is_own: Callable[[Path], bool] = _never
-
-
+# `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
+# their own: anything with a header beside it may be ENVI.
 FORMATS: tuple[Format, ...] = (
     Format(
         name="tiff",
         title="TIFF",
         suffixes=(".tif", ".tiff"),
         more_suffixes=(),
-        is_mine=tiff.is_tiff,
-        read=tiff.read_tiff,
-        write=tiff.write_tiff,
-        is_own=tiff.is_own_tiff,
+        is_mine=is_tiff,
+        read=read_tiff,
+        write=write_tiff,
+        is_own=is_own_tiff,
     ),
     Format(
         name="npz",
@@ -110,19 +66,19 @@ FORMATS: tuple[Format, ...] = (
         title="MATLAB 7.3",
         suffixes=(".mat",),
         more_suffixes=(),
-        is_mine=matlab.is_matlab,
-        read=matlab.read_matlab,
-        write=matlab.write_matlab,
+        is_mine=is_matlab,
+        read=read_matlab,
+        write=write_matlab,
     ),
     Format(
         name="zarr",
         title="OME-Zarr",
         suffixes=(".zarr",),
         more_suffixes=(),
-        is_mine=zarr.is_zarr,
-        read=zarr.read_zarr,
-        write=zarr.write_zarr,
-        is_own=zarr.is_own_zarr,
+        is_mine=is_zarr,
+        read=read_zarr,
+        write=write_zarr,
+        is_own=is_own_zarr,
         is_folder=True,
     ),
     Format(
@@ -138,32 +94,38 @@ FORMATS: tuple[Format, ...] = (
         name="envi",
         title="ENVI raster",
         suffixes=(".hdr", ".img"),
-        more_suffixes=envi.DATA_SUFFIXES,
-        is_mine=envi.is_envi,
-        read=envi.read_envi,
-        write=envi.write_envi,
-        targets=envi.targets,
+        more_suffixes=DATA_SUFFIXES,
+        is_mine=is_envi,
+        read=read_envi,
+        write=write_envi,
+        targets=targets,
     ),
 )
-"""In the order of asking: ENVI data have no mark of their own, only a header beside them, so they come last."""
 
 
 def find_format(path: str | PathLike[str]) -> Format | None:
-    """The format of the file at *path* by its contents, or None if it is none of ours or cannot be read."""
+    """The format of the file at *path*, by its contents.
+
+    None if no format recognises the file, or if it cannot be read.
+    """
     path = Path(path)
     try:
         if not _can_be_opened(path):
             return None
         is_folder = path.is_dir()
-        return next((f for f in FORMATS if f.is_folder == is_folder and f.is_mine(path)), None)
+        for form in FORMATS:
+            if form.is_folder == is_folder and form.is_mine(path):
+                return form
     except OSError:
-        return None
+        pass
+    return None
 
 
 def is_own_cube(path: str | PathLike[str]) -> bool:
-    """Whether the file at *path* is a cube that we saved as TIFF, npz or Zarr, which other programs open too.
+    """True if the file at *path* is a cube that we saved as TIFF, npz or Zarr.
 
-    Only its description is looked at; a damaged one says no.
+    Other programs open these formats too, so napari has to choose between their readers and ours.
+    Only the description of the file is read; a damaged file gives False.
     """
     path = Path(path)
     form = find_format(path)
@@ -174,18 +136,24 @@ def is_own_cube(path: str | PathLike[str]) -> bool:
 
 
 def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
-    """The spectral cube in the file at *path*; *options* are those of its format's reader.
+    """The spectral cube in the file at *path*.
+
+    Parameters
+    ----------
+    options
+        The options of the format's own reader, such as `band_axis` or `verify`.
 
     Raises
     ------
     CubeFileError
         If there is no such file, or it is damaged or not a cube.
     OutOfMemory
-        If it does not fit into memory.
+        If the cube does not fit into memory.
     """
     path = Path(path)
     form = _reader(path)
-    if unknown := ", ".join(options.keys() - signature(form.read).parameters.keys()):
+    unknown = ", ".join(options.keys() - signature(form.read).parameters.keys())
+    if unknown:
         raise CubeFileError(
             f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out."
         )
@@ -194,6 +162,7 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     except (CubeFileError, OutOfMemory):
         raise
     except OSError as error:
+        # Python raises OSError, not MemoryError, where a memory map finds no room.
         if error.errno == errno.ENOMEM:
             raise out_of_memory(path.name) from error
         reason = shown(error.strerror or error, 80)
@@ -214,65 +183,80 @@ def write_cube(
     progress: Progress | None = None,
     **options: Any,
 ) -> Path:
-    """Save *cube* in the format of the suffix of *path*, crash-safe, and return the file to open.
+    """Save *cube* in the format that the suffix of *path* names, and return the file to open.
+
+    A crash at any moment leaves either the old file or the new one.
 
     Raises
     ------
     SaveError
-        If the suffix is unknown, the target exists (without *overwrite*), the disk is full, or the numbers cannot be
-        stored without loss. What was there before is intact.
-    """
-    path = Path(path)
-    return _writer(path).write(path, cube, overwrite=overwrite, watch=Watch(progress), **options)
-
-
-def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-    """Refuse now what `write_cube` would refuse after a long computation; returns the file to open.
-
-    Raises
-    ------
-    SaveError
-        If the suffix is unknown, the target exists (without *overwrite*), or nothing can be written there.
+        If the suffix is unknown, the target exists (without *overwrite*), the disk is full, or the
+        numbers cannot be stored without loss. What was there before is intact.
     """
     path = Path(path)
     form = _writer(path)
-    targets = form.targets(path)
-    crash_safe.check_targets(targets, overwrite=overwrite, is_folder=form.is_folder)
-    return targets[-1]
+    return form.write(path, cube, overwrite=overwrite, watch=Watch(progress), **options)
+
+
+def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Refuse now what `write_cube` would refuse after a long computation.
+
+    Returns
+    -------
+    The file to open once the cube is saved.
+
+    Raises
+    ------
+    SaveError
+        If the suffix is unknown, the target exists (without *overwrite*), or nothing can be
+        written there.
+    """
+    path = Path(path)
+    form = _writer(path)
+    files = form.targets(path)
+    crash_safe.check_targets(files, overwrite=overwrite, is_folder=form.is_folder)
+    return files[-1]
 
 
 def _can_be_opened(path: Path) -> bool:
-    """Whether *path* is a file or a folder. Reading from a pipe or a device may never end."""
+    """True for a file or a folder; reading from a pipe or a device may never end."""
     return path.is_file() or path.is_dir()
 
 
-def _by_suffix(path: Path, *, reading: bool) -> Format | None:
-    suffix = path.suffix.lower()
-    forms = [form for form in FORMATS if form.is_folder] if reading and path.is_dir() else FORMATS
-    return next(
-        (f for f in forms if suffix in (*f.suffixes, *(f.more_suffixes if reading else ()))), None
-    )
-
-
 def _reader(path: Path) -> Format:
+    """The format that reads the file at *path*. Raises `CubeFileError` if there is none."""
     if path.exists() and not _can_be_opened(path):
         raise CubeFileError(
             f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file."
         )
-    form = find_format(path) or _by_suffix(path, reading=True)
+    # A damaged or missing file is recognised by no format; its suffix still tells whose reader
+    # can say best what is wrong with it.
+    form = find_format(path) or _readable_by_suffix(path)
     if form is None:
-        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
         raise CubeFileError(
-            f"Expected a cube file ({kinds}), got {shown(path.name)}. Open another file."
+            f"Expected a cube file ({_suffixes()}), got {shown(path.name)}. Open another file."
         )
     return form
+
+
+def _readable_by_suffix(path: Path) -> Format | None:
+    suffix = path.suffix.lower()
+    for form in FORMATS:
+        may_be_read = form.is_folder or not path.is_dir()
+        if may_be_read and suffix in (*form.suffixes, *form.more_suffixes):
+            return form
+    return None
 
 
 def _writer(path: Path) -> Format:
-    form = _by_suffix(path, reading=False)
-    if form is None:
-        kinds = ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
-        raise SaveError(
-            f"Expected a file name ending in {kinds}, got {shown(path.name)!r}. Add one of them."
-        )
-    return form
+    """The format that writes files with the suffix of *path*. Raises `SaveError`."""
+    for form in FORMATS:
+        if path.suffix.lower() in form.suffixes:
+            return form
+    raise SaveError(
+        f"Expected a file name ending in {_suffixes()}, got {shown(path.name)!r}. Add one of them."
+    )
+
+
+def _suffixes() -> str:
+    return ", ".join(suffix for form in FORMATS for suffix in form.suffixes)

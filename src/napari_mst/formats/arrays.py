@@ -1,4 +1,4 @@
-"""Files of named arrays (NumPy, MATLAB, HDF5): which of them is the cube, which its wavelengths, and how the axes lie.
+"""Files of named arrays (NumPy, MATLAB, HDF5): finding the cube, its wavelengths and its axes.
 
 Letters: B bands, H rows, W columns.
 """
@@ -14,80 +14,78 @@ from napari_mst.formats.wavelengths import may_be_nanometres
 from napari_mst.messages import mismatch, shown
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
-"""What arrays of wavelengths are called; `bands` in the ICVL, NTIRE and ARAD cubes."""
+"""Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 
 
 def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | None) -> str:
-    """Which array of the file *name* is the cube: the *wanted*, else `cube`, else the only one of three axes.
+    """The name of the array that is the cube of the file *name*.
+
+    The *wanted* array, else the one called `cube`, else the only one with three axes.
 
     Parameters
     ----------
     shapes
-        Of the arrays of numbers in the file, by name.
+        The shape of each array of numbers in the file, by name.
 
     Raises
     ------
     CubeFileError
         If there is none.
     ChoiceNeeded
-        If there are several, listing them.
+        If there are several; the error lists them.
     """
     cubes = {key: shape for key, shape in shapes.items() if len(shape) == 3 and 0 not in shape}
+    if wanted is not None and wanted not in cubes:
+        expected = f"an array of three axes named {shown(wanted, 30)!r}"
+        raise mismatch(name, expected, _listed(cubes), "Choose another.")
+    if not cubes:
+        expected = "an array of numbers with three axes"
+        raise mismatch(name, expected, _listed(shapes), "Save the cube as one array.")
     if wanted is not None:
-        if wanted in cubes:
-            return wanted
-        raise mismatch(
-            name,
-            f"an array of three axes named {shown(wanted, 30)!r}",
-            _listed(cubes),
-            "Choose another.",
-        )
+        return wanted
     if "cube" in cubes:
         return "cube"
-    if not cubes:
-        raise mismatch(
-            name,
-            "an array of numbers with three axes",
-            _listed(shapes),
-            "Save the cube as one array.",
-        )
     if len(cubes) > 1:
-        message = str(
-            mismatch(
-                name,
-                "one array of three axes",
-                _listed(cubes),
-                "Say which: variable='name' (--variable NAME).",
-            )
-        )
-        raise ChoiceNeeded(
-            message,
-            "variable",
-            {key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()},
-        )
+        raise _several_cubes(name, cubes)
     return next(iter(cubes))
 
 
 def wavelengths_name(shapes: Mapping[str, tuple[int, ...]], sides: tuple[int, ...]) -> str | None:
-    """Which array holds the wavelengths of the bands: one of the known names, as long as a side of the cube."""
+    """The name of the array that holds the wavelengths of the bands; None if there is none.
+
+    It has one of the known names, and as many values as one of the *sides* of the cube.
+    """
     by_name = {key.lower(): key for key, shape in shapes.items() if _length(shape) in sides}
-    return next((by_name[known] for known in WAVELENGTHS if known in by_name), None)
+    for known in WAVELENGTHS:
+        if known in by_name:
+            return by_name[known]
+    return None
 
 
 def wavelengths_of(key: str, values: NDArray[Any]) -> tuple[list[str], str, list[str]]:
-    """The *values* of the array *key* as text, their unit, and what had to be assumed; nothing if they only count."""
+    """The wavelengths in the array *key*.
+
+    Returns
+    -------
+    The *values* as text, their unit, and what had to be assumed. All three are empty where the
+    values only count the bands (0, 1, 2, ... or 1, 2, 3, ...).
+    """
     flat = np.ravel(values)
-    if flat.dtype.kind not in "iuf" or any(
-        np.array_equal(flat, first + np.arange(flat.size)) for first in (0, 1)
-    ):
+    is_real = flat.dtype.kind in "iuf"
+    counts = (first + np.arange(flat.size) for first in (0, 1))
+    if not is_real or any(np.array_equal(flat, count) for count in counts):
         return [], "", []
-    is_nm = may_be_nanometres(flat)
-    told = [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."] * is_nm
-    return [str(value) for value in flat.tolist()], "nm" * is_nm, told
+    texts = [str(value) for value in flat.tolist()]
+    if not may_be_nanometres(flat):
+        return texts, "", []
+    return texts, "nm", [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."]
 
 
 def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:
-    """0 or -1, the axis of the bands: the *wanted*, the one with that many *wavelengths*, or the one clearly shortest.
+    """The axis of the bands, 0 or -1.
+
+    It is the *wanted* one, else the one that is as long as there are *wavelengths*, else the one
+    that is clearly the shortest.
 
     Raises
     ------
@@ -96,14 +94,15 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     """
     if wanted in (0, -1):
         return int(wanted)
-    by_count = (shape[0] == wavelengths, shape[2] == wavelengths)
-    by_size = (shape[0] < min(shape[1:]), shape[2] < min(shape[:2]))
+    first, *_, last = shape
+    by_count = (first == wavelengths, last == wavelengths)
+    by_size = (first < min(shape[1:]), last < min(shape[:2]))
     for is_first, is_last in (by_count, by_size):
         if is_first != is_last:
             return 0 if is_first else -1
-    first, *_, last = shape
     raise ChoiceNeeded(
-        f"Expected bands first or last, got shape {shape}. Say which: band_axis=0 or -1 (--band-axis).",
+        f"Expected bands first or last, got shape {shape}. "
+        "Say which: band_axis=0 or -1 (--band-axis).",
         "band_axis",
         {
             -1: f"last: {last} bands of {_size(shape[:2])}",
@@ -112,21 +111,34 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     )
 
 
-def _length(shape: tuple[int, ...]) -> int:
-    """Of a vector, of whichever orientation; 0 if it is none."""
-    sizes = [size for size in shape if size != 1]
-    return (sizes or [1])[0] if len(sizes) < 2 else 0
-
-
 def axis_doubts(
     shape: tuple[int, ...], axis: int, wavelengths: int, wanted: int | None
 ) -> list[str]:
-    """What to say of an *axis* from `band_axis_of` that was chosen by size alone."""
+    """A warning where `band_axis_of` chose the *axis* by size alone."""
     if wanted is not None or wavelengths == shape[axis]:
         return []
-    return [
-        f"The bands were taken to lie along the {'last' if axis else 'first'} axis, the shortest."
-    ]
+    place = "last" if axis else "first"
+    return [f"The bands were taken to lie along the {place} axis, the shortest."]
+
+
+def _several_cubes(name: str, cubes: Mapping[str, tuple[int, ...]]) -> ChoiceNeeded:
+    advice = "Say which: variable='name' (--variable NAME)."
+    message = mismatch(name, "one array of three axes", _listed(cubes), advice)
+    choices: dict[str | int, str] = {
+        key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()
+    }
+    return ChoiceNeeded(str(message), "variable", choices)
+
+
+def _length(shape: tuple[int, ...]) -> int:
+    """The length of a vector; 0 if the *shape* is not one of a vector.
+
+    MATLAB has no vectors, only matrices with one row or one column.
+    """
+    sizes = [size for size in shape if size != 1]
+    if not sizes:
+        return 1
+    return sizes[0] if len(sizes) == 1 else 0
 
 
 def _size(shape: tuple[int, ...]) -> str:
@@ -134,6 +146,6 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Names and sizes, as many as fit into a message."""
+    """Names and sizes of arrays, as many as fit into a message."""
     texts = [f"{shown(key, 20)} {'x'.join(map(str, shape))}" for key, shape in shapes.items()]
     return shown(", ".join(texts) or "none", 120)

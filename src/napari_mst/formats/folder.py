@@ -1,7 +1,8 @@
-"""A folder of single-band PNG or TIFF files as one cube, as the CAVE database ships its scenes (`name_ms_01.png`, ...).
+"""Folders of single-band PNG or TIFF files as one cube, as the CAVE database ships its scenes.
 
-The bands are the largest set of files whose names differ in one number only; that number gives their order and, where
-`nm` follows it, their wavelengths. Letters: B bands, H rows, W columns.
+CAVE calls its files `name_ms_01.png`, `name_ms_02.png`, ... The bands are the largest set of files
+whose names differ in one number only. That number gives their order and, where `nm` follows it,
+their wavelengths. Letters: B bands, H rows, W columns.
 """
 
 import re
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, PhotoError
-from napari_mst.formats.numbers import check_room
+from napari_mst.formats.numbers import check_room, in_native_order
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.messages import mismatch, shown
 
@@ -27,13 +28,18 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class _Band:
+    """The file of a band, and the number in its name: a wavelength in nm, or a place."""
+
     file: Path
     number: str
     is_wavelength: bool
 
 
 def is_folder_of_bands(path: Path) -> bool:
-    """Whether the folder *path* holds three grey images or more whose names differ in one number."""
+    """True if the folder *path* holds three or more grey images whose names differ in one number.
+
+    Only the first of them is opened.
+    """
     from PIL import Image
 
     bands = _bands(path)
@@ -41,84 +47,89 @@ def is_folder_of_bands(path: Path) -> bool:
         return False
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(bands[0].file) as image:
+            # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
             return image.mode in ("1", "L", "F") or image.mode.startswith("I")
     except Image.DecompressionBombError:
         return False
 
 
 def read_folder(path: Path) -> SpectralCube:
-    """The cube of the band images in the folder *path*: their numbers as stored, in the order of their names' numbers.
+    """The cube of the band images in the folder *path*.
+
+    The numbers are as stored, in the order of the numbers in the names.
 
     Raises
     ------
     CubeFileError
-        If there are none, or one is damaged, coloured, or of another size or type than the first.
+        If there are no such images, or one is damaged, coloured, or of another size or type than
+        the first.
     """
     bands = _bands(path)
     if not bands:
-        raise mismatch(
-            path.name, "band images numbered by name", "none", "Open a folder of PNG or TIFF files."
-        )
+        advice = "Open a folder of PNG or TIFF files."
+        raise mismatch(path.name, "band images numbered by name", "none", advice)
     first = _decoded(bands[0])
     check_room(path.name, first.nbytes * len(bands))
     cube = np.empty((len(bands), *first.shape), first.dtype)
-    for index, band in enumerate(bands):
-        plane = _decoded(band) if index else first
+    cube[0] = first
+    for index, band in enumerate(bands[1:], start=1):
+        plane = _decoded(band)
         if (plane.shape, plane.dtype) != (first.shape, first.dtype):
-            got = f"{plane.shape} {plane.dtype}"
-            raise mismatch(
-                band.file.name,
-                f"{first.shape} {first.dtype}",
-                got,
-                "All bands need one size and type.",
-            )
+            expected = f"{first.shape} {first.dtype}"
+            found = f"{plane.shape} {plane.dtype}"
+            advice = "All bands need one size and type."
+            raise mismatch(band.file.name, expected, found, advice)
         cube[index] = plane
-    texts = [band.number for band in bands] if all(band.is_wavelength for band in bands) else []
-    return described_cube(cube, Description(texts, "nm", [band.file.stem for band in bands]))
+    are_wavelengths = all(band.is_wavelength for band in bands)
+    wavelengths = [band.number for band in bands] if are_wavelengths else []
+    names = [band.file.stem for band in bands]
+    return described_cube(cube, Description(wavelengths, "nm", names))
 
 
 def _bands(folder: Path) -> list[_Band]:
-    """The largest set of images whose names differ in one number, by that number; none if two sets are as large."""
+    """The largest set of images whose names differ in one number, in the order of that number.
+
+    Empty if there is no such set, or if two are equally large.
+    """
     families = defaultdict(list)
     for file in sorted(folder.iterdir()):
         if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".") and file.is_file():
-            families[_NUMBER.sub("\0", file.stem), file.suffix].append(file)
-    found = sorted((family for family in map(_ordered, families.values()) if family), key=len)
-    is_clear = len(found) == 1 or (len(found) > 1 and len(found[-1]) > len(found[-2]))
-    return found[-1] if is_clear else []
+            words = _NUMBER.sub("\0", file.stem)
+            families[words, file.suffix].append(file)
+    ordered = [_ordered(files) for files in families.values()]
+    largest = max(ordered, key=len, default=[])
+    rivals = [family for family in ordered if len(family) == len(largest)]
+    return largest if len(rivals) == 1 else []
 
 
 def _ordered(files: list[Path]) -> list[_Band]:
-    """*files*, whose names have the same words, by the one number in which they differ; none if that is not so."""
+    """*files*, whose names have the same words, in the order of the one number that differs.
+
+    Empty if they are too few, or if more than one number differs.
+    """
     numbers = [_NUMBER.findall(file.stem) for file in files]
-    varying = [at for at, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
+    columns = zip(*numbers, strict=True)
+    varying = [place for place, column in enumerate(columns) if len(set(column)) > 1]
     if len(files) < _FEWEST or len(varying) != 1:
         return []
-    bands = [
-        _Band(file, *_split(parts[varying[0]])) for file, parts in zip(files, numbers, strict=True)
-    ]
+    bands = []
+    for file, found in zip(files, numbers, strict=True):
+        number, unit = found[varying[0]]
+        bands.append(_Band(file, number, is_wavelength=bool(unit)))
     return sorted(bands, key=lambda band: float(band.number))
-
-
-def _split(match: tuple[str, str]) -> tuple[str, bool]:
-    number, unit = match
-    return number, bool(unit)
 
 
 def _decoded(band: _Band) -> NDArray[Any]:
     from napari_mst.photo.files import decode_file
 
+    name = band.file.name
     try:
         plane, _ = decode_file(band.file, [])
     except PhotoError as error:
         raise CubeFileError(
-            f"Expected a band image, got {shown(band.file.name, 40)}: {shown(error, 180)}"
+            f"Expected a band image, got {shown(name, 40)}: {shown(error, 180)}"
         ) from error
     if plane.ndim != 2:
-        raise mismatch(
-            band.file.name,
-            "one band",
-            f"{plane.shape[2]} channels",
-            "Open colour images as photos.",
-        )
-    return np.ascontiguousarray(plane, plane.dtype.newbyteorder("="))
+        channels = f"{plane.shape[2]} channels"
+        raise mismatch(name, "one band", channels, "Open colour images as photos.")
+    return in_native_order(plane)

@@ -1,20 +1,22 @@
-"""NumPy archives: `cube` (B, H, W), `wavelengths` (nm) and our record, each an uncompressed `.npy` in a zip file.
+"""NumPy archives: `cube` (B, H, W), `wavelengths` (nm) and our record, each an uncompressed `.npy`.
 
-`np.load` reads them. Others are read too where one array is the cube; pickled objects never are. The zip file's own
-CRC-32 of each member is checked; the seal of the record lies in the comment of the archive.
-Sources: numpy.lib.format (NPY 1.0 and 2.0), PKWARE APPNOTE 6.3. Letters: B bands, H rows, W columns.
+`np.load` reads them. Archives of others are read too where one array is the cube; pickled objects
+never are, since unpickling runs code. The zip file has its own CRC-32 of each member, which is
+checked. The seal of the record lies in the comment of the archive.
+Sources: numpy.lib.format (NPY 1.0 and 2.0), PKWARE APPNOTE 6.3.
+Letters: B bands, H rows, W columns.
 """
 
 import json
 import math
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.formats import record
+from napari_mst.formats import seal
 from napari_mst.formats.arrays import (
     axis_doubts,
     band_axis_of,
@@ -31,21 +33,27 @@ from napari_mst.formats.arrays import (
     wavelengths_name,
     wavelengths_of,
 )
-from napari_mst.formats.numbers import LAZY_BYTES, blocks, check_room, crc32, stored_type
-from napari_mst.formats.record import OWN, Description, described, described_cube
+from napari_mst.formats.numbers import (
+    DEFLATE_RATIO,
+    blocks,
+    check_room,
+    crc32,
+    in_native_order,
+    is_large,
+    stored_type,
+)
+from napari_mst.formats.record import OWN, Description, described_cube, record_of
 from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _MOST_MEMBERS = 1000
 _TEXT_BYTES = 64 * 2**20
-_DEFLATE_RATIO = 1040
-"""No deflate stream grows by more than 1032 times (RFC 1951)."""
 
 
 @dataclass(frozen=True)
 class _Member:
-    """One array of the archive: *start* bytes into its member begin its numbers."""
+    """One array of the archive; its numbers begin *start* bytes into the member *info*."""
 
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
@@ -58,21 +66,38 @@ class _Member:
         return self.dtype.kind in "biufc"
 
     @property
+    def is_stored(self) -> bool:
+        """True if the member is not compressed, so that its numbers can be mapped."""
+        return self.info.compress_type == zipfile.ZIP_STORED
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+        return self.count * self.dtype.itemsize
 
     def shaped(self, flat: NDArray[Any]) -> NDArray[Any]:
         return flat.reshape(self.shape, order="F" if self.is_fortran else "C")
 
 
+class _Archive(NamedTuple):
+    """An open archive, the file that it is, and the arrays in it by name."""
+
+    path: Path
+    zip: zipfile.ZipFile
+    members: Mapping[str, _Member]
+
+
 def is_npz(path: Path) -> bool:
-    """Whether *path* begins as a zip file and is called `.npz`."""
+    """True if *path* begins as a zip file and is called `.npz`."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\3\4" and path.suffix.lower() == ".npz"
 
 
 def is_own_npz(path: Path) -> bool:
-    """Whether the archive at *path* holds our record of a cube."""
+    """True if the archive at *path* holds our record of a cube."""
     with _opened(path) as archive:
         return f"{OWN}.npy" in archive.namelist()
 
@@ -88,26 +113,16 @@ def write_npz(
         If the numbers are masked or complex, or as `crash_safe.saving`.
     """
     dtype = stored_type(cube.data, _STORED, "an NPZ file")
-    needed = cube.data.size * dtype.itemsize
+    needed = cube.data.size * dtype.itemsize + 2**20
     with (
-        crash_safe.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,),
+        crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
         zipfile.ZipFile(temporary, "w") as archive,
     ):
-        with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
-            shape = {
-                "descr": npy.dtype_to_descr(dtype),
-                "fortran_order": False,
-                "shape": cube.shape,
-            }
-            npy.write_array_header_1_0(file, shape)
-            crc = 0
-            for block in blocks(cube.data, dtype, watch):
-                file.write(block.data)
-                crc = crc32(block, crc)
+        crc = _add_cube(archive, cube, dtype, watch)
         if cube.has_wavelengths:
             _add(archive, "wavelengths", cube.wavelengths)
-        _add(archive, OWN, np.array(json.dumps(record.record(cube))))
-        archive.comment = record.seal(cube, dtype, f"{crc:08x}")
+        _add(archive, OWN, np.array(json.dumps(record_of(cube))))
+        archive.comment = seal.seal_of(cube, dtype, crc)
     return path
 
 
@@ -127,51 +142,70 @@ def read_npz(
     band_axis
         0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes tell.
     verify
-        Compare the numbers with the checksum that we saved; by default unless the file is memory-mapped.
+        Compare the numbers with the checksum that we saved; by default unless they are mapped.
 
     Raises
     ------
     CubeFileError
-        If the archive is damaged, too large when decompressed, or has no array or several that may be the cube.
+        If the archive is damaged, too large when decompressed, or has no array, or several, that
+        may be the cube.
     """
-    with _opened(path) as archive:
-        members = {
-            info.filename.removesuffix(".npy"): _member(archive, info) for info in _arrays(archive)
-        }
+    with _opened(path) as opened:
+        members = {_name(info): _member(opened, info) for info in _arrays(opened)}
+        archive = _Archive(path, opened, members)
         shapes = {key: member.shape for key, member in members.items() if member.is_number}
         name = cube_name(path.name, shapes, variable)
-        data = _numbers(path, archive, members[name])
-        if archive.comment and OWN in members and name == "cube":
-            description = described(
-                path.name, archive.comment, [_text(path, archive, members[OWN])]
-            )
-            return _ours(path, data, description, verify)
-        key = wavelengths_name({k: v for k, v in shapes.items() if k != name}, data.shape)
-        values = _numbers(path, archive, members[key]) if key else np.empty(0)
-    texts, unit, told = wavelengths_of(key or "", values)
-    axis = band_axis_of(data.shape, len(texts), band_axis)
-    told += axis_doubts(data.shape, axis, len(texts), band_axis)
-    told += [record.CHANGED] * (OWN in members or b'"crc32"' in archive.comment)
-    data = np.moveaxis(data, axis, 0)
-    return described_cube(_in_order(data), Description(texts, unit), told)
+        if opened.comment and OWN in members and name == "cube":
+            return _ours(archive, verify)
+        return _foreign(archive, name, shapes, band_axis)
 
 
-def _ours(
-    path: Path, data: NDArray[Any], description: Description, verify: bool | None
+def _ours(archive: _Archive, verify: bool | None) -> SpectralCube:
+    name = archive.path.name
+    data = _numbers(archive, archive.members["cube"])
+    description = seal.sealed_description(name, archive.zip.comment, [_record_text(archive)])
+    seal.check_shape(name, data, description)
+    seal.verify(name, data, description, verify)
+    return described_cube(in_native_order(data), description)
+
+
+def _foreign(
+    archive: _Archive, name: str, shapes: Mapping[str, tuple[int, ...]], band_axis: int | None
 ) -> SpectralCube:
-    record.check(path.name, data, description)
-    if verify or (verify is None and not isinstance(data, np.memmap)):
-        record.verify(path.name, data, description)
-    return described_cube(_in_order(data), description)
+    data = _numbers(archive, archive.members[name])
+    others = {key: shape for key, shape in shapes.items() if key != name}
+    key = wavelengths_name(others, data.shape)
+    texts: list[str] = []
+    unit = ""
+    warnings: list[str] = []
+    if key is not None:
+        texts, unit, warnings = wavelengths_of(key, _numbers(archive, archive.members[key]))
+    axis = band_axis_of(data.shape, len(texts), band_axis)
+    warnings += axis_doubts(data.shape, axis, len(texts), band_axis)
+    # A record without its seal, or a seal without its record: an edited copy of a file of ours.
+    if OWN in archive.members or b'"crc32"' in archive.zip.comment:
+        warnings.append(seal.CHANGED)
+    cube = in_native_order(np.moveaxis(data, axis, 0))
+    return described_cube(cube, Description(texts, unit), warnings)
 
 
-def _in_order(data: NDArray[Any]) -> NDArray[Any]:
-    """In native byte order and contiguous, unless it is a memory map."""
-    return (
-        data
-        if isinstance(data, np.memmap)
-        else np.ascontiguousarray(data, data.dtype.newbyteorder("="))
-    )
+def _add_cube(
+    archive: zipfile.ZipFile, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch
+) -> str:
+    """Write the numbers block by block, and return their checksum."""
+    crc = 0
+    # zipfile has to know beforehand that a member may exceed 2 GiB.
+    with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
+        header = {
+            "descr": npy.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": cube.shape,
+        }
+        npy.write_array_header_1_0(file, header)
+        for block in blocks(cube.data, dtype, watch):
+            file.write(block.data)
+            crc = crc32(block, crc)
+    return f"{crc:08x}"
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
@@ -187,22 +221,23 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (NapariMstError, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # zipfile, zlib and numpy raise six unrelated types about damaged files
-        raise mismatch(
-            path.name, "a complete NPZ file", shown(error, 80), "Get the file again."
-        ) from error
+    # zipfile, zlib and numpy raise six unrelated types about damaged files.
+    except Exception as error:
+        found = shown(error, 80)
+        raise mismatch(path.name, "a complete NPZ file", found, "Get the file again.") from error
 
 
 def _arrays(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
-    return islice(
-        (info for info in archive.infolist() if info.filename.endswith(".npy")), _MOST_MEMBERS
-    )
+    arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
+    return islice(arrays, _MOST_MEMBERS)
+
+
+def _name(info: zipfile.ZipInfo) -> str:
+    return info.filename.removesuffix(".npy")
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    """What the header of an array says; `ValueError` if it is none."""
+    """The array that the header of the member *info* describes; `ValueError` if it is none."""
     with archive.open(info) as file:
         major, _ = npy.read_magic(file)
         read_header = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
@@ -210,54 +245,62 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
         return _Member(info, shape, dtype, is_fortran, file.tell())
 
 
-def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
-    """The array of *member*, never more than its file can hold: in memory, or mapped if it is large."""
-    found, info = path.stat().st_size, member.info
-    is_stored = info.compress_type == zipfile.ZIP_STORED
-    most = found if is_stored else found * _DEFLATE_RATIO
-    if member.nbytes > most or min(member.shape, default=0) < 0:
-        advice = "The file is incomplete, or not what it says."
-        raise mismatch(
-            path.name, f"at most {most} bytes of numbers", f"{member.nbytes} declared", advice
-        )
-    if member.nbytes + member.start != info.file_size:
-        advice = "Get the file again."
-        raise mismatch(
-            path.name,
-            f"{member.nbytes} bytes of numbers",
-            str(info.file_size - member.start),
-            advice,
-        )
-    if is_stored and member.nbytes > LAZY_BYTES:
-        return member.shaped(_mapped(path, member))
-    check_room(path.name, member.nbytes)
-    flat = np.empty(math.prod(member.shape), member.dtype)
-    with archive.open(info) as file:
+def _numbers(archive: _Archive, member: _Member) -> NDArray[Any]:
+    """The array of *member*: in memory, or mapped if it is large and not compressed."""
+    _check_size(archive.path, member)
+    if member.is_stored and is_large(member.nbytes):
+        return member.shaped(_mapped(archive.path, member))
+    check_room(archive.path.name, member.nbytes)
+    flat = np.empty(member.count, member.dtype)
+    with archive.zip.open(member.info) as file:
         file.read(member.start)
         _fill(file, flat)
     return member.shaped(flat)
 
 
-def _fill(file: Any, flat: NDArray[Any]) -> None:
-    """Read *flat* full; zipfile compares the checksum of the member at its end."""
-    view, done = flat.view(np.uint8).data, 0
+def _check_size(path: Path, member: _Member) -> None:
+    """Refuse, before any allocation, an array that the file cannot hold."""
+    found = path.stat().st_size
+    most = found if member.is_stored else found * DEFLATE_RATIO
+    if member.nbytes > most or min(member.shape, default=0) < 0:
+        expected = f"at most {most} bytes of numbers"
+        advice = "The file is incomplete, or not what it says."
+        raise mismatch(path.name, expected, f"{member.nbytes} declared", advice)
+    left = member.info.file_size - member.start
+    if left != member.nbytes:
+        expected = f"{member.nbytes} bytes of numbers"
+        raise mismatch(path.name, expected, str(left), "Get the file again.")
+
+
+def _fill(file: IO[bytes], flat: NDArray[Any]) -> None:
+    """Fill *flat* with numbers from *file*. Raises `EOFError` if there are too few."""
+    view = flat.view(np.uint8).data
+    done = 0
     while done < len(view):
-        count = file.readinto(view[done:])
+        count = file.readinto(view[done:])  # type: ignore[attr-defined]
         if not count:
             raise EOFError(f"{len(view) - done} bytes are missing")
         done += count
+    # Only a read past the end makes zipfile compare the checksum of the member.
     file.read(1)
 
 
 def _mapped(path: Path, member: _Member) -> NDArray[Any]:
+    """A view of the numbers in the file, which follow the local header of the member.
+
+    The lengths in the local header count, not those of the directory: the two may differ
+    (APPNOTE 4.3.7 and 4.3.12).
+    """
     with path.open("rb") as file:
         file.seek(member.info.header_offset + 26)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
     offset = member.info.header_offset + 30 + name_length + extra_length + member.start
-    return np.memmap(path, member.dtype, "r", offset, (math.prod(member.shape),))
+    return np.memmap(path, member.dtype, "r", offset, (member.count,))
 
 
-def _text(path: Path, archive: zipfile.ZipFile, member: _Member) -> str:
+def _record_text(archive: _Archive) -> str:
+    member = archive.members[OWN]
     if member.dtype.kind != "U" or member.shape or member.nbytes > _TEXT_BYTES:
-        raise mismatch(path.name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
-    return str(_numbers(path, archive, member)[()])
+        name = archive.path.name
+        raise mismatch(name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
+    return str(_numbers(archive, member)[()])

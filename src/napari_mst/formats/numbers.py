@@ -1,4 +1,4 @@
-"""The numbers of a cube on their way to a file: which type stores them without loss, and in which blocks.
+"""The numbers of a cube on their way to and from a file: types, blocks, checksums and memory.
 
 Letters: B bands, H rows, W columns.
 """
@@ -16,7 +16,17 @@ from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20
 LAZY_BYTES = 256 * 2**20
-"""A file up to this size is read into memory and its checksum verified; a larger one is memory-mapped."""
+"""Up to this size numbers are read into memory and their checksum is verified.
+
+Larger ones are mapped, or read chunk by chunk when they are looked at.
+"""
+DEFLATE_RATIO = 1040
+"""No deflate stream grows by more than 1032 times (RFC 1951), so a file that declares more lies."""
+
+
+def is_large(nbytes: int) -> bool:
+    """True for numbers that are too many to be read at once: above `LAZY_BYTES`."""
+    return nbytes > LAZY_BYTES
 
 
 def check_room(what: str, needed: int) -> None:
@@ -30,39 +40,47 @@ def check_room(what: str, needed: int) -> None:
 
 
 def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dtype[Any]:
-    """The little-endian type among *allowed* (smallest first) that holds *data* (B, H, W) without loss.
+    """The little-endian type among *allowed* (smallest first) that holds *data* without loss.
 
-    Integers stay integers: where no type holds all values of theirs, their actual range decides.
+    Integers stay integers. Where no allowed type holds all values of their type, the range of the
+    actual values decides.
 
     Raises
     ------
     SaveError
-        If there is none, or *data* is masked, complex, or not numbers.
+        If there is no such type, or *data* (B, H, W) is masked, complex, or not numbers.
     """
     types = [np.dtype(name).newbyteorder("<") for name in allowed]
     dtype = data.dtype.newbyteorder("<")
+    # A mask has no place in any of our formats: the numbers under it would come back as valid.
     if isinstance(data, np.ma.MaskedArray) or dtype.kind not in "biuf":
         raise SaveError(
-            f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. Convert them first."
+            f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. "
+            "Convert them first."
         )
-    fitting = [
-        t for t in types if (t.kind == "f") == (dtype.kind == "f") and np.can_cast(dtype, t, "safe")
-    ]
-    if dtype in types or fitting:
-        return dtype if dtype in types else fitting[0]
-    if dtype.kind in "iu":
-        low, high = int(data.min()), int(data.max())
-        fitting = [
-            t
-            for t in types
-            if t.kind in "iu" and np.iinfo(t).min <= low and high <= np.iinfo(t).max
-        ]
+    if dtype in types:
+        return dtype
+    is_float = dtype.kind == "f"
+    alike = [one for one in types if (one.kind == "f") == is_float]
+    fitting = [one for one in alike if np.can_cast(dtype, one, "safe")]
+    if not fitting and dtype.kind in "iu":
+        fitting = _holding(alike, int(data.min()), int(data.max()))
     if not fitting:
-        names = ", ".join(allowed)
         raise SaveError(
-            f"Expected numbers that {kind} can hold ({names}), got {data.dtype}. Convert them first."
+            f"Expected numbers that {kind} can hold ({', '.join(allowed)}), got {data.dtype}. "
+            "Convert them first."
         )
     return fitting[0]
+
+
+def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dtype[Any]]:
+    """The integer *types* that hold every value from *low* to *high*."""
+    fitting = []
+    for one in types:
+        limits = np.iinfo(one)
+        if limits.min <= low and high <= limits.max:
+            fitting.append(one)
+    return fitting
 
 
 def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
@@ -73,7 +91,10 @@ def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
 def blocks(
     data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED
 ) -> Iterator[NDArray[Any]]:
-    """The (B, H, W) cube as C-contiguous (rows, W) blocks of *dtype*, band by band; *watch* is told after each."""
+    """The (B, H, W) cube band by band, as C-contiguous blocks (rows, W) of *dtype*.
+
+    The *watch* is told after each band.
+    """
     bands, height, width = data.shape
     rows = rows_per_block(width, dtype)
     for band in range(bands):
@@ -82,8 +103,19 @@ def blocks(
         watch.report((band + 1) / bands)
 
 
+def in_native_order(data: NDArray[Any]) -> NDArray[Any]:
+    """*data* contiguous and in native byte order; a memory map stays as it is.
+
+    Converting a memory map would read the whole file.
+    """
+    if isinstance(data, np.memmap):
+        return data
+    return np.ascontiguousarray(data, data.dtype.newbyteorder("="))
+
+
 def crc32(block: NDArray[Any], crc: int = 0) -> int:
-    """CRC-32 (ISO 3309) of the bytes of a contiguous *block* after those of *crc*; five times as fast as zlib's."""
+    """CRC-32 (ISO 3309) of the bytes of a contiguous *block*, continued from *crc*."""
+    # libdeflate, through imagecodecs, is five times as fast as zlib.
     import imagecodecs
 
     stored: Any = block.reshape(-1).view(np.uint8)
@@ -91,7 +123,7 @@ def crc32(block: NDArray[Any], crc: int = 0) -> int:
 
 
 def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
-    """CRC-32 (ISO 3309) of the cube's numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
+    """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
     crc = 0
     for block in blocks(data, dtype):
         crc = crc32(block, crc)
@@ -99,7 +131,10 @@ def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
 
 
 def magnitude(data: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
-    """*data*, or the magnitude of complex numbers with a warning. Raises `OutOfMemory` if that is too much."""
+    """Real *data* as they are; the magnitude of complex ones, and a warning that says so.
+
+    Raises `OutOfMemory` if the magnitude does not fit into memory.
+    """
     if data.dtype.kind != "c":
         return data, []
     check_room("the magnitude of complex numbers", data.nbytes // 2)

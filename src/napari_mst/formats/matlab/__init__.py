@@ -1,1 +1,7 @@
-"""MAT-files, opened by a process of their own."""
+"""MATLAB files: version 7.3 (HDF5), read and written; versions up to 7, read only.
+
+`cube` is H x W x B in MATLAB, so (B, W, H) in HDF5, as in the NTIRE, ARAD and ICVL cubes and as the
+published MST++ toolbox writes it; `bands` holds the wavelengths (nm).
+Sources: MathWorks, "MAT-File Level 5 File Format" (the header); hdf5storage, "Storage Format" (the
+attributes of 7.3). Letters: B bands, H rows, W columns.
+"""

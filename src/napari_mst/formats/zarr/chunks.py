@@ -1,4 +1,7 @@
-"""The chunks of a Zarr array on the disk: how many there are, and whether they still are those of the array opened."""
+"""The chunks of a Zarr array on the disk: how many there are, and if they are still the same.
+
+Chunks are found by name alone, so another save to the folder mixes two cubes unless somebody looks.
+"""
 
 import math
 import os
@@ -10,19 +13,22 @@ from typing import Any, NamedTuple
 from napari_mst.errors import CubeFileError
 from napari_mst.messages import mismatch, out_of_memory, shown
 
+SEAL = "napari_mst_seal"
+"""The attribute of an array that holds our seal."""
 ATTEMPTS = 5
-"""How often a read is tried because saves come in between."""
+"""How often a read is tried again because saves come in between."""
 
 
 def damaged(name: str, error: Exception) -> CubeFileError:
-    """What to raise about the Zarr folder *name* where zarr raised *error*."""
+    """The error about the Zarr folder *name* where zarr raised *error*."""
     return mismatch(name, "a complete Zarr file", shown(error, 80), "Get the file again.")
 
 
 def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
-    """How many chunks (or shards) of *array* are in the Zarr folder *path*, and how many it has.
+    """How many chunks (or shards) of *array* the Zarr folder *path* has, and how many it should.
 
-    zarr's own count asks for every chunk of the grid, of which a damaged file may have any number.
+    The files are counted. zarr's own count asks for every chunk of the grid, of which a damaged
+    file may have any number.
     """
     sides = array.shards or array.chunks
     grid = [math.ceil(length / side) for length, side in zip(array.shape, sides, strict=True)]
@@ -31,33 +37,36 @@ def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
     for parent, _, names in os.walk(folder):
         for name in names:
             file = Path(parent, name)
-            place = _place(file.relative_to(folder).as_posix(), array, grid)
-            # zarr takes an empty shard for one that holds no chunk
-            found += place is not None and file.stat().st_size > 0
+            is_chunk = _place(file.relative_to(folder).as_posix(), array, grid) is not None
+            # zarr takes an empty shard for one that holds no chunk.
+            if is_chunk and file.stat().st_size > 0:
+                found += 1
     return found, math.prod(grid)
 
 
-def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
-    """Where in the *grid* the chunk lies whose file is called *key*; None if it is no chunk's."""
-    place = tuple(int(digits) for digits in re.findall(r"\d+", key))
-    if len(place) != len(grid) or any(at >= count for at, count in zip(place, grid, strict=True)):
-        return None
-    return place if array.metadata.encode_chunk_key(place) == key else None
-
-
 def absent_chunks(path: Path, array: Any) -> list[str]:
-    """What to say where chunks of *array* are absent: many programs leave out those that hold nothing but zeros.
+    """A warning where chunks of *array* are absent.
 
-    Nothing tells these from chunks that were lost.
+    Many programs leave out chunks that hold nothing but zeros. Nothing tells these from lost ones.
     """
     found, count = stored_chunks(path, array)
     if found == count:
         return []
     value = shown(array.fill_value or 0, 20)
     return [
-        f"{count - found} of {count} chunks are not in the folder; their numbers were taken to be {value}, the fill "
-        "value. If the folder was copied, compare it with the original."
+        f"{count - found} of {count} chunks are not in the folder; their numbers were taken to be "
+        f"{value}, the fill value. If the folder was copied, compare it with the original."
     ]
+
+
+def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
+    """The place in the *grid* of the chunk whose file is called *key*; None if it is no chunk."""
+    place = tuple(int(digits) for digits in re.findall(r"\d+", key))
+    if len(place) != len(grid):
+        return None
+    if any(at >= count for at, count in zip(place, grid, strict=True)):
+        return None
+    return place if array.metadata.encode_chunk_key(place) == key else None
 
 
 class _Metadata(NamedTuple):
@@ -68,29 +77,38 @@ class _Metadata(NamedTuple):
 
 
 class Steadfast:
-    """The *array* of the Zarr folder *path*, which gives numbers only as long as it is the one that was opened.
+    """An array of a Zarr folder that gives numbers only while it is the one that was opened.
 
-    Chunks are looked up by name, so a save to the same folder would mix those of another cube into an open layer. The
-    metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so are the numbers. A
-    foreign array has no checksum, so it counts as another one as soon as its metadata are written anew.
+    A save to the same folder would otherwise mix chunks of another cube into an open layer. The
+    metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so
+    are the numbers. A foreign array has no checksum, so it counts as another one as soon as its
+    metadata are written anew.
     """
 
     def __init__(self, path: Path, array: Any, *, is_sealed: bool) -> None:
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-        self._name, self._array = path.name, array
+        # dask asks an array for these three.
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.ndim = array.ndim
+        self._name = path.name
+        self._array = array
         self._is_sealed = is_sealed
-        self._file = (
-            path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
-        )
+        file_name = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
+        self._file = path / array.path / file_name
         self._opened = self._metadata()
 
     def __getitem__(self, key: Any) -> Any:
-        """Numbers. Raises `CubeFileError` if they are damaged or another cube was saved there, and `OutOfMemory`."""
+        """The numbers at *key*.
+
+        Raises `CubeFileError` if they are damaged or another cube was saved there, and
+        `OutOfMemory`.
+        """
         for _ in range(ATTEMPTS):
             before = self._metadata()
             if not self._is_opened(before):
                 break
             numbers, error = self._read(key)
+            # A save came in between: the numbers, or the error, may be due to it.
             if self._metadata() != before:
                 continue
             if error is not None:
@@ -101,12 +119,13 @@ class Steadfast:
         )
 
     def _read(self, key: Any) -> tuple[Any, Exception | None]:
-        """Numbers, or what zarr raised: whether that tells of damage or of a save is not known yet."""
+        """Numbers, or the error that zarr raised, due to damage or to a save."""
         try:
             return self._array[key], None
         except MemoryError as error:
             raise out_of_memory(self._name) from error
-        except Exception as error:  # noqa: BLE001 (zarr and its codecs let any type escape from a damaged file)
+        # zarr and its codecs let any type escape from a damaged file.
+        except Exception as error:  # noqa: BLE001
             return None, error
 
     def _metadata(self) -> _Metadata | None:
@@ -118,6 +137,7 @@ class Steadfast:
             return None
 
     def _is_opened(self, now: _Metadata | None) -> bool:
+        """True if *now* are the metadata of the array that was opened."""
         if now is None or self._opened is None:
             return False
         return now.text == self._opened.text if self._is_sealed else now == self._opened

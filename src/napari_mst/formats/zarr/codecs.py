@@ -1,6 +1,7 @@
 """Zarr arrays whose chunks are never decompressed to much more bytes than they have numbers for.
 
-A chunk of 60 kB can decompress to gigabytes; zarr would find out only afterwards that they are too many.
+A chunk of 60 kB can decompress to gigabytes; zarr would find out only afterwards that they are too
+many.
 """
 
 import bz2
@@ -23,29 +24,34 @@ from zarr.codecs import ShardingCodec
 from napari_mst.messages import mismatch
 
 _SPARE_BYTES = 2**16
+# Memory for the dictionary of an lzma stream, whose header asks for it. The highest preset takes
+# 65 MiB.
 _LZMA_BYTES = 2**27
-"""Memory for the dictionary of an lzma stream, whose header asks for it: the highest preset takes 65 MiB."""
+# With 32 added, the stream itself says whether it is gzip or zlib.
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _STREAMS: dict[str, Callable[[], Any]] = {
     "bz2": bz2.BZ2Decompressor,
-    "gzip": partial(
-        zlib.decompressobj, wbits=32 + zlib.MAX_WBITS
-    ),  # 32: the stream says whether it is gzip or zlib
+    "gzip": partial(zlib.decompressobj, wbits=_GZIP_OR_ZLIB),
     "lzma": partial(lzma.LZMADecompressor, memlimit=_LZMA_BYTES),
-    "zlib": partial(zlib.decompressobj, wbits=32 + zlib.MAX_WBITS),
+    "zlib": partial(zlib.decompressobj, wbits=_GZIP_OR_ZLIB),
 }
+# Where in its header a chunk says (little-endian) how many bytes it decompresses to. These codecs
+# never give more than that.
 _SIZES = {"blosc": slice(4, 8), "lz4": slice(0, 4)}
-"""Where in its header a chunk says how many bytes it decompresses to (little-endian); its codec takes no more."""
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """The most *nbytes* that a chunk of the file *name* may have, decompressed."""
+    """The most bytes that a chunk of the file *name* may have, decompressed."""
 
     name: str
     nbytes: int
 
     def decoded(self, codec: str, data: memoryview) -> bytes | None:
-        """The *data* decompressed; None if the *codec* itself may do that. Raises `CubeFileError`."""
+        """The *data* decompressed; None if the *codec* itself may do that.
+
+        Raises `CubeFileError` if they are too many.
+        """
         if codec == "zstd":
             return bytes(imagecodecs.zstd_decode(bytes(data), out=self.nbytes))
         if codec in _STREAMS:
@@ -61,8 +67,10 @@ class _Bound:
         rest = bytes(data)
         while rest:
             stream = start()
-            parts.append(stream.decompress(rest, left + 1))
-            left -= len(parts[-1])
+            # One byte more than allowed is enough to know that there are too many.
+            part = stream.decompress(rest, left + 1)
+            parts.append(part)
+            left -= len(part)
             self._check(self.nbytes - left)
             if not stream.eof:
                 raise EOFError("a compressed chunk that ends early")
@@ -71,15 +79,14 @@ class _Bound:
 
     def _check(self, nbytes: int) -> None:
         if nbytes > self.nbytes:
+            expected = f"chunks of at most {self.nbytes} bytes"
             advice = "It is damaged, or not what it says."
-            raise mismatch(
-                self.name, f"chunks of at most {self.nbytes} bytes", f"{nbytes} or more", advice
-            )
+            raise mismatch(self.name, expected, f"{nbytes} or more", advice)
 
 
 @dataclass(frozen=True)
 class _BoundedCodec(BytesBytesCodec):
-    """A codec of Zarr 3 within its bound."""
+    """A codec of Zarr 3 that decompresses within its bound."""
 
     codec: BytesBytesCodec
     bound: _Bound
@@ -99,7 +106,7 @@ class _BoundedCodec(BytesBytesCodec):
 
 
 class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
-    """A compressor or filter of Zarr 2 within its bound."""
+    """A compressor or filter of Zarr 2 that decompresses within its bound."""
 
     codec_id = "bounded"
 
@@ -116,29 +123,32 @@ class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
 
 
 def bounded(name: str, array: Any) -> Any:
-    """The Zarr *array* of the file *name*, to be read only, with every codec that decompresses within its bound."""
+    """The Zarr *array* of the file *name*, to be read only, with codecs that keep to a bound."""
+    bound = _bound(name, array, array.shards or array.chunks)
     metadata = array.metadata
-    chunk = _bound(name, array, array.shards or array.chunks)
     if metadata.zarr_format == 3:
-        metadata = dataclasses.replace(
-            metadata, codecs=_codecs(name, array, metadata.codecs, chunk)
-        )
+        codecs = _codecs(name, array, metadata.codecs, bound)
+        metadata = dataclasses.replace(metadata, codecs=codecs)
     else:
-        compressor = metadata.compressor and _BoundedFilter(metadata.compressor, chunk)
-        filters = metadata.filters and tuple(_BoundedFilter(one, chunk) for one in metadata.filters)
+        # Either may be None: chunks without compression, or without filters.
+        compressor = metadata.compressor and _BoundedFilter(metadata.compressor, bound)
+        filters = metadata.filters and tuple(_BoundedFilter(one, bound) for one in metadata.filters)
         metadata = dataclasses.replace(metadata, compressor=compressor, filters=filters)
     return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 
 
 def _bound(name: str, array: Any, shape: tuple[int, ...]) -> _Bound:
-    """Twice the numbers of a chunk: a filter may have stored them as a larger type."""
+    """The bound for a chunk of *shape* numbers."""
+    # Twice the numbers, because a filter may have stored them as a larger type.
     return _Bound(name, 2 * math.prod(shape) * array.dtype.itemsize + _SPARE_BYTES)
 
 
 def _codecs(name: str, array: Any, codecs: tuple[Any, ...], bound: _Bound) -> tuple[Any, ...]:
+    """The *codecs* of Zarr 3, each within its *bound*."""
     found: list[Any] = []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
+            # A shard is decompressed chunk by chunk, so a bound for chunks counts inside it.
             inner = _codecs(name, array, codec.codecs, _bound(name, array, array.chunks))
             found.append(dataclasses.replace(codec, codecs=inner))
         elif isinstance(codec, BytesBytesCodec):

@@ -1,0 +1,145 @@
+"""Writing MAT-files of version 7.3, as the published MST++ toolbox does.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst import crash_safe
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SaveError
+from napari_mst.formats import seal
+from napari_mst.formats.matlab.stored import SEAL, USERBLOCK
+from napari_mst.formats.numbers import crc32, stored_type
+from napari_mst.formats.record import OWN, Description, record_of
+from napari_mst.watch import UNWATCHED, Watch
+
+# MATLAB's names of the types of numbers.
+_CLASSES = {
+    "u1": b"uint8",
+    "i1": b"int8",
+    "u2": b"uint16",
+    "i2": b"int16",
+    "u4": b"uint32",
+    "i4": b"int32",
+    "u8": b"uint64",
+    "i8": b"int64",
+    "f4": b"single",
+    "f8": b"double",
+}
+# Rows that are transposed at once, so that they stay in the processor's cache.
+_ROWS = 64
+
+
+def write_matlab(
+    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
+) -> Path:
+    """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
+
+    Raises
+    ------
+    SaveError
+        If h5py is not installed, the numbers cannot be stored without loss, or as
+        `crash_safe.saving`.
+    """
+    if find_spec("h5py") is None:
+        raise SaveError(
+            'Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"'
+        )
+    import h5py
+
+    dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
+    needed = cube.data.size * dtype.itemsize + 2**20
+    with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
+        with _full_disk_as_os_error(), h5py.File(temporary, "w", userblock_size=USERBLOCK) as file:
+            stored = _create(file, cube, dtype)
+            # The library would take twice as long for the numbers as a plain file does.
+            with temporary.open("r+b") as raw:
+                raw.seek(stored.id.get_offset())
+                crc = _write_planes(raw, cube.data, dtype, watch)
+            _describe(file, stored, cube, crc)
+        # The library leaves the user block, which comes first in the file, to others.
+        with temporary.open("r+b") as raw:
+            raw.write(_header())
+    return path
+
+
+def bands_description(wavelengths: Sequence[float]) -> Description:
+    """The description that other programs find in `bands`: *wavelengths* in nm, or none."""
+    return Description([str(value) for value in wavelengths], "nm" if wavelengths else "")
+
+
+@contextmanager
+def _full_disk_as_os_error() -> Iterator[None]:
+    """An `OSError` where HDF5 raises a `RuntimeError`: it finds out when it closes a file."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+
+
+def _create(file: Any, cube: SpectralCube, dtype: np.dtype[Any]) -> Any:
+    """The dataset `cube` (B, W, H), whose place in the file is known before its numbers are."""
+    import h5py
+
+    bands, height, width = cube.shape
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    space = h5py.h5s.create_simple((bands, width, height))
+    kind = h5py.h5t.py_create(dtype)
+    stored = h5py.Dataset(h5py.h5d.create(file.id, b"cube", kind, space, plan))
+    stored.attrs["MATLAB_class"] = np.bytes_(_CLASSES[dtype.str[1:]])
+    file.flush()
+    return stored
+
+
+def _describe(file: Any, stored: Any, cube: SpectralCube, crc: str) -> None:
+    """Add the seal, the wavelengths and our record."""
+    wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
+    text = seal.seal_of(cube, stored.dtype, crc, bands_description(wavelengths))
+    stored.attrs[SEAL] = np.bytes_(text)
+    if cube.has_wavelengths:
+        _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
+    # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
+    codes = np.frombuffer(json.dumps(record_of(cube)).encode("utf-16-le"), "<u2")
+    record = _add(file, OWN, codes[:, np.newaxis], b"char")
+    record.attrs["MATLAB_int_decode"] = np.int32(2)
+
+
+def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], watch: Watch) -> str:
+    """Write (B, W, H) numbers, a band at a time, and return their checksum in (B, H, W) order."""
+    bands, height, width = data.shape
+    turned = np.empty((width, height), dtype)
+    crc = 0
+    for band in range(bands):
+        plane = np.ascontiguousarray(data[band], dtype)
+        crc = crc32(plane, crc)
+        for row in range(0, height, _ROWS):
+            turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
+        raw.write(turned.data)
+        watch.report((band + 1) / bands)
+    return f"{crc:08x}"
+
+
+def _add(file: Any, name: str, values: NDArray[Any], matlab_class: bytes) -> Any:
+    stored = file.create_dataset(name, data=values)
+    stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
+    return stored
+
+
+def _header() -> bytes:
+    """The 128 bytes by which MATLAB knows version 7.3.
+
+    Text, no subsystem data, version 0x0200, and the byte order.
+    """
+    text = b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 ."
+    return text.ljust(116) + bytes(8) + b"\0\2IM"
