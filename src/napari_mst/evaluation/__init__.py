@@ -1,1 +1,1 @@
-"""How good a method is: baselines, degraded photos, real scenes, and the tables that compare them."""
+"""Judging methods: baselines, degraded photos, real scenes, and the tables that compare them."""

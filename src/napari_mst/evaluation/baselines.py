@@ -1,10 +1,12 @@
-"""Pixelwise estimates that any network has to beat: each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W).
+"""Pixelwise estimates that any network has to beat.
 
-The bands are 400, 410, ..., 700 nm. A new one is one row of `BASELINES`, a function that makes it.
+Each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W) at 400, 410, ..., 700 nm. A new one
+is one row of `BASELINES`, a function that makes it. Letters: n colours, k Gaussians, B bands.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -25,9 +27,12 @@ GRID = np.arange(400.0, 701, 10)
 
 def matrix_method(matrix: NDArray[np.floating]) -> Method:
     """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
-    return lambda codes: np.einsum(
-        "bc,chw->bhw", matrix, srgb_to_linear(codes / 255), optimize=True
-    )
+
+    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        linear = srgb_to_linear(codes / 255)
+        return np.einsum("bc,chw->bhw", matrix, linear, optimize=True)
+
+    return estimate
 
 
 def least_squares() -> Method:
@@ -38,61 +43,70 @@ def least_squares() -> Method:
 def root_polynomial() -> Method:
     """Least squares on the 13 root-polynomial terms of degree 3, on the same reflectances.
 
-    Finlayson, Mackiewicz, Hurlbert, IEEE Trans. Image Process. 24 (2015) 1460, doi:10.1109/TIP.2015.2405336.
+    Finlayson, Mackiewicz, Hurlbert, IEEE Trans. Image Process. 24 (2015) 1460,
+    doi:10.1109/TIP.2015.2405336.
     """
     spectra = measured_reflectances()
     terms = _root_terms((spectra @ srgb_response(GRID)).T)
     matrix, *_ = np.linalg.lstsq(terms.T, spectra, rcond=None)
-    return lambda codes: np.einsum(
-        "tb,thw->bhw", matrix, _root_terms(srgb_to_linear(codes / 255)), optimize=True
-    )
+
+    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        terms = _root_terms(srgb_to_linear(codes / 255))
+        return np.einsum("tb,thw->bhw", matrix, terms, optimize=True)
+
+    return estimate
 
 
 def mallett_yuksel() -> Method:
-    """Spectral primaries of Mallett & Yuksel, EGSR 2019, doi:10.2312/sr.20191216, as tabulated in colour-science."""
+    """The three spectral primaries of Mallett & Yuksel, as tabulated in colour-science.
+
+    EGSR 2019, doi:10.2312/sr.20191216.
+    """
     colour = _colour_science()
     basis = colour.recovery.MSDS_BASIS_FUNCTIONS_sRGB_MALLETT2019
     return matrix_method(basis.copy().align(colour.SpectralShape(400, 700, 10)).values)
 
 
 def smits() -> Method:
-    """Smits, J. Graph. Tools 4 (1999) 11, doi:10.1080/10867651.1999.10487511: his 7 spectra, from colour-science."""
+    """The seven spectra of Smits, from colour-science: white, three mixtures and three primaries.
+
+    J. Graph. Tools 4 (1999) 11, doi:10.1080/10867651.1999.10487511.
+    """
     tables = _colour_science().recovery.SDS_SMITS1999
-    spectra = {
-        name: np.interp(GRID, table.wavelengths, table.values) for name, table in tables.items()
-    }
-    white, primaries = (
-        spectra["white"],
-        np.stack([spectra[name] for name in ("red", "green", "blue")]),
+    # Each mixture stands at the place of the channel that it lacks: cyan at red, and so on.
+    names = ("white", "cyan", "magenta", "yellow", "red", "green", "blue")
+    spectra = np.stack(
+        [np.interp(GRID, tables[name].wavelengths, tables[name].values) for name in names]
     )
-    mixtures = np.stack([spectra[name] for name in ("cyan", "magenta", "yellow")])
+    channels = np.arange(3)[:, None, None]
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
-        """White as far as all three go, then the mixture of the upper two, then the primary of the largest."""
+        """White as far as all channels go, the mixture of the upper two, the primary of the top."""
         linear = srgb_to_linear(codes / 255)
         order = linear.argsort(axis=0)
         low, middle, high = np.take_along_axis(linear, order, axis=0)
-        mixed = (middle - low) * (order[0] == np.arange(3)[:, None, None])
-        pure = (high - middle) * (order[2] == np.arange(3)[:, None, None])
+        mixed = (middle - low) * (order[0] == channels)
+        pure = (high - middle) * (order[2] == channels)
         parts = np.concatenate([low[None], mixed, pure])
-        return np.einsum(
-            "pb,phw->bhw", np.concatenate([white[None], mixtures, primaries]), parts, optimize=True
-        )
+        return np.einsum("pb,phw->bhw", spectra, parts, optimize=True)
 
     return estimate
 
 
 def jakob_hanika() -> Method:
-    """Sigmoid of a quadratic in wavelength: Jakob & Hanika, Comput. Graph. Forum 38 (2019) 147, doi:10.1111/cgf.13626.
+    """The sigmoid of a quadratic in wavelength, fitted to each colour by damped Gauss-Newton steps.
 
-    Fitted to each colour of the photo by damped Gauss-Newton steps.
+    Jakob & Hanika, Comput. Graph. Forum 38 (2019) 147, doi:10.1111/cgf.13626.
     """
-    response, x = srgb_response(GRID), np.linspace(-1, 1, len(GRID))
+    response = srgb_response(GRID)
+    x = np.linspace(-1, 1, len(GRID))
     basis = np.stack([np.ones_like(x), x, x**2])
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
         colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
+        # A sigmoid reaches neither 0 nor 1.
         target = np.clip(srgb_to_linear(colours.T / 255), 5e-4, 1 - 5e-4)
+        # The fit starts as the grey of the same brightness: the sigmoid of a constant.
         grey = 2 * target.mean(axis=1) - 1
         factors = np.zeros((len(target), 3))
         factors[:, 0] = grey / np.sqrt(1 - grey**2)
@@ -102,65 +116,115 @@ def jakob_hanika() -> Method:
             is_far = np.abs(residual).max(axis=1) > _CLOSE
             left = left[is_far]
             factors[left] += _sigmoid_step(factors[left] @ basis, basis, response, residual[is_far])
-        return np.ascontiguousarray(_sigmoid(factors @ basis)[index.ravel()].T).reshape(
-            -1, *codes.shape[1:]
-        )
+        return _photo_of(_sigmoid(factors @ basis), index, codes.shape)
 
     return estimate
 
 
 def gaussian_mixture() -> Method:
-    """Mean of the spectra of a colour under 40 Gaussians, fitted to spectra that also train the pixelwise model.
+    """The mean of the spectra of a colour under 40 Gaussians.
 
-    Spectra are divided by the mean of their linear sRGB and described by 14 principal components. The Gaussians are the
-    prior, and the colour, known to about an 8-bit code, is the measurement.
+    They are fitted to spectra that also train the pixelwise model, divided by the mean of their
+    linear sRGB and described by 14 principal components. The Gaussians are the prior, and the
+    colour, known to about an 8-bit code, is the measurement.
     """
-    spectra, response = _training_spectra(), srgb_response(GRID)
-    spectra = spectra / (spectra @ response).mean(axis=1, keepdims=True)
-    middle = spectra.mean(axis=0)
-    components = np.linalg.svd(spectra - middle, full_matrices=False)[2][:_COMPONENTS]
-    prior = _gaussians((spectra - middle) @ components.T)
-    observed, white = components @ response, middle @ response
-    means = prior.means_ @ observed + white
-    spreads = observed.T @ prior.covariances_ @ observed + _COLOUR_VARIANCE * np.eye(3)
-    inverses = np.linalg.inv(spreads)
-    slopes = components.T @ prior.covariances_ @ observed @ inverses
-    offsets = middle + prior.means_ @ components - np.einsum("kbc,kc->kb", slopes, means)
-    constants = np.log(prior.weights_) - 0.5 * np.linalg.slogdet(spreads)[1]
-
-    def of_colours(linear: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Linear sRGB (n, 3) -> reflectance (n, B)."""
-        brightness = linear.mean(axis=1, keepdims=True) + 1e-6
-        colours = linear / brightness
-        off = colours - means[:, None]
-        likely = constants - 0.5 * ((off @ inverses) * off).sum(axis=2).T
-        shares = np.exp(likely - likely.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        spectra = shares @ offsets + sum(
-            colours[:, [c]] * (shares @ slopes[..., c]) for c in range(3)
-        )
-        return np.asarray(spectra * brightness).clip(0)
+    estimator = _ColourEstimator.fitted(_training_spectra(), srgb_response(GRID))
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
         colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
         linear = srgb_to_linear(colours.T / 255)
-        found = np.concatenate(
-            [of_colours(part) for part in np.array_split(linear, 1 + len(linear) // _COLOURS)]
-        )
-        return np.ascontiguousarray(found[index.ravel()].T).reshape(-1, *codes.shape[1:])
+        # A few thousand colours at a time: each takes memory for every Gaussian.
+        parts = np.array_split(linear, 1 + len(linear) // _COLOURS)
+        found = np.concatenate([estimator.spectra(part) for part in parts])
+        return _photo_of(found, index, codes.shape)
 
     return estimate
 
 
-_GAUSSIANS, _COMPONENTS, _COLOURS = 40, 14, 4096
-_SPECTRA, _ROUNDS = 5_000, 200
-_DARK = 0.02  # mean reflectance below which a measured spectrum is mostly noise
-_COLOUR_VARIANCE = 1e-4  # of linear sRGB over its mean: a code or so in the middle of the scale
+def _photo_of(
+    spectra: NDArray[np.floating], index: NDArray[np.intp], shape: tuple[int, ...]
+) -> NDArray[np.floating]:
+    """The cube (B, H, W) of the *spectra* (n, B) at *index*; *shape* is that of the photo."""
+    return np.ascontiguousarray(spectra[index.ravel()].T).reshape(-1, *shape[1:])
+
+
+_GAUSSIANS = 40
+_COMPONENTS = 14
+_COLOURS = 4096
+_SPECTRA = 5_000
+_ROUNDS = 200
+# Mean reflectance below which a measured spectrum is mostly noise.
+_DARK = 0.02
+# Of linear sRGB over its mean: a code or so in the middle of the scale.
+_COLOUR_VARIANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class _ColourEstimator:
+    """The mean spectrum of a colour under Gaussians, each of which gives it by a linear map.
+
+    Colours and spectra are those of unit brightness: divided by the mean of their linear sRGB.
+
+    Attributes
+    ----------
+    means, inverses
+        Mean colour (k, 3) of each Gaussian, and the inverse covariance (k, 3, 3) of colours.
+    constants
+        (k,): logarithm of the weight of each Gaussian over the spread of its colours.
+    slopes, offsets
+        (k, B, 3) and (k, B): the linear map of each Gaussian.
+    """
+
+    means: NDArray[np.float64]
+    inverses: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+
+    @classmethod
+    def fitted(
+        cls, spectra: NDArray[np.float64], response: NDArray[np.floating]
+    ) -> "_ColourEstimator":
+        """The estimator for *spectra* (n, B) seen with *response* (B, 3)."""
+        spectra = spectra / (spectra @ response).mean(axis=1, keepdims=True)
+        middle = spectra.mean(axis=0)
+        components = np.linalg.svd(spectra - middle, full_matrices=False)[2][:_COMPONENTS]
+        prior = _gaussians((spectra - middle) @ components.T)
+        observed = components @ response
+        means = prior.means_ @ observed + middle @ response
+        measured = _COLOUR_VARIANCE * np.eye(3)
+        spreads = observed.T @ prior.covariances_ @ observed + measured
+        inverses = np.linalg.inv(spreads)
+        slopes = components.T @ prior.covariances_ @ observed @ inverses
+        centres = middle + prior.means_ @ components
+        offsets = centres - np.einsum("kbc,kc->kb", slopes, means)
+        constants = np.log(prior.weights_) - 0.5 * np.linalg.slogdet(spreads)[1]
+        return cls(means, inverses, constants, slopes, offsets)
+
+    def spectra(self, linear: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Linear sRGB (n, 3) -> reflectance (n, B)."""
+        brightness = linear.mean(axis=1, keepdims=True) + 1e-6
+        colours = linear / brightness
+        shares = self._shares(colours)
+        spectra = shares @ self.offsets + sum(
+            colours[:, [channel]] * (shares @ self.slopes[..., channel]) for channel in range(3)
+        )
+        return np.asarray(spectra * brightness).clip(0)
+
+    def _shares(self, colours: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The probability (n, k) of each Gaussian, given *colours* (n, 3)."""
+        off = colours - self.means[:, None]
+        likely = self.constants - 0.5 * ((off @ self.inverses) * off).sum(axis=2).T
+        # The largest is taken away, so that no exponential overflows.
+        shares = np.exp(likely - likely.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares)
 
 
 def _training_spectra() -> NDArray[np.float64]:
-    """Spectra that also train the bundled pixelwise model, always the same ones, without the darkest."""
-    spectra = SceneSimulator(0).draw_pixels(_SPECTRA)[1].numpy().astype(np.float64)
+    """Spectra that also train the pixelwise model, always the same ones, without the darkest."""
+    _, drawn = SceneSimulator(0).draw_pixels(_SPECTRA)
+    spectra = drawn.numpy().astype(np.float64)
     return np.asarray(spectra[spectra.mean(axis=1) > _DARK])
 
 
@@ -169,16 +233,20 @@ def _gaussians(scores: NDArray[np.float64]) -> Any:
         mixture = import_module("sklearn.mixture")
     except ImportError as error:
         raise ModelError(
-            "Expected the package scikit-learn for this baseline, got none. pip install scikit-learn."
+            "Expected the package scikit-learn for this baseline, got none. "
+            "Run: pip install scikit-learn"
         ) from error
-    return mixture.GaussianMixture(
+    gaussians = mixture.GaussianMixture(
         _GAUSSIANS, init_params="k-means++", max_iter=_ROUNDS, random_state=0
-    ).fit(scores)
+    )
+    return gaussians.fit(scores)
 
 
 _STEPS = 30
-_CLOSE = 1e-4  # in linear sRGB: less than half a code
-_LONGEST = 5.0  # of a Gauss-Newton step: a saturated colour has no best fit, it lies at infinity
+# In linear sRGB: less than half a code.
+_CLOSE = 1e-4
+# Length of a Gauss-Newton step: the best fit of a saturated colour lies at infinity.
+_LONGEST = 5.0
 
 
 def _sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -191,14 +259,18 @@ def _sigmoid_step(
     response: NDArray[np.float64],
     residual: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The damped Gauss-Newton step (n, 3), at sigmoids of *z* (n, B), that removes *residual* (n, 3) of linear sRGB."""
+    """The damped Gauss-Newton step (n, 3) that removes *residual* (n, 3) of linear sRGB.
+
+    *z* (n, B) are the arguments of the sigmoids.
+    """
     slopes = 0.5 * (1 + z**2) ** -1.5
     jacobian = np.stack([(slopes * row) @ response for row in basis], axis=-1)
     transposed = jacobian.transpose(0, 2, 1)
     normal = transposed @ jacobian
     damping = 1e-6 * np.trace(normal, axis1=1, axis2=2)[:, None, None] + 1e-12
     step = np.linalg.solve(normal + damping * np.eye(3), transposed @ residual[..., None])[..., 0]
-    return np.asarray(step / np.maximum(np.linalg.norm(step, axis=1, keepdims=True) / _LONGEST, 1))
+    length = np.linalg.norm(step, axis=1, keepdims=True)
+    return np.asarray(step / np.maximum(length / _LONGEST, 1))
 
 
 BASELINES: Mapping[str, Callable[[], Method]] = {
@@ -212,8 +284,9 @@ BASELINES: Mapping[str, Callable[[], Method]] = {
 
 
 def measured_reflectances() -> NDArray[np.float64]:
-    """All that ship with the package, (n, 31)."""
-    return np.concatenate(list(load_reflectances()[1].values())).astype(np.float64)
+    """All reflectances that ship with the package, (n, 31)."""
+    _, sources = load_reflectances()
+    return np.concatenate(list(sources.values())).astype(np.float64)
 
 
 def _root_terms(linear: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -227,9 +300,11 @@ def _root_terms(linear: NDArray[np.floating]) -> NDArray[np.floating]:
 def _colour_science() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it could do besides, with other packages
+            # It warns of what it could do besides, with other packages.
+            warnings.simplefilter("ignore")
             return import_module("colour")
     except ImportError as error:
         raise ModelError(
-            "Expected the package colour-science for this baseline, got none. pip install colour-science."
+            "Expected the package colour-science for this baseline, got none. "
+            "Run: pip install colour-science"
         ) from error

@@ -1,4 +1,4 @@
-"""What linear photos a model for cameras is tried on, and the estimate without a network that it has to beat.
+"""The linear photos that a model for cameras is tried on, and the estimate that it has to beat.
 
 Letters: B bands, H rows, W columns.
 """
@@ -18,10 +18,19 @@ _FULL = 65535
 
 @dataclass(frozen=True)
 class CameraInput:
-    """One kind of linear, white-balanced 16-bit photo by the camera and under the illuminant of *capture*.
+    """One kind of linear, white-balanced 16-bit photo.
 
-    *exposure* multiplies the light; *noise* is the variance of the sensor noise over the linear signal of green, and
-    as much more in the other channels as their gains are larger.
+    Attributes
+    ----------
+    name
+        For the table and the command line.
+    capture
+        The camera, and the illuminant.
+    exposure
+        Factor on the light.
+    noise
+        Variance of the sensor noise over the linear signal of green. In the other channels it is
+        larger by as much as their gains are.
     """
 
     name: str
@@ -33,14 +42,13 @@ class CameraInput:
         self, cube: NDArray[np.floating], _: ArrayLike, scene: str = ""
     ) -> NDArray[np.uint16]:
         """The photo (3, H, W) of a reflectance cube (31, H, W); *scene* seeds its noise."""
-        linear = (
-            np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True) * self.exposure
-        )
+        response = self.capture.response
+        linear = np.einsum("bhw,bc->chw", cube, response, optimize=True) * self.exposure
+        # The same scene has the same noise in every run, and another one in every kind of photo.
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
         gains = (1 / self.capture.white_of_sensor)[:, None, None]
-        linear = linear + random.standard_normal(linear.shape) * np.sqrt(
-            self.noise * gains * linear.clip(0)
-        )
+        deviation = np.sqrt(self.noise * gains * linear.clip(0))
+        linear = linear + random.standard_normal(linear.shape) * deviation
         return np.rint(linear.clip(0, 1) * _FULL).astype(np.uint16)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
@@ -61,6 +69,9 @@ def camera_inputs(capture: Capture) -> tuple[CameraInput, ...]:
 
 
 def linear_method(capture: Capture) -> Method:
-    """The best linear estimate for this camera and illuminant, on the reflectances that also train the networks."""
+    """The best linear estimate for this camera and illuminant.
+
+    It is fitted to the reflectances that also train the networks.
+    """
     matrix = linear_estimate(measured_reflectances(), capture.response)
     return lambda codes: np.einsum("bc,chw->bhw", matrix, codes / _FULL, optimize=True).clip(0)

@@ -1,7 +1,7 @@
-"""What photos a method is tried on: clean, noisy, compressed, badly exposed or balanced, by another renderer.
+"""The photos that a method is tried on: clean, noisy, compressed, badly exposed or balanced.
 
-An `Input` makes the 8-bit sRGB photo of a reflectance cube, always the same one for the same scene. A new one is one
-row of `INPUTS`. Letters: B bands, H rows, W columns.
+An `Input` makes the 8-bit sRGB photo of a reflectance cube, always the same one for the same scene.
+A new kind is one row of `INPUTS`. Letters: B bands, H rows, W columns.
 """
 
 import functools
@@ -31,13 +31,15 @@ class Input:
     exposure
         Factor on the light before anything else; clipped pixels then do not count.
     kelvin
-        Daylight that the camera's white balance took the light for.
+        The daylight that the camera's white balance took the light for.
     camera
-        A camera of `load_cameras` whose values a 3 x 3 matrix takes to sRGB; "": the CIE observer, which sRGB means.
+        A camera of `load_cameras` whose values a 3 x 3 matrix takes to sRGB; "" for the CIE
+        observer, by which sRGB is defined.
     noise
-        Variance of the sensor noise over linear signal: its standard deviation is sqrt(noise x signal).
+        Variance of the sensor noise over the linear signal: its standard deviation is
+        sqrt(noise x signal).
     quality
-        Of JPEG compression; None: none.
+        Quality of the JPEG compression; None for no compression.
     """
 
     name: str
@@ -51,14 +53,12 @@ class Input:
         self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
     ) -> NDArray[np.uint8]:
         """The photo (3, H, W) of a reflectance cube (B, H, W); *scene* seeds its noise."""
-        linear = (
-            self._exposed(cube, np.asarray(wavelengths))
-            * (self.exposure * self._gains())[:, None, None]
-        )
+        gains = (self.exposure * self._gains())[:, None, None]
+        linear = self._rendered(cube, np.asarray(wavelengths)) * gains
+        # The same scene has the same noise in every run, and another one in every kind of photo.
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
-        linear = linear + random.standard_normal(linear.shape) * np.sqrt(
-            self.noise * linear.clip(0)
-        )
+        deviation = np.sqrt(self.noise * linear.clip(0))
+        linear = linear + random.standard_normal(linear.shape) * deviation
         codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else _compressed(codes, self.quality)
 
@@ -66,16 +66,17 @@ class Input:
         """The pixels (H, W) that count: those that another exposure has not clipped."""
         return np.asarray((codes < 255).all(axis=0) | (self.exposure == 1))
 
-    def _exposed(
+    def _rendered(
         self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]
     ) -> NDArray[np.floating]:
+        """Linear sRGB (3, H, W) of the cube under D65."""
         if not self.camera:
             return render_srgb(cube, wavelengths)
-        return np.einsum(
-            "bhw,bc->chw", cube, camera_response(self.camera, tuple(wavelengths)), optimize=True
-        )
+        response = camera_response(self.camera, tuple(wavelengths))
+        return np.einsum("bhw,bc->chw", cube, response, optimize=True)
 
     def _gains(self) -> NDArray[np.float64]:
+        """The gains (3,) of the white balance; green keeps its own."""
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
         return np.asarray(gains / gains[1])
 
@@ -98,28 +99,32 @@ INPUTS: tuple[Input, ...] = (
 
 @functools.cache
 def camera_response(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
-    """(B, 3): reflectance under D65 to linear sRGB as *camera* gives it: white-balanced, and its best 3 x 3 matrix.
+    """The response (B, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
 
-    The matrix is fitted to the measured reflectances and keeps white white.
+    It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances
+    and keeps white white.
     """
-    sources = load_reflectances()[1]
+    _, sources = load_reflectances()
     spectra = np.concatenate(list(sources.values())).astype(np.float64)
     raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
     raw = raw / raw.sum(axis=0)
     matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
     response = raw @ (matrix / matrix.sum(axis=0))
     at = np.asarray(wavelengths)
-    sampled = np.stack(
-        [np.interp(at, GRID, channel, left=0, right=0) for channel in response.T], axis=-1
-    )
+    # A camera sees nothing outside the wavelengths at which it was measured.
+    channels = [np.interp(at, GRID, channel, left=0, right=0) for channel in response.T]
+    sampled = np.stack(channels, axis=-1)
     return np.asarray(sampled / sampled.sum(axis=0))
 
 
 def daylight_white(kelvin: float) -> NDArray[np.float64]:
-    """Linear sRGB (3,) of CIE daylight of a correlated colour temperature from 4000 to 25000 K. CIE 15:2018."""
-    low = (0.244063, 0.09911e3, 2.9678e6, -4.6070e9)
-    high = (0.237040, 0.24748e3, 1.9018e6, -2.0064e9)
-    x = sum(factor / kelvin**power for power, factor in enumerate(low if kelvin <= 7000 else high))
+    """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K. CIE 15:2018."""
+    # CIE 15 gives one polynomial in 1 / kelvin up to 7000 K, and another one above.
+    if kelvin <= 7000:
+        factors = (0.244063, 0.09911e3, 2.9678e6, -4.6070e9)
+    else:
+        factors = (0.237040, 0.24748e3, 1.9018e6, -2.0064e9)
+    x = sum(factor / kelvin**power for power, factor in enumerate(factors))
     y = -3.0 * x**2 + 2.87 * x - 0.275
     return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])
 

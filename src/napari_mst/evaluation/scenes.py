@@ -1,4 +1,4 @@
-"""Real scenes: a folder of reflectance cubes of any format that we read, brought to 400, 410, ..., 700 nm.
+"""Real scenes: reflectance cubes in any format that we read, brought to 400, 410, ..., 700 nm.
 
 Letters: B bands, H rows, W columns.
 """
@@ -18,12 +18,16 @@ from napari_mst.formats import find_format, read_cube
 from napari_mst.messages import shown
 
 _STEP = 10.0
+# A scene whose brightest hundredth reflects more than this has another scale than was assumed.
 _TOO_BRIGHT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A reflectance cube (31, H, W) float32 at `GRID`; *valid* (H, W) is False where it is unknown, and the cube 0."""
+    """A reflectance cube (31, H, W) float32 at `GRID`.
+
+    *valid* (H, W) is False where the reflectance is unknown; the cube is 0 there.
+    """
 
     name: str
     cube: NDArray[np.float32]
@@ -32,7 +36,7 @@ class Scene:
 
 
 def scene_files(folder: Path) -> list[Path]:
-    """The cubes in *folder* by name, or *folder* itself where it is one.
+    """The cubes in *folder* by name, or *folder* itself where it is a cube.
 
     Raises
     ------
@@ -42,28 +46,33 @@ def scene_files(folder: Path) -> list[Path]:
     if find_format(folder):
         return [folder]
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    cubes = [(path, find_format(path)) for path in paths]
-    found = [
-        path
-        for path, form in cubes
-        if form and (form.name != "envi" or path.suffix.lower() == ".hdr")
-    ]
+    found = []
+    for path in paths:
+        form = find_format(path)
+        # Both files of an ENVI raster are recognised: its header alone is counted.
+        is_data_of_envi = form is not None and form.name == "envi" and path.suffix.lower() != ".hdr"
+        if form is not None and not is_data_of_envi:
+            found.append(path)
     if not found:
-        raise CubeFileError(
-            f"Expected cube files in {shown(folder.name or folder)}, got none. Choose another folder."
-        )
+        name = shown(folder.name or folder)
+        raise CubeFileError(f"Expected cube files in {name}, got none. Choose another folder.")
     return found
 
 
 def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene]:
-    """Every cube in *folder*, by name; *full_scale* is the stored value that stands for reflectance 1.
+    """Every cube in *folder* as a scene, by name.
 
-    Without it that is 1 for floats and the largest number of the type for unsigned integers, and a note says so.
+    Parameters
+    ----------
+    full_scale
+        The stored value that stands for reflectance 1. By default that is 1 for floats and the
+        largest number of the type for unsigned integers; a note then says so.
 
     Raises
     ------
     CubeFileError
-        If there is no cube, or one is damaged, does not reach from 400 to 700 nm, or is no reflectance.
+        If there is no cube, or one is damaged, does not reach from 400 to 700 nm, or is not
+        reflectance.
     """
     for path in scene_files(folder):
         yield scene_of(read_cube(path), path.stem, full_scale)
@@ -71,23 +80,27 @@ def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene
 
 def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> Scene:
     """*cube* as a scene: see `read_scenes`."""
-    scale, notes = (full_scale, ()) if full_scale else _guessed_scale(cube.data.dtype, name)
+    notes: tuple[str, ...] = ()
+    if not full_scale:
+        full_scale, notes = _guessed_scale(cube.data.dtype, name)
     bands = _bands_between(cube, name)
-    data = np.asarray(cube.data[bands], dtype=np.float32) / np.float32(scale)
+    data = np.asarray(cube.data[bands], dtype=np.float32) / np.float32(full_scale)
     valid = np.isfinite(data).all(axis=0)
     data[:, ~valid] = 0
-    if valid.any() and np.percentile(data[:, valid], 99) > _TOO_BRIGHT:
-        brightest = np.percentile(data[:, valid], 99)
+    brightest = np.percentile(data[:, valid], 99) if valid.any() else 0.0
+    if brightest > _TOO_BRIGHT:
         raise CubeFileError(
-            f"Expected reflectance of about 0 to 1 in {shown(name)}, got {brightest:.3g}. Give --full-scale."
+            f"Expected reflectance of about 0 to 1 in {shown(name)}, got {brightest:.3g}. "
+            "Give --full-scale."
         )
     return Scene(name, resampled(data, cube.wavelengths[bands]), valid, notes)
 
 
 def resampled(data: NDArray[np.float32], wavelengths: ArrayLike) -> NDArray[np.float32]:
-    """*data* (B, H, W) at `GRID`: between its bands where they are coarse, their weighted mean where they are fine.
+    """*data* (B, H, W) at `GRID`; on the grid itself nothing changes.
 
-    A band of the result weighs those within 10 nm, less the further they are; on the grid itself nothing changes.
+    Where the bands are coarse it is interpolated between them. Where they are fine a band of the
+    result is the mean of those within 10 nm, which count the less the further they are.
     """
     at = np.asarray(wavelengths, dtype=np.float64)
     if np.array_equal(at, GRID):
@@ -107,17 +120,20 @@ def _bands_between(cube: SpectralCube, name: str) -> NDArray[np.intp]:
     if not cube.has_wavelengths or at[0] > low + _STEP or at[-1] < high - _STEP:
         span = f"{at[0]:g} to {at[-1]:g} {cube.unit}"
         raise CubeFileError(
-            f"Expected bands from {low:g} to {high:g} nm in {shown(name)}, got {span}. Leave it out."
+            f"Expected bands from {low:g} to {high:g} nm in {shown(name)}, got {span}. "
+            "Leave it out."
         )
     return np.asarray(order[(at >= low - 2 * _STEP) & (at <= high + 2 * _STEP)])
 
 
 def _guessed_scale(dtype: np.dtype[Any], name: str) -> tuple[float, tuple[str, ...]]:
+    """The stored value that is taken for reflectance 1, and a note about it."""
     if dtype.kind == "f":
         return 1.0, ()
     if dtype.kind != "u":
         raise CubeFileError(
-            f"Expected floats or unsigned integers in {shown(name)}, got {dtype}. Give --full-scale."
+            f"Expected floats or unsigned integers in {shown(name)}, got {dtype}. "
+            "Give --full-scale."
         )
     most = float(np.iinfo(dtype).max)
     return most, (f"{shown(name)}: {most:g} was taken as reflectance 1.",)

@@ -1,7 +1,8 @@
-"""How well methods do on real scenes: `napari-mst evaluate FOLDER`.
+"""Scores of methods on real scenes: `napari-mst evaluate FOLDER`.
 
-A scene is a reflectance cube from a multispectral camera. Its photo is rendered to 8-bit sRGB under D65, cleanly and in
-all the ways of `INPUTS`, reconstructed, and compared with it. Letters: B bands, H rows, W columns.
+A scene is a reflectance cube from a multispectral camera. Its photo is rendered to 8-bit sRGB under
+D65, cleanly and in all the ways of `INPUTS`, reconstructed, and compared with the scene.
+Letters: B bands, H rows, W columns.
 """
 
 import csv
@@ -41,22 +42,23 @@ METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], flo
     "dE D65": partial(colour_difference, wavelengths=GRID, light="D65"),
     "dE A": partial(colour_difference, wavelengths=GRID, light="A"),
 }
-"""By label; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
+"""The metrics by their labels; dE is CIEDE2000 of the spectra re-rendered under an illuminant."""
 
 SHOWN = "in 1 code"
-"""Label of the share of unclipped pixels whose re-rendered colour is within one 8-bit code of the photo's."""
+"""Label of the share of unclipped pixels whose colour comes back within one 8-bit code."""
 
 COVERED = "in band"
-"""Label of the share of core values that lie in the 90 % error band: for methods that have one."""
+"""Label of the share of core values in the 90 % error band, for methods that have one."""
 
 CLEAN = INPUTS[0]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The metrics of one method on one input of one scene ("mean": their mean over the scenes).
+    """The metrics of one method on one input of one scene, or their mean over the scenes ("mean").
 
-    *covered* (31,): share of the core pixels whose true value lies in the 90 % error band, band by band; None without.
+    *covered* (31,) is, band by band, the share of the core pixels whose true value lies in the 90 %
+    error band; None for a method without a band.
     """
 
     method: str
@@ -69,21 +71,24 @@ class Score:
 def score(
     methods: Mapping[str, Method], inputs: Sequence[Input | CameraInput], scenes: Iterable[Scene]
 ) -> Iterator[Score]:
-    """The metrics of every method on every input of every scene; each photo is the same for all methods."""
+    """The metrics of every method on every input of every scene.
+
+    Each photo is the same for all methods.
+    """
     for scene in scenes:
         for kind in inputs:
             codes = kind.photograph(scene.cube, GRID, scene.name)
             counted = scene.valid & kind.counted(codes)
+            # A photo of twice the light shows twice the reflectance.
+            exposed = scene.cube * np.float32(kind.exposure)
             for name, method in methods.items():
                 estimate = method(codes)
                 values = compared(estimate / kind.exposure, scene.cube, counted)
                 values[SHOWN] = _shown(estimate, codes, counted)
-                covered = _covered(
-                    method, estimate, scene.cube * np.float32(kind.exposure), counted
-                )
-                values[COVERED] = (
-                    np.nan if covered is None else float(covered[core_bands(GRID)].mean())
-                )
+                covered = _covered(method, estimate, exposed, counted)
+                values[COVERED] = np.nan
+                if covered is not None:
+                    values[COVERED] = float(covered[core_bands(GRID)].mean())
                 yield Score(name, kind.name, scene.name, values, covered)
 
 
@@ -94,7 +99,8 @@ def compared(
     if not counted.any():
         return dict.fromkeys(METRICS, np.nan)
     if not counted.all():
-        estimate, reference = estimate[:, counted][..., None], reference[:, counted][..., None]
+        estimate = estimate[:, counted][..., None]
+        reference = reference[:, counted][..., None]
     return {label: metric(estimate, reference) for label, metric in METRICS.items()}
 
 
@@ -107,23 +113,11 @@ def by_input(scores: Iterable[Score]) -> list[Score]:
 
 
 def means(scores: Iterable[Score]) -> list[Score]:
-    """The mean over the scenes of every method and input, input by input in the order of the scores."""
+    """The mean over the scenes of every method and input, in the order of the scores."""
     groups: dict[tuple[str, str], list[Score]] = {}
     for one in scores:
         groups.setdefault((one.input, one.method), []).append(one)
-    return [
-        Score(
-            method,
-            kind,
-            "mean",
-            {
-                label: _mean([row.values[label] for row in rows])
-                for label in (*METRICS, SHOWN, COVERED)
-            },
-            _mean_band([row.covered for row in rows if row.covered is not None]),
-        )
-        for (kind, method), rows in groups.items()
-    ]
+    return [_mean_score(rows) for rows in groups.values()]
 
 
 def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) -> dict[str, float]:
@@ -139,9 +133,14 @@ def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) ->
 
 
 class ModelMethod:
-    """A model by its name in `MODELS` or its file, with or without the correction of its colours.
+    """A model as a method: by its name in `MODELS` or its file.
 
-    With a *capture* its photos are linear, else 8-bit sRGB.
+    Parameters
+    ----------
+    correct_colour
+        Move its spectra to the colours of the photo, as a reconstruction does.
+    capture
+        The camera and the light of linear photos; None for photos in 8-bit sRGB.
     """
 
     def __init__(
@@ -154,8 +153,9 @@ class ModelMethod:
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
+        model = load_model(name)
         self._reconstructor = Reconstructor(
-            load_model(name), device, correct_colour=correct_colour, capture=capture
+            model, device, correct_colour=correct_colour, capture=capture
         )
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
@@ -167,7 +167,10 @@ class ModelMethod:
     def is_within(
         self, estimate: NDArray[np.floating], reference: NDArray[np.floating]
     ) -> NDArray[np.bool_] | None:
-        """Where (31, H, W) the reference lies in the error band of *estimate*; None if the model has no band."""
+        """True (31, H, W) where the reference lies in the error band of *estimate*.
+
+        None if the model has no band.
+        """
         from napari_mst.reconstruction.error_bands import margins
 
         card = self._reconstructor.model.card
@@ -180,47 +183,48 @@ class ModelMethod:
 def model_method(
     name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
 ) -> ModelMethod:
-    """See `ModelMethod`."""
+    """The model as a method, with the options of `ModelMethod`."""
     return ModelMethod(name, device, correct_colour, capture)
 
 
 def table(scores: Sequence[Score]) -> str:
-    """The scores for a person: one line a method and scene under the name of each input."""
-    lines, kind = [], ""
+    """The scores for a person: under the name of each input one line for each method and scene."""
+    lines = []
+    kind = ""
     for one in scores:
         if one.input != kind:
             kind = one.input
-            lines += ["", f"{kind:36}" + "".join(f"{label:>11}" for label in one.values)]
+            labels = "".join(f"{label:>11}" for label in one.values)
+            lines += ["", f"{kind:36}{labels}"]
         name = one.method if one.scene == "mean" else f"{one.method} {one.scene}"
-        lines.append(f"{name[:35]:36}" + "".join(f"{value:11.4f}" for value in one.values.values()))
+        values = "".join(f"{value:11.4f}" for value in one.values.values())
+        lines.append(f"{name[:35]:36}{values}")
     return "\n".join(lines[1:])
 
 
 def coverage_table(scores: Iterable[Score]) -> str:
-    """The share of core pixels in the error band, band by band: one line a score that has one; "" if none has."""
-    lines = [f"{'in the 90 % error band, at nm':44}" + "".join(f"{nm:5.0f}" for nm in GRID)]
+    """The share of core pixels in the error band, band by band, for a person.
+
+    One line for each score that has a band; empty if none has.
+    """
+    lines = []
     for one in scores:
         if one.covered is not None:
             name = f"{one.method}, {one.input}, {one.scene}"
-            lines.append(f"{name[:43]:44}" + "".join(f"{share:5.2f}" for share in one.covered))
-    return "\n".join(lines) if len(lines) > 1 else ""
+            shares = "".join(f"{share:5.2f}" for share in one.covered)
+            lines.append(f"{name[:43]:44}{shares}")
+    if not lines:
+        return ""
+    wavelengths = "".join(f"{nm:5.0f}" for nm in GRID)
+    return "\n".join([f"{'in the 90 % error band, at nm':44}{wavelengths}", *lines])
 
 
 def write_csv(path: Path, scores: Iterable[Score]) -> None:
-    """One line a score: method, input, scene, and its metrics."""
+    """Write one line for each score: method, input, scene, and its metrics."""
+    by_band = [f"{COVERED} {nm:g}" for nm in GRID]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            [
-                "method",
-                "input",
-                "scene",
-                *METRICS,
-                SHOWN,
-                COVERED,
-                *(f"{COVERED} {nm:g}" for nm in GRID),
-            ]
-        )
+        writer.writerow(["method", "input", "scene", *METRICS, SHOWN, COVERED, *by_band])
         for one in scores:
             covered = [] if one.covered is None else one.covered.tolist()
             names = [text_cell(name) for name in (one.method, one.input, one.scene)]
@@ -230,11 +234,13 @@ def write_csv(path: Path, scores: Iterable[Score]) -> None:
 def _shown(
     estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]
 ) -> float:
-    """NaN for photos that are not 8-bit sRGB."""
+    """The share that `SHOWN` labels; NaN for photos that are not 8-bit sRGB."""
     pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
+    if codes.dtype != np.uint8 or not pixels.any():
+        return np.nan
     shown = np.rint(linear_to_srgb(render_srgb(estimate, GRID).clip(0, 1)) * 255)
     is_near = (np.abs(shown - codes) <= 1).all(axis=0)
-    return float(is_near[pixels].mean()) if pixels.any() and codes.dtype == np.uint8 else np.nan
+    return float(is_near[pixels].mean())
 
 
 def _covered(
@@ -243,13 +249,23 @@ def _covered(
     reference: NDArray[np.floating],
     counted: NDArray[np.bool_],
 ) -> NDArray[np.floating] | None:
+    """The share that `COVERED` labels, band by band (31,); None for a method without a band."""
+    if not isinstance(method, ModelMethod):
+        return None
     pixels = counted & core_pixels(reference)
-    within = method.is_within(estimate, reference) if isinstance(method, ModelMethod) else None
-    return None if within is None or not pixels.any() else within[:, pixels].mean(axis=1)
+    within = method.is_within(estimate, reference)
+    if within is None or not pixels.any():
+        return None
+    return within[:, pixels].mean(axis=1)
 
 
-def _mean_band(covered: Sequence[NDArray[np.floating]]) -> NDArray[np.floating] | None:
-    return np.mean(covered, axis=0) if covered else None
+def _mean_score(rows: Sequence[Score]) -> Score:
+    """The mean of the scores of one method on one input."""
+    labels = (*METRICS, SHOWN, COVERED)
+    values = {label: _mean([row.values[label] for row in rows]) for label in labels}
+    bands = [row.covered for row in rows if row.covered is not None]
+    covered = np.mean(bands, axis=0) if bands else None
+    return Score(rows[0].method, rows[0].input, "mean", values, covered)
 
 
 def _mean(values: Sequence[float]) -> float:
