@@ -1,4 +1,4 @@
-"""Simulated photos as cameras give them: linear, white-balanced RGB of many cameras under many lights.
+"""Simulated photos in linear, white-balanced RGB, by many cameras under many lights.
 
 Letters: N photos, B bands, H rows, W columns.
 """
@@ -25,8 +25,9 @@ HELD_OUT_CAMERAS = (
 )
 """Cameras that no training photo is seen with; the models are judged on them."""
 
-_MIXED = 0.5  # share of the photos whose light is a mixture of two
-_NOISY = 0.5  # share of the photos with noise
+# Shares of the photos whose light is a mixture of two, and of those with noise.
+_MIXED = 0.5
+_NOISY = 0.5
 _BITS = (8, 12, 14, 16)
 
 
@@ -36,29 +37,39 @@ def training_cameras() -> list[str]:
 
 
 class CameraSimulator(SceneSimulator):
-    """Draws scenes as a `SceneSimulator` does, and photos of them by a camera and under a light drawn for each call.
+    """Draws scenes as a `SceneSimulator` does; each call draws a camera and a light as well.
 
-    `response` (31, 3) is then that of the photos that were drawn last, and `gains` (3,) are those of its white balance.
-    *held_out* selects the spectra and the cameras that training never sees.
+    `response` (31, 3) is that of the photos that were drawn last, and `gains` (3,) are those of its
+    white balance.
+
+    Parameters
+    ----------
+    held_out
+        Draw the spectra and the cameras that training never sees.
     """
 
     def __init__(self, seed: int, size: int = 64, held_out: bool = False) -> None:
         super().__init__(seed, size, held_out)
         cameras = HELD_OUT_CAMERAS if held_out else training_cameras()
-        self._raw = torch.from_numpy(
-            np.stack([unbalanced_response(name, "E") for name in cameras])
-        ).float()
-        self._lights = torch.from_numpy(np.stack(list(load_illuminants().values()))).float()
+        raw = np.stack([unbalanced_response(name, "E") for name in cameras])
+        lights = np.stack(list(load_illuminants().values()))
+        self._raw = torch.from_numpy(raw).float()
+        self._lights = torch.from_numpy(lights).float()
         self._lights /= self._lights.mean(1, keepdim=True)
         self.gains = torch.ones(3)
 
     def restart(self, seed: int) -> None:
-        """Draw from now on what a new simulator with this *seed* would."""
+        """Draw from now on what a new simulator with this *seed* would draw."""
         self._random.manual_seed(seed)
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
-        """*count* photos of one camera under one light, linear and white-balanced, and the reflectance they show."""
-        self.response, self.gains = (drawn[0] for drawn in self.draw_responses(1))
+        """*count* photos of one camera under one light, and the reflectance that they show.
+
+        Photos are linear and white-balanced.
+        """
+        responses, gains = self.draw_responses(1)
+        self.response = responses[0]
+        self.gains = gains[0]
         return super().draw(count)
 
     def draw_with(self, capture: Capture) -> tuple[Tensor, Tensor]:
@@ -68,56 +79,78 @@ class CameraSimulator(SceneSimulator):
         return super().draw(1)
 
     def draw_responses(self, count: int) -> tuple[Tensor, Tensor]:
-        """White-balanced responses (N, 31, 3) of cameras under lights, and the gains (N, 3) that balance them."""
+        """White-balanced responses (N, 31, 3) of cameras under lights.
+
+        Returns
+        -------
+        The responses, and the gains (N, 3) that balance them; that of green is 1.
+        """
         camera = torch.randint(len(self._raw), (count,), generator=self._random)
-        first, second = (
-            self._lights[torch.randint(len(self._lights), (count,), generator=self._random)]
-            for _ in range(2)
-        )
+        first = self._draw_lights(count)
+        second = self._draw_lights(count)
         share = self._uniform(count, 1) * (self._uniform(count, 1) < _MIXED)
-        weighted = self._raw[camera] * (first + share * (second - first))[..., None]
+        light = first + share * (second - first)
+        weighted = self._raw[camera] * light[..., None]
         white = weighted.sum(1)
         return weighted / white[:, None], white[:, 1:2] / white
 
+    def _draw_lights(self, count: int) -> Tensor:
+        """The spectra (count, 31) of *count* lights."""
+        drawn = torch.randint(len(self._lights), (count,), generator=self._random)
+        return self._lights[drawn]
+
     def draw_pixels_of(self, responses: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """*count* pixels without neighbours for each response, clean: (N, 3, count, 1), and reflectances alike."""
+        """*count* clean pixels without neighbours for each of N responses, and their reflectances.
+
+        Pixels are (N, 3, count, 1), reflectances (N, 31, count, 1).
+        """
         spectra = self.draw_spectra(len(responses) * count).view(len(responses), count, -1).mT
         return (responses.mT @ spectra).clamp(0, 1)[..., None], spectra[..., None]
 
     def photograph(self, scene: Tensor) -> Tensor:
-        """Apparent reflectance -> linear RGB with the noise of the sensor, balanced, clipped and rounded."""
+        """Apparent reflectance -> linear RGB with the noise of the sensor, clipped and rounded."""
         n = len(scene)
         linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
         gains = self.gains.clamp_min(0.2)[:, None, None]
-        shot, read = self._log_uniform(n, 1e-4, 5e-3), self._log_uniform(n, 1e-8, 1e-5)
+        shot = self._log_uniform(n, 1e-4, 5e-3)
+        read = self._log_uniform(n, 1e-8, 1e-5)
+        # White balance multiplies noise too: shot noise, a variance over signal, by the gain, and
+        # read noise, a variance, by its square.
         deviation = (shot * gains * linear.clamp_min(0) + read * gains**2).sqrt()
-        noisy = linear + self._normal(*linear.shape) * deviation * (
-            self._uniform(n, 1, 1, 1) < _NOISY
-        )
+        noise = self._normal(*linear.shape) * deviation
+        noisy = linear + noise * (self._uniform(n, 1, 1, 1) < _NOISY)
         steps = 2.0 ** _BITS[self._integer(0, len(_BITS) - 1)] - 1
         return (noisy.clamp(0, 1) * steps).round() / steps
 
 
 class CameraScenes:
-    """A `Source` of simulated photos of *size* pixels a side, those of each draw by one camera under one light.
+    """A `Source` of simulated photos, those of each draw by one camera under one light.
 
-    `response` is that of the photos that were drawn last; *tell* is given it before they are.
+    `response` is that of the photos that were drawn last.
+
+    Parameters
+    ----------
+    size
+        Rows and columns of a photo.
+    tell
+        Called with the response before the photos are given out.
     """
 
     def __init__(self, seed: int, size: int, tell: Callable[[Tensor], None]) -> None:
-        self._seed, self._tell = seed, tell
-        self._simulators = [
-            CameraSimulator(seed, size, is_held_out) for is_held_out in (False, True)
-        ]
-        self.response = self._simulators[0].response
+        self._seed = seed
+        self._tell = tell
+        self._training = CameraSimulator(seed, size, held_out=False)
+        self._held_out = CameraSimulator(seed, size, held_out=True)
+        self.response = self._training.response
 
     def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """See `Source`; *lesson* is for 8-bit photos and changes nothing."""
-        return self._drawn(self._simulators[0], self._seed * 10_000_000 + index, count)
+        """Training photos, as a `Source` gives them; *lesson* is for 8-bit photos only."""
+        # Draws of one seed never meet those of the next.
+        return self._drawn(self._training, self._seed * 10_000_000 + index, count)
 
     def held_out(self, index: int = 0, count: int = 1) -> tuple[Tensor, Tensor]:
-        """See `Source`; by another camera for every *index*."""
-        return self._drawn(self._simulators[1], self._seed + index, count)
+        """Photos to judge by, as a `Source` gives them; by another camera for every *index*."""
+        return self._drawn(self._held_out, self._seed + index, count)
 
     def _drawn(self, simulator: CameraSimulator, seed: int, count: int) -> tuple[Tensor, Tensor]:
         simulator.restart(seed)

@@ -1,7 +1,8 @@
-"""Scenes made of measured reflectances, and the 8-bit sRGB photos that a camera makes of them under D65.
+"""Scenes made of measured reflectances, and the 8-bit sRGB photos that show them under D65.
 
-A scene is an apparent-reflectance cube: regions of mixed materials, texture, shading, cast shadows and highlights.
-All randomness comes from one seed. Letters: N scenes, K materials, B bands, H rows, W columns.
+A scene is a cube of apparent reflectance: regions of mixed materials, texture, shading, cast
+shadows and highlights. All randomness comes from one seed: if the order of the draws below changes,
+so does what a seed gives. Letters: N scenes, B bands, H rows, W columns.
 """
 
 import io
@@ -18,21 +19,22 @@ from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.simulation.spectra import load_reflectances
 
 HELD_OUT = 10
-"""One spectrum in this many never enters a training scene and makes the validation scenes."""
+"""One spectrum in this many never enters a training scene; validation scenes are made of them."""
 
+# Soils, minerals as powders and targets of remote sensing are drawn less often by these factors:
+# few photos show them.
 _RARE = {"earthlib_317": 0.15, "usgs_splib06_M": 0.15, "usgs_splib06_S": 0.15}
-"""Sources that are drawn this much less often: soils, minerals as powders, targets of remote sensing."""
-
 _MATERIALS = 10
 _LEAVES = 48
-_BRIGHTEST = 1.2  # apparent reflectance that nothing exceeds: beyond it, spectra are scaled down and keep their shape
+# Apparent reflectance that nothing exceeds: brighter spectra are scaled down and keep their shape.
+_BRIGHTEST = 1.2
 _FINEST_GRAIN = 1e-7
 _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What scenes and photos teach: what is noise, and what is not and has to stay.
+    """A choice of scenes and photos that teaches what is noise, and what is not and has to stay.
 
     Attributes
     ----------
@@ -47,169 +49,205 @@ class Lesson:
 
 
 USUAL = Lesson()
-"""What fits are judged by and error bands are calibrated on."""
+"""The lesson by which fits are judged and on which error bands are calibrated."""
 
 
 class SceneSimulator:
-    """Draws scenes and photos: `simulator.draw(n)` gives linear photos (N, 3, H, W) and cubes (N, 31, H, W).
+    """Draws scenes and photos of them.
 
-    Every source of spectra is drawn with a weight of sqrt(its size), so that no large set rules the others, and powders
-    and aerial targets, which few photos show, less often. The same *seed* draws the same scenes.
-    *held_out* selects the spectra that training never sees; *lesson* says how noisy photos and how grainy subjects are.
+    `simulator.draw(n)` gives linear photos (N, 3, H, W) and cubes (N, 31, H, W).
+    The same *seed* draws the same scenes.
+
+    Parameters
+    ----------
+    size
+        Rows and columns of a scene.
+    held_out
+        Draw the spectra that training never sees.
+    lesson
+        How noisy photos and how grainy subjects are.
     """
 
     def __init__(
         self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL
     ) -> None:
         wavelengths, sources = load_reflectances()
-        picked = [spectra[_is_held_out(len(spectra)) == held_out] for spectra in sources.values()]
-        weights = np.concatenate(
-            [
-                np.full(n, _RARE.get(name, 1.0) / n**0.5)
-                for name, n in zip(sources, map(len, picked), strict=True)
-                if n
-            ]
-        )
+        picked = []
+        weights = []
+        for name, spectra in sources.items():
+            chosen = spectra[_is_held_out(len(spectra)) == held_out]
+            picked.append(chosen)
+            if len(chosen):
+                # In all a source weighs the root of its size, so that no large one rules the rest.
+                weight = _RARE.get(name, 1.0) / len(chosen) ** 0.5
+                weights.append(np.full(len(chosen), weight))
         self.spectra = torch.from_numpy(np.concatenate(picked)).clamp(0, 1)
         self.response = torch.from_numpy(srgb_response(wavelengths)).float()
         self.size = size
         self.lesson = lesson
-        self._weights = torch.from_numpy(weights)
+        self._weights = torch.from_numpy(np.concatenate(weights))
         self._random = torch.Generator().manual_seed(seed)
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
-        """*count* photos as linear sRGB decoded from 8 bit, and the apparent reflectance that they show."""
+        """*count* photos, and the apparent reflectance that they show.
+
+        Photos are linear sRGB (N, 3, H, W), decoded from 8 bits.
+        """
         scene = self._scene(count, self.size)
         return self.photograph(scene), scene
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
-        """*count* pixels without neighbours, clean: linear sRGB decoded from 8 bit (N, 3), and reflectance (N, 31)."""
+        """*count* clean pixels without neighbours, and their reflectance (N, 31).
+
+        Pixels are linear sRGB (N, 3), decoded from 8 bits.
+        """
         spectra = self.draw_spectra(count)
         return _decoded(_encoded(spectra @ self.response)), spectra
 
     def draw_spectra(self, count: int) -> Tensor:
         """Reflectance (N, 31) of *count* pixels without neighbours.
 
-        Each is a mixture of two materials, at a brightness from 0 to beyond white, a few with a highlight.
+        Each is a mixture of two materials, at a brightness from 0 to beyond white; a few have a
+        highlight.
         """
-        first, second = self._pick(count), self._pick(count)
+        first = self._pick(count)
+        second = self._pick(count)
         share = self._uniform(count, 1)
         shade = self._uniform(count, 1) * 1.2
-        glint = self._uniform(count, 1) ** 3 * 0.6 * (self._uniform(count, 1) < 0.02)
+        strength = self._uniform(count, 1) ** 3 * 0.6
+        glint = strength * (self._uniform(count, 1) < 0.02)
         return (first + share * (second - first)) * shade + glint
 
     def _scene(self, n: int, size: int) -> Tensor:
-        """Apparent reflectance (N, B, H, W): objects that cover one another, in light and shadow."""
+        """Apparent reflectance (N, B, H, W) of objects that cover one another."""
         u, v, leaf = self._leaves(n, size)
         scene = self._textured(leaf) * self._shading(u, v, leaf) * self._shadow(n, size)
         scene = self._exposed(scene + self._highlight(n, size))
         softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
+        # Grain comes after the blur, which would smooth it away.
         return self._grained(scene + softness * (_blur(scene) - scene))
 
     def _grained(self, scene: Tensor) -> Tensor:
-        """The same scene with fine variation of its own, brightness and colour, that looks like noise and is none."""
+        """*scene* with fine variation of its own, which looks like noise and is none."""
         shapes = self.response.clamp_min(0) / self.response.amax(0)
-        grain = torch.einsum("nchw,bc->nbhw", self._normal(len(scene), 3, *scene.shape[2:]), shapes)
+        normal = self._normal(len(scene), 3, *scene.shape[2:])
+        grain = torch.einsum("nchw,bc->nbhw", normal, shapes)
         strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.lesson.grain)
         return (scene + (strength * scene).sqrt() * grain).clamp_min(0)
 
     def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Dead leaves: which object is seen at each pixel, (N, H, W), and where on it: u, v of about -1 to 1.
+        """Dead leaves: objects that cover one another.
 
-        Objects are rounded boxes, ellipses and diamonds with warped outlines; the number of those larger than r falls
-        as r^-2, as in photos (Lee, Mumford & Huang, Int. J. Comput. Vis. 41 (2001) 35, doi:10.1023/A:1011109015675).
+        Objects are rounded boxes, ellipses and diamonds with warped outlines. The number of those
+        larger than r falls as r^-2, as in photos (Lee, Mumford & Huang, Int. J. Comput. Vis. 41
+        (2001) 35, doi:10.1023/A:1011109015675).
+
+        Returns
+        -------
+        The place on its object of each pixel, u and v of about -1 to 1, (N, 1, H, W); and the
+        object that is seen there, (N, H, W).
         """
         axis = torch.arange(float(size))
         warp = self._smooth(n, 2, size, cells=self._integer(4, 16)) * self._uniform(n, 1, 1, 1) * 4
-        y, x = (axis[:, None] + warp[:, :1], axis + warp[:, 1:])
+        y = axis[:, None] + warp[:, :1]
+        x = axis + warp[:, 1:]
         smallest = self._log_uniform(n, 2, 16)
-        radius = (
-            smallest**-2 + self._uniform(n, _LEAVES, 1, 1) * (size**-2.0 - smallest**-2)
-        ) ** -0.5
-        aspect, angle = (
-            self._log_uniform(n, 0.4, 2.5, _LEAVES),
-            self._uniform(n, _LEAVES, 1, 1) * torch.pi,
-        )
-        dy, dx = (z - self._uniform(n, _LEAVES, 1, 1) * size for z in (y, x))
+        # The inverse of the distribution of sizes turns uniform numbers into radii.
+        inverse_square = self._uniform(n, _LEAVES, 1, 1) * (size**-2.0 - smallest**-2)
+        radius = (smallest**-2 + inverse_square) ** -0.5
+        aspect = self._log_uniform(n, 0.4, 2.5, _LEAVES)
+        angle = self._uniform(n, _LEAVES, 1, 1) * torch.pi
+        dy = y - self._uniform(n, _LEAVES, 1, 1) * size
+        dx = x - self._uniform(n, _LEAVES, 1, 1) * size
         u = (dx * angle.cos() + dy * angle.sin()) / (radius * aspect)
         v = (dy * angle.cos() - dx * angle.sin()) / (radius / aspect)
+        # A power of 1 gives a diamond, 2 an ellipse, 8 a rounded box.
         power = self._log_uniform(n, 1, 8, _LEAVES)
         is_inside = u.abs().clamp_min(1e-3) ** power + v.abs().clamp_min(1e-3) ** power < 1
+        # Object 0 is the background: it is everywhere, and behind all others.
         is_inside[:, 0] = True
         leaf = (is_inside * torch.arange(_LEAVES)[:, None, None]).amax(1)
-        u, v = (torch.where(leaf > 0, z.gather(1, leaf[:, None])[:, 0], 0) for z in (u, v))
-        return u[:, None], v[:, None], leaf
+        return _on_leaf(u, leaf), _on_leaf(v, leaf), leaf
 
     def _textured(self, leaf: Tensor) -> Tensor:
-        """Reflectance (N, B, H, W): a few materials, each on several objects, lighter or darker, plain or mottled."""
-        n, size = len(leaf), leaf.shape[-1]
+        """Reflectance (N, B, H, W): a few materials, each on several objects.
+
+        Objects are lighter or darker, plain or mottled with a second material.
+        """
+        n = len(leaf)
+        size = leaf.shape[-1]
         palette = self._pick(n * _MATERIALS).view(n, _MATERIALS, -1)
         used = self._integer(2, _MATERIALS)
         lightness = self._log_uniform(n, 0.4, 1.0, _LEAVES)[..., 0]
-        first, second = (_of_leaf(palette, self._choices(n, used)) * lightness for _ in range(2))
+        first = _of_leaf(palette, self._choices(n, used)) * lightness
+        second = _of_leaf(palette, self._choices(n, used)) * lightness
         share = self._uniform(n, _LEAVES, 1)
         contrast = self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.4) * 0.5
         mottle = _at(contrast, leaf) * self._octaves(n, size) + _at(share, leaf)
-        plain, other = _at(first, leaf), _at(second, leaf)
+        plain = _at(first, leaf)
+        other = _at(second, leaf)
         grain = (self._octaves(n, size) * self._uniform(n, 1, 1, 1) * 0.3).exp()
         return (plain + mottle.clamp(0, 1) * (other - plain)) * grain
 
     def _shading(self, u: Tensor, v: Tensor, leaf: Tensor) -> Tensor:
-        """Light falling off over each object, flat or curved, and over the scene, (N, 1, H, W)."""
-        n, size = len(leaf), leaf.shape[-1]
-        slope_u, slope_v = (_at(self._normal(n, _LEAVES, 1) * 0.4, leaf) for _ in range(2))
-        curved = _at(self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.5), leaf)
-        relief = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs() * self._uniform(
-            n, 1, 1, 1
-        )
-        return (slope_u * u + slope_v * v - curved * (u * u + v * v) - relief).clamp(-3, 1).exp()
+        """Light (N, 1, H, W) that falls off over each object, flat or curved, and the scene."""
+        n = len(leaf)
+        size = leaf.shape[-1]
+        slope_u = _at(self._normal(n, _LEAVES, 1) * 0.4, leaf)
+        slope_v = _at(self._normal(n, _LEAVES, 1) * 0.4, leaf)
+        curvature = self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.5)
+        curved = _at(curvature, leaf) * (u * u + v * v)
+        bumps = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs()
+        relief = bumps * self._uniform(n, 1, 1, 1)
+        return (slope_u * u + slope_v * v - curved - relief).clamp(-3, 1).exp()
 
     def _shadow(self, n: int, size: int) -> Tensor:
+        """Cast shadows (N, 1, H, W), soft to sharp; two scenes in five have some."""
         shape = self._smooth(n, 1, size, cells=self._integer(2, 6))
         depth = self._uniform(n, 1, 1, 1) * 0.9 * (self._uniform(n, 1, 1, 1) < 0.4)
         return 1 - depth * torch.sigmoid((shape - 0.5) * self._log_uniform(n, 5, 50))
 
     def _highlight(self, n: int, size: int) -> Tensor:
-        """Specular reflection: the colour of the light, so the same in all bands."""
+        """Specular reflection (N, 1, H, W): it has the colour of the light, in all bands alike."""
         glint = (self._smooth(n, 1, size, cells=self._integer(4, 20)) - 1.2).clamp_min(0)
         return glint * self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.1)
 
     def _exposed(self, scene: Tensor) -> Tensor:
-        """The same scene with its bright parts anywhere between nearly black and beyond white."""
-        bright = (
-            torch.einsum("nbhw,bc->nchw", scene, self.response)
-            .amax(1)
-            .flatten(1)
-            .quantile(0.98, dim=1)
-        )
+        """*scene* with its bright parts anywhere between nearly black and beyond white."""
+        linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
+        bright = linear.amax(1).flatten(1).quantile(0.98, dim=1)
         exposure = (self._uniform(len(scene)) + 0.1) / bright.clamp_min(1e-3)
         scene = scene * exposure[:, None, None, None]
         return scene / (scene.amax(1, keepdim=True) / _BRIGHTEST).clamp_min(1)
 
     def photograph(self, scene: Tensor) -> Tensor:
-        """Apparent reflectance -> 8-bit sRGB photo (noise, clipping, rounding, JPEG), decoded to linear sRGB."""
+        """Apparent reflectance -> linear sRGB, decoded from 8 bits.
+
+        The photo has noise, is clipped and rounded, and may have been a JPEG file.
+        """
         n = len(scene)
-        linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
-        shot, read = self._log_uniform(n, 2e-4, 5e-3), self._log_uniform(n, 1e-7, 1e-5)
-        deviation = (shot * linear.clamp_min(0) + read).sqrt() * (
-            self._uniform(n, 1, 1, 1) < self.lesson.degraded
-        )
-        codes = _encoded(linear + self._normal(*linear.shape) * deviation)
         degraded = self.lesson.degraded
-        return _decoded(
-            np.stack([self._jpeg(image) if self._chance(degraded) else image for image in codes])
-        )
+        linear = torch.einsum("nbhw,bc->nchw", scene, self.response)
+        shot = self._log_uniform(n, 2e-4, 5e-3)
+        read = self._log_uniform(n, 1e-7, 1e-5)
+        is_noisy = self._uniform(n, 1, 1, 1) < degraded
+        deviation = (shot * linear.clamp_min(0) + read).sqrt() * is_noisy
+        codes = _encoded(linear + self._normal(*linear.shape) * deviation)
+        images = [self._jpeg(image) if self._chance(degraded) else image for image in codes]
+        return _decoded(np.stack(images))
 
     def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """*codes* (3, H, W) after a JPEG file, in three of four with colours of half the size."""
         stream = io.BytesIO()
-        quality, subsampling = self._integer(40, 95), 2 if self._chance(0.75) else 0
+        quality = self._integer(40, 95)
+        subsampling = 2 if self._chance(0.75) else 0
         Image.fromarray(np.moveaxis(codes, 0, -1)).save(
             stream, "jpeg", quality=quality, subsampling=subsampling
         )
         return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
 
     def _octaves(self, n: int, size: int) -> Tensor:
-        """Noise of all scales from blotches to single pixels, of about unit variance, (N, 1, H, W)."""
+        """Noise (N, 1, H, W) of all scales, blotches to single pixels; variance about 1."""
         roughness = self._uniform(n, 1, 1, 1) * 0.5 + 0.5
         layers = [
             self._smooth(n, 1, size, cells) * roughness**level
@@ -218,16 +256,16 @@ class SceneSimulator:
         return torch.stack(layers).sum(0) / 2
 
     def _pick(self, count: int) -> Tensor:
-        return self.spectra[
-            torch.multinomial(self._weights, count, replacement=True, generator=self._random)
-        ]
+        """The spectra (count, B) of *count* materials."""
+        picked = torch.multinomial(self._weights, count, replacement=True, generator=self._random)
+        return self.spectra[picked]
 
     def _choices(self, n: int, used: int) -> Tensor:
         """One of the first *used* materials for every object, (N, leaves)."""
         return torch.randint(used, (n, _LEAVES), generator=self._random)
 
     def _smooth(self, n: int, channels: int, size: int, cells: int) -> Tensor:
-        """Smooth noise of unit variance at its nodes, about *cells* bumps across, (N, channels, H, W)."""
+        """Smooth noise (N, channels, H, W), about *cells* bumps across; unit variance at nodes."""
         nodes = self._normal(n, channels, cells, cells)
         return F.interpolate(nodes, size=(size, size), mode="bicubic", align_corners=True)
 
@@ -262,9 +300,15 @@ def _of_leaf(palette: Tensor, material: Tensor) -> Tensor:
 
 
 def _at(values: Tensor, leaf: Tensor) -> Tensor:
-    """Values (N, leaves, C) of every object -> (N, C, H, W), where each is seen."""
+    """*values* (N, leaves, C) of every object -> (N, C, H, W), where each object is seen."""
     pixels = leaf.flatten(1)[..., None].expand(-1, -1, values.shape[-1])
     return values.gather(1, pixels).mT.unflatten(2, leaf.shape[1:])
+
+
+def _on_leaf(place: Tensor, leaf: Tensor) -> Tensor:
+    """The *place* (N, leaves, H, W) on the object that is seen: (N, 1, H, W), 0 on background."""
+    seen = place.gather(1, leaf[:, None])[:, 0]
+    return torch.where(leaf > 0, seen, 0)[:, None]
 
 
 def _is_held_out(count: int) -> NDArray[np.bool_]:

@@ -10,11 +10,8 @@ Spectra = dict[str, NDArray[np.float32]]
 
 def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
     """Wavelengths (nm) and measured reflectances (n, 31) by source."""
-    return _load("reflectance31.npz")
-
-
-def _load(name: str) -> tuple[NDArray[np.float64], Spectra]:
-    path = resources.files("napari_mst").joinpath(f"data/{name}")
+    path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
     with path.open("rb") as stream, np.load(stream) as archive:
+        # Sorted, since the order of the spectra decides what a seed draws.
         spectra = {key: archive[key] for key in sorted(archive) if key != "wavelength"}
         return archive["wavelength"], spectra

@@ -115,7 +115,8 @@ _DATUMS = (
 _WEB_MERCATOR_WKT = (
     f'PROJCS["WGS_1984_Web_Mercator_Auxiliary_Sphere",{_WGS84.geographic_wkt},'
     'PROJECTION["Mercator_Auxiliary_Sphere"],'
-    'PARAMETER["False_Easting",0.0],PARAMETER["False_Northing",0.0],PARAMETER["Central_Meridian",0.0],'
+    'PARAMETER["False_Easting",0.0],PARAMETER["False_Northing",0.0],'
+    'PARAMETER["Central_Meridian",0.0],'
     'PARAMETER["Standard_Parallel_1",0.0],PARAMETER["Auxiliary_Sphere_Type",0.0],UNIT["Meter",1.0]]'
 )
 

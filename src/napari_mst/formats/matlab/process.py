@@ -100,7 +100,8 @@ def _answer_or_failure(path: Path, request: Request) -> _Answer:
         return _Answer({"error": str(error), "is_out_of_memory": True})
     except CubeFileError as error:
         return _Answer({"error": str(error)})
-    except Exception as error:  # noqa: BLE001 (h5py and scipy let any type escape from a damaged file)
+    # h5py and scipy let any type escape from a damaged file.
+    except Exception as error:  # noqa: BLE001
         return _Answer(_failure(path, error, request.limit))
 
 
