@@ -13,6 +13,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training import fit
 from napari_mst.training.fit import Fit, FitSettings, start_network
+from napari_mst.training.loss import reconstruction_loss
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)
@@ -96,8 +97,8 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one():
     simulator = SceneSimulator(0, size=16)
     _, cubes = simulator.draw(2)
     colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
-    assert fit.reconstruction_loss(cubes, cubes, simulator.response, colours).max() < 1e-6
-    assert fit.reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
+    assert reconstruction_loss(cubes, cubes, simulator.response, colours).max() < 1e-6
+    assert reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
 
 
 def test_fit_writes_a_model_with_its_card(tmp_path):

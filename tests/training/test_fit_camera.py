@@ -18,7 +18,7 @@ from napari_mst.simulation.camera_scenes import (
 )
 from napari_mst.simulation.scenes import USUAL
 from napari_mst.training import calibrate, fit_camera
-from napari_mst.training.fit import FitSettings
+from napari_mst.training.fit import FitOptions, FitSettings
 from napari_mst.training.fit_camera import (
     CameraFit,
     fit_camera_network,
@@ -28,6 +28,7 @@ from napari_mst.training.fit_camera import (
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
+QUIET = FitOptions(report=lambda _: None)
 TINY = PixelwiseSettings(steps=3, batch=128, width=8)
 
 
@@ -105,16 +106,14 @@ def test_pixelwise_fit_learns_and_is_the_same_again(capsys):
 
 def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path):
     pixelwise = fit_camera_network(TINY)
-    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, report=lambda _: None).run(
-        report_every=2
-    )
-    stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, report=lambda _: None)
+    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, options=QUIET).run(report_every=2)
+    stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, options=QUIET)
     stopped._take_step()
     stopped._take_step()
     stopped._save_checkpoint()
     kept = pixelwise_of(tmp_path / "stopped")
     assert isinstance(kept, CameraNetwork)
-    continued = CameraFit(SMALL, tmp_path / "stopped", kept, report=lambda _: None)
+    continued = CameraFit(SMALL, tmp_path / "stopped", kept, options=QUIET)
     assert continued.step == 2
     assert torch.equal(weights(whole), weights(continued.run(report_every=2)))
     assert pixelwise_of(tmp_path / "nothing") is None

@@ -16,7 +16,7 @@ from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import calibrate
-from napari_mst.training.fit import Fit, FitSettings
+from napari_mst.training.fit import Fit, FitOptions, FitSettings
 from napari_mst.training.sources import Cubes, Simulated, camera_response
 
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
@@ -151,12 +151,14 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(tmp_path, monkeypatc
             key: value.clone() for key, value in job.average.state_dict().items()
         }
 
-    job = Fit(settings, tmp_path / "checkpoint", pixelwise, patience=2, report=keep)
+    job = Fit(
+        settings, tmp_path / "checkpoint", pixelwise, options=FitOptions(patience=2, report=keep)
+    )
     best = job.run(report_every=1)
     assert job.step == 4
     assert job.best_loss == 1
     assert all(torch.equal(value, seen[2][key]) for key, value in best.state_dict().items())
-    resumed = Fit(settings, tmp_path / "checkpoint", pixelwise, patience=2)
+    resumed = Fit(settings, tmp_path / "checkpoint", pixelwise, options=FitOptions(patience=2))
     assert torch.equal(resumed.run().conv_out.weight, seen[2]["conv_out.weight"])
 
 

@@ -1,1 +1,1 @@
-"""Training: measured spectra -> simulated scenes -> photos -> weights, and how good those are on real scenes."""
+"""Training: spectra become scenes, scenes become photos, and a fit makes weights of them."""

@@ -26,16 +26,27 @@ from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
+from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.simulation.scenes import Lesson
+from napari_mst.training.loss import distance, reconstruction_loss
 from napari_mst.training.sources import Simulated, Source
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What decides the outcome of a fit; times in steps, sizes in pixels, *batch* scenes for each process.
+    """The settings that decide the outcome of a fit; times are in steps, sizes in pixels.
 
-    *taught* says how far through the lessons a fit begins: 0 to begin with noise, 1 for a network that knows them all.
+    Attributes
+    ----------
+    batch
+        Scenes in a step of each process.
+    is_half
+        Compute the features in bfloat16.
+    spectra_share
+        Share of the distance to the cube itself in the loss.
+    taught
+        How far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
+        knows them all.
     """
 
     steps: int = 26_000
@@ -59,36 +70,23 @@ class FitSettings:
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
     def lesson_at(self, step: int) -> Lesson:
-        """First noise, in plain scenes; from half of the steps on, what looks like noise and is none."""
+        """The lesson of a *step*: first noise in plain scenes, then grain that looks like noise.
+
+        The grain of the subjects grows for half of the steps and then stays.
+        """
         progress = self._progress(step)
-        return Lesson(degraded=0.6 - 0.25 * progress, grain=1e-7 * 1e3 ** min(2 * progress, 1))
+        grain = 1e-7 * 1e3 ** min(2 * progress, 1)
+        return Lesson(degraded=0.6 - 0.25 * progress, grain=grain)
 
     def tolerance_at(self, step: int) -> float:
-        """Error that counts as small beside that of the photo: the smaller, the more a clean photo counts."""
+        """The error that counts as small beside that of the photo.
+
+        The smaller it is, the more a clean photo counts.
+        """
         return 0.3 * (1 / 60) ** self._progress(step)
 
     def _progress(self, step: int) -> float:
         return self.taught + (1 - self.taught) * step / max(self.steps, 1)
-
-
-def reconstruction_loss(
-    estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None
-) -> Tensor:
-    """Mean |difference| of the encoded spectra, and of their encoded colours from *colours*, of each photo: (N,).
-
-    *response* (B, 3) takes spectra to linear RGB. *colours* (N, 3, H, W) are clipped as a photo is; without them, those
-    that the *reference* shows are meant.
-    """
-    seen = torch.einsum("nbhw,bc->nchw", estimate, response)
-    if colours is None:
-        colours = torch.einsum("nbhw,bc->nchw", reference, response)
-    else:
-        seen = seen.clamp(0, 1)
-    return _distance(estimate, reference) + _distance(seen, colours)
-
-
-def _distance(light: Tensor, expected: Tensor) -> Tensor:
-    return (encoded(light) - encoded(expected)).abs().mean((1, 2, 3))
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -97,7 +95,7 @@ def pixelwise_network() -> PixelwiseNetwork:
 
 
 def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> RefiningMSTPlusPlus:
-    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it as it is."""
+    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it."""
     network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
     with torch.no_grad():
         network.conv_in.weight.zero_()
@@ -106,7 +104,10 @@ def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> R
 
 
 class Progress(NamedTuple):
-    """One report of a fit: steps taken, mean training loss since the last report, held-out loss, seconds a step."""
+    """One report of a fit.
+
+    *loss* is the mean over the steps since the last report, *seconds* the time of a step.
+    """
 
     step: int
     loss: float
@@ -115,11 +116,37 @@ class Progress(NamedTuple):
 
     def __str__(self) -> str:
         """One line for a person."""
-        return f"step {self.step}  loss {self.loss:.4f}  held-out {self.held_out:.4f}  {self.seconds:.3f} s/step"
+        losses = f"loss {self.loss:.4f}  held-out {self.held_out:.4f}"
+        return f"step {self.step}  {losses}  {self.seconds:.3f} s/step"
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Choices that a fit has beside its settings.
+
+    Attributes
+    ----------
+    source
+        The photos and cubes to learn from; by default simulated scenes seen in sRGB.
+    network
+        The network to train; by default a new one around the pixelwise network.
+    patience
+        Reports without a better held-out loss after which the fit ends; 0 for never.
+    report
+        Called with every report.
+    """
+
+    source: Source | None = None
+    network: MSTPlusPlus | None = None
+    patience: int = 0
+    report: Callable[[Progress], None] = print
 
 
 class Fit:
-    """One fit: `Fit(settings, checkpoint).run()` returns the averaged network; a checkpoint is continued."""
+    """One fit: `Fit(settings, checkpoint).run()` returns the averaged network.
+
+    A fit whose checkpoint exists goes on from there.
+    """
 
     def __init__(
         self,
@@ -127,33 +154,34 @@ class Fit:
         checkpoint: Path,
         pixelwise: PixelwiseNetwork | None = None,
         device: torch.device | str = "cpu",
-        *,
-        source: Source | None = None,
-        network: MSTPlusPlus | None = None,
-        patience: int = 0,
-        report: Callable[["Progress"], None] = print,
+        options: FitOptions | None = None,
     ) -> None:
+        options = options or FitOptions()
         self.settings = settings
         self.checkpoint = checkpoint
         self.device = torch.device(device)
         self.step = 0
-        self.rank, self.processes = (
-            (distributed.get_rank(), distributed.get_world_size())
-            if distributed.is_initialized()
-            else (0, 1)
-        )
+        self.rank = 0
+        self.processes = 1
+        if distributed.is_initialized():
+            self.rank = distributed.get_rank()
+            self.processes = distributed.get_world_size()
+        # Before the network is made: its first weights are drawn at random.
         torch.manual_seed(settings.seed)
-        self.source = source or Simulated(settings.seed, settings.size)
-        self.patience, self.report = patience, report
-        self.best_loss, self._reports_since_best = math.inf, 0
+        self.source = options.source or Simulated(settings.seed, settings.size)
+        self.patience = options.patience
+        self.report = options.report
+        self.best_loss = math.inf
+        self._reports_since_best = 0
         self._best: dict[str, Tensor] = {}
-        network = network or start_network(settings.stages, pixelwise or pixelwise_network())
+        network = options.network
+        if network is None:
+            network = start_network(settings.stages, pixelwise or pixelwise_network())
         self.response = self.source.response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
-        self.trained = [
-            parameter for parameter in self.network.parameters() if parameter.requires_grad
-        ]
+        parameters = self.network.parameters()
+        self.trained = [parameter for parameter in parameters if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.trained, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
         )
@@ -161,16 +189,20 @@ class Fit:
             self._resume()
 
     def run(self, report_every: int = 1000) -> MSTPlusPlus:
-        """Take the remaining steps, and every *report_every* of them report, judge and leave a checkpoint.
+        """Take the remaining steps, and every *report_every* of them report and leave a checkpoint.
 
-        Returns the averaged network: with *patience* the best one, and no more steps than it takes to be sure of it.
+        Returns the averaged network. With patience it is the best one, and the fit takes no more
+        steps than are needed to be sure of it.
         """
-        started, first, losses = time.perf_counter(), self.step, []
+        started = time.perf_counter()
+        first = self.step
+        losses: list[Tensor] = []
         while self.step < self.settings.steps and not self._is_out_of_patience():
             losses.append(self._take_step())
             if self.step % report_every == 0 or self.step == self.settings.steps:
                 seconds = (time.perf_counter() - started) / (self.step - first)
-                loss, losses = torch.stack(losses).mean().item(), []
+                loss = torch.stack(losses).mean().item()
+                losses.clear()
                 held_out = self.validate()
                 self._remember(held_out)
                 if self.rank == 0:
@@ -184,23 +216,27 @@ class Fit:
         return 0 < self.patience <= self._reports_since_best
 
     def _remember(self, held_out: float) -> None:
+        """Keep the averaged network if it is the best so far."""
         self._reports_since_best += 1
         if held_out < self.best_loss:
-            self.best_loss, self._reports_since_best = held_out, 0
+            self.best_loss = held_out
+            self._reports_since_best = 0
             if self.patience:
-                self._best = {
-                    key: value.clone() for key, value in self.average.state_dict().items()
-                }
+                state = self.average.state_dict()
+                self._best = {key: value.clone() for key, value in state.items()}
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
         photos, cubes = self.source.held_out()
-        photos, cubes = photos.to(self.device), cubes.to(self.device)
+        photos = photos.to(self.device)
+        cubes = cubes.to(self.device)
         with torch.inference_mode():
             return self._loss(photos, self.average(photos), cubes, self.settings.steps).item()
 
     def _take_step(self) -> Tensor:
+        """One step down the loss; returns the loss."""
         settings = self.settings
+        # Every process draws other scenes in every step. Index 0 is never drawn.
         index = 1 + self.step * self.processes + self.rank
         photos, cubes = self.source.draw(index, settings.batch, settings.lesson_at(self.step))
         for group in self.optimizer.param_groups:
@@ -219,17 +255,19 @@ class Fit:
         return loss.detach()
 
     def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
-        """Error against what the pixelwise network gives for the photo without noise and JPEG, as a share of theirs.
+        """The error against what the pixelwise network gives for the photo without noise and JPEG.
 
-        The distance to the cube itself is for the most part what no network can know, and would drown what the
-        surroundings tell; `spectra_share` of it is added. As a share, so that a clean photo counts as much as a bad one
-        in the end, and less at the beginning (`FitSettings.tolerance_at`).
+        The distance to the cube itself is for the most part what no network can know. It would
+        drown what the surroundings tell, so only `spectra_share` of it is added. The error is a
+        share of the one that noise and JPEG make: so a clean photo counts as much as a bad one in
+        the end, and less at the beginning (`FitSettings.tolerance_at`).
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not hasattr(self.network, "pixelwise"):
             return reconstruction_loss(estimates, cubes, self.response, colours).mean()
         with torch.no_grad():
-            attainable, degraded = self.network.pixelwise(colours), _distance(photos, colours)
+            attainable = self.network.pixelwise(colours)
+            degraded = distance(photos, colours)
         share = self.settings.spectra_share
         loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response, colours)
         if share:
@@ -238,20 +276,22 @@ class Fit:
 
     @torch.no_grad()
     def _update_average(self) -> None:
+        # Early on the average forgets faster, so that it does not stay where the fit began.
         decay = min(self.settings.average_decay, self.step / (self.step + 10))
-        averaged, current = list(self.average.parameters()), list(self.network.parameters())
+        averaged = list(self.average.parameters())
+        current = list(self.network.parameters())
         torch._foreach_lerp_(averaged, current, 1 - decay)
 
     def _share_gradients(self) -> None:
         """Give every process the mean of all their gradients."""
-        if self.processes > 1:
-            gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
-            flat = torch.cat([gradient.flatten() for gradient in gradients]) / self.processes
-            distributed.all_reduce(flat)
-            for gradient, shared in zip(
-                gradients, flat.split([g.numel() for g in gradients]), strict=True
-            ):
-                gradient.copy_(shared.view_as(gradient))
+        if self.processes == 1:
+            return
+        gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients]) / self.processes
+        distributed.all_reduce(flat)
+        parts = flat.split([gradient.numel() for gradient in gradients])
+        for gradient, shared in zip(gradients, parts, strict=True):
+            gradient.copy_(shared.view_as(gradient))
 
     def _save_checkpoint(self) -> None:
         state = {
@@ -263,6 +303,7 @@ class Fit:
             "best_loss": self.best_loss,
             "reports_since_best": self._reports_since_best,
         }
+        # A run that is stopped while it saves leaves the checkpoint before.
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save(state, temporary)
         temporary.replace(self.checkpoint)
@@ -287,17 +328,22 @@ CARD = ModelCard(
     quantity="reflectance",
     rendering=SRGB_D65,
     domain=(
-        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean to moderately noisy. "
+        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean to "
+        "moderately noisy. "
         "Not for emitters, other lights, strong tone curves, or raw camera values."
     ),
     training_data=(
-        "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS splib06; permissive "
-        "licences, see data/README.md), seen by the CIE 1931 observer. No image of a real scene."
+        "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS "
+        "splib06; permissive licences, see data/README.md), seen by the CIE 1931 observer. "
+        "No image of a real scene."
     ),
     licence="MIT",
-    reference="Network: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090. Weights: napari_mst.training.fit",
+    reference=(
+        "Network: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090. "
+        "Weights: napari_mst.training.fit"
+    ),
 )
-"""What the bundled default model is, but for its accuracy, which is measured."""
+"""The card of the bundled default model, but for its accuracy, which is measured."""
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:
@@ -308,13 +354,12 @@ def save(network: nn.Module, path: Path, card: ModelCard) -> None:
 
 
 def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path | None) -> None:
-    """`save`, with the accuracy on the real *scenes*, if there are any, in the card."""
+    """Write weights and card as `save` does, with the accuracy on real *scenes* if given."""
     save(network, path, card)
     if scenes is not None:
         measured = evaluate(model_method(str(path)), scenes)
-        accuracy = {
-            f"scenes of {scenes.name}": {name: round(value, 4) for name, value in measured.items()}
-        }
+        rounded = {name: round(value, 4) for name, value in measured.items()}
+        accuracy = {f"scenes of {scenes.name}": rounded}
         save(network, path, replace(card, accuracy=accuracy))
 
 

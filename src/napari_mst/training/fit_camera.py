@@ -1,11 +1,12 @@
 """Fit the network for cameras: `napari-mst train --camera any -o mstpp-camera.safetensors`.
 
-First the pixelwise network that is told the camera, then, with it as it is, what the surroundings of a pixel add, as in
-`fit`. Every photo is seen by another camera under another light. Deterministic for a seed, step counts and a number of
-processes and threads; a run that was stopped continues from its last checkpoint to the same weights.
+First comes the pixelwise network that is told the camera; then, with it as it is, what the
+surroundings of a pixel add, as in `fit`. Every photo is seen by another camera under another light.
+Deterministic for a seed, step counts and a number of processes and threads; a run that was stopped
+continues from its last checkpoint to the same weights.
 """
 
-from collections.abc import Callable
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,26 +30,33 @@ from napari_mst.simulation.camera_scenes import (
 from napari_mst.training.fit import (
     CARD,
     Fit,
+    FitOptions,
     FitSettings,
-    Progress,
-    reconstruction_loss,
     start_network,
 )
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
+from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.loss import reconstruction_loss
 
-COMPONENTS, WIDTH, PIXEL_STEPS = 8, 96, 4000
+COMPONENTS = 8
+WIDTH = 96
+PIXEL_STEPS = 4000
 _SAMPLE = 100_000
-_CAMERAS = 64  # responses in a batch
-_JUDGED = 36  # held-out photos, of every held-out camera several
-_FIRST_SMALL, _LAST_SMALL = 0.3, 0.005  # added to the pixelwise error, as in `fit`
+# Responses in a batch.
+_CAMERAS = 64
+# Held-out photos: several of every held-out camera.
+_JUDGED = 36
+# Added to the pixelwise error in the first and the last step, as in `fit`.
+_FIRST_SMALL = 0.3
+_LAST_SMALL = 0.005
 _JUDGED_LIGHTS = ("D65", "A", "D50")
 _INNER = "pixelwise."
 _NETWORK = CARD.reference.split(" Weights:")[0]
-_DARK = 0.01  # reflectance below which an error counts as absolute
+# Reflectance below which an error counts as absolute.
+_DARK = 0.01
 
 
 def common_factors(simulator: CameraSimulator) -> Tensor:
-    """(31, K): the strongest components of the reflectances that *simulator* draws."""
+    """The strongest components (31, K) of the reflectances that *simulator* draws."""
     spectra = simulator.draw_spectra(_SAMPLE).double()
     power, vectors = torch.linalg.eigh(spectra.T @ spectra / len(spectra))
     return (vectors * power.clamp_min(0).sqrt())[:, -COMPONENTS:].flip(1).float()
@@ -59,7 +67,8 @@ def start_camera_network(seed: int, width: int) -> CameraNetwork:
     simulator = CameraSimulator(seed)
     torch.manual_seed(seed)
     network = CameraNetwork(common_factors(simulator), width)
-    network.set_usual(simulator.draw_responses(4096)[0])
+    responses, _ = simulator.draw_responses(4096)
+    network.set_usual(responses)
     with torch.no_grad():
         network.get_parameter("hidden.5.weight").mul_(0.05)
         network.of_camera.weight.mul_(0.1)
@@ -68,7 +77,7 @@ def start_camera_network(seed: int, width: int) -> CameraNetwork:
 
 
 def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> CameraNetwork:
-    """The pixelwise network after all steps, printing the loss on the way."""
+    """The pixelwise network after all steps; the loss is printed on the way."""
     network = start_camera_network(settings.seed, settings.width)
     simulator = CameraSimulator(settings.seed + 1)
 
@@ -76,7 +85,7 @@ def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> 
         responses, _ = simulator.draw_responses(_CAMERAS)
         return pixel_loss(network, simulator, responses, settings.batch // _CAMERAS)
 
-    descend(network, settings, loss, lambda: validate(network), report_every, clip=1.0)
+    descend(network, settings, Descent(loss, lambda: validate(network), report_every, clip=1.0))
     return network
 
 
@@ -93,14 +102,16 @@ def pixel_loss(
 def validate(network: CameraNetwork) -> float:
     """Loss on spectra and cameras that training never sees."""
     simulator = CameraSimulator(0, held_out=True)
-    return pixel_loss(network, simulator, simulator.draw_responses(256)[0], 32).item()
+    responses, _ = simulator.draw_responses(256)
+    return pixel_loss(network, simulator, responses, 32).item()
 
 
 class CameraFit(Fit):
     """A `Fit` whose photos are each seen by another camera.
 
-    First all photos weigh about the same, so that noise is what there is to learn; in the end a photo counts by the
-    share of its error that is left, so that the clean ones are left alone.
+    First all photos weigh about the same, so that noise is what there is to learn. In the end a
+    photo counts by the share of its error that is left, so that the clean ones are left alone.
+    The source and the network of *options* are not used.
     """
 
     def __init__(
@@ -109,66 +120,65 @@ class CameraFit(Fit):
         checkpoint: Path,
         pixelwise: CameraNetwork,
         device: str = "cpu",
-        *,
-        patience: int = 0,
-        report: Callable[[Progress], None] = print,
+        options: FitOptions | None = None,
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         torch.manual_seed(settings.seed)
         network = start_network(settings.stages, pixelwise)
-        super().__init__(
-            settings,
-            checkpoint,
-            device=device,
-            source=self._scenes,
-            network=network,
-            patience=patience,
-            report=report,
-        )
+        chosen = replace(options or FitOptions(), source=self._scenes, network=network)
+        super().__init__(settings, checkpoint, device=device, options=chosen)
 
     def _see_with(self, response: Tensor) -> None:
+        """Tell both networks the camera of the photos that come next."""
         self.response = response.to(self.device)
         for network in (self.network, self.average):
             network.pixelwise.see_with(response)
 
     def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
-        """See `Fit`: here the error is against what the pixelwise network makes of the photo without noise."""
+        """The error against what the pixelwise network makes of the photo without noise."""
         small = _FIRST_SMALL * (_LAST_SMALL / _FIRST_SMALL) ** (step / self.settings.steps)
         return self._share_left(photos, estimates, cubes, small)
 
     def _share_left(self, photos: Tensor, estimates: Tensor, cubes: Tensor, small: float) -> Tensor:
+        """The share of the pixelwise error that *estimates* leave; *small* keeps it finite."""
         with torch.no_grad():
             clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
-            first, attainable = self.network.pixelwise(photos), self.network.pixelwise(clean)
+            first = self.network.pixelwise(photos)
+            attainable = self.network.pixelwise(clean)
             scale = reconstruction_loss(first, attainable, self.response) + small
         return (reconstruction_loss(estimates, attainable, self.response) / scale).mean()
 
     @torch.no_grad()
     def validate(self) -> float:
-        """Share of the pixelwise error that is left, on spectra and cameras that training never sees."""
+        """The share of the pixelwise error that is left, on spectra and cameras held out."""
         losses = []
         for index in range(_JUDGED):
-            photos, cubes = (each.to(self.device) for each in self._scenes.held_out(index))
+            photos, cubes = self._scenes.held_out(index)
+            photos = photos.to(self.device)
+            cubes = cubes.to(self.device)
             losses.append(self._share_left(photos, self.average(photos), cubes, _LAST_SMALL))
         return torch.stack(losses).mean().item()
 
 
 def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
-    """The pixelwise network in the *checkpoint* of a `CameraFit`; None if there is no checkpoint."""
+    """The pixelwise network in the *checkpoint* of a `CameraFit`; None if there is none."""
     if not checkpoint.exists():
         return None
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)["network"]
-    return build_camera(
-        {key.removeprefix(_INNER): value for key, value in state.items() if key.startswith(_INNER)}
-    )
+    inner = {
+        key.removeprefix(_INNER): value for key, value in state.items() if key.startswith(_INNER)
+    }
+    return build_camera(inner)
 
 
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
-    """What the model is, but for its accuracy and its error band, which are measured."""
-    lights, cameras = load_illuminants(), load_cameras()
+    """The card of the model, but for its accuracy and its error band, which are measured."""
+    lights = load_illuminants()
+    cameras = load_cameras()
     options = (
-        f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} --stages {settings.stages} "
-        f"--batch {settings.batch} --size {settings.size} --seed {settings.seed}"
+        f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} "
+        f"--stages {settings.stages} --batch {settings.batch} --size {settings.size} "
+        f"--seed {settings.seed}"
     )
     launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
     return replace(
@@ -177,14 +187,17 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
         title="MST++ for linear RGB of a camera: reflectance",
         rendering=CAMERA_RGB,
         domain=(
-            "Linear RGB of a camera that is named, or whose sensitivities are given, without colour matrix and tone "
-            f"curve, of reflecting surfaces under one light that is named as well: {', '.join(lights)}, or a mixture "
-            "of them. Not for sRGB photos, LEDs and narrow lines, or different lights in one photo."
+            "Linear RGB of a camera that is named, or whose sensitivities are given, without "
+            "colour matrix and tone curve, of reflecting surfaces under one light that is named "
+            "as well: "
+            f"{', '.join(lights)}, or a mixture of them. "
+            "Not for sRGB photos, LEDs and narrow lines, or different lights in one photo."
         ),
         training_data=(
-            "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS splib06), seen "
-            f"by {len(training_cameras())} of {len(cameras)} measured cameras (rawtoaces-data, Apache-2.0) under "
-            f"{len(lights)} illuminants (CIE; ISET, MIT) and mixtures of them. No image of a real scene. "
+            "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, "
+            f"USGS splib06), seen by {len(training_cameras())} of {len(cameras)} measured cameras "
+            f"(rawtoaces-data, Apache-2.0) under {len(lights)} illuminants (CIE; ISET, MIT) and "
+            "mixtures of them. No image of a real scene. "
             f"Never trained with: {', '.join(HELD_OUT_CAMERAS)}."
         ),
         reference=(
@@ -196,23 +209,25 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
 
 def judged_captures() -> list[Capture]:
     """The cameras that training never saw, each under one of three lights."""
-    return [
-        Capture(name, _JUDGED_LIGHTS[i % len(_JUDGED_LIGHTS)])
-        for i, name in enumerate(HELD_OUT_CAMERAS)
-    ]
+    lights = itertools.cycle(_JUDGED_LIGHTS)
+    return [Capture(name, light) for name, light in zip(HELD_OUT_CAMERAS, lights, strict=False)]
 
 
 def measure(path: Path, folder: Path) -> ModelCard:
-    """Write the accuracy on the real scenes in *folder*, clean and noisy, into the card of the model at *path*."""
+    """Write the accuracy on the real scenes in *folder* into the card of the model at *path*.
+
+    The scenes are seen clean and noisy, by cameras that training never saw.
+    """
     accuracy = {}
     for kind in ("clean", "noise 1e-3"):
         found = []
         for capture in judged_captures():
-            (photos,) = (each for each in camera_inputs(capture) if each.name == kind)
+            photos = next(each for each in camera_inputs(capture) if each.name == kind)
             found.append(evaluate(model_method(str(path), capture=capture), folder, photos))
-        accuracy[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = {
-            label: round(sum(each[label] for each in found) / len(found), 4) for label in found[0]
-        }
+        means = {}
+        for label in found[0]:
+            means[label] = round(sum(each[label] for each in found) / len(found), 4)
+        accuracy[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = means
     card = replace(load_model(path).card, accuracy=accuracy)
     write_weights(path, load_file(path), card)
     return card

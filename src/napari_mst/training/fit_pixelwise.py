@@ -16,13 +16,15 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import CARD, save_measured
 
-_DARK = 0.01  # reflectance below which an error counts as absolute
+# Reflectance below which an error counts as absolute.
+_DARK = 0.01
+# Share of the values below the lower margin, and of those above the upper one.
 _TAIL = 0.05
 
 
 @dataclass(frozen=True)
 class PixelwiseSettings:
-    """What decides the outcome of a fit."""
+    """The settings that decide the outcome of a fit."""
 
     steps: int = 5000
     batch: int = 4096
@@ -38,7 +40,7 @@ class PixelwiseSettings:
 
 
 def quantile_loss(quantiles: tuple[Tensor, Tensor, Tensor], reference: Tensor) -> Tensor:
-    """Relative error of the estimate, and the pinball losses of the lower and upper spectra, relative as well."""
+    """The relative error of the estimate, plus the pinball losses of the two margins."""
     lower, estimate, upper = quantiles
     scale = reference + _DARK
     loss = ((estimate - reference).abs() / scale).mean()
@@ -51,7 +53,10 @@ def quantile_loss(quantiles: tuple[Tensor, Tensor, Tensor], reference: Tensor) -
 def fit_pixelwise(
     settings: PixelwiseSettings, report_every: int = 500, simulator: SceneSimulator | None = None
 ) -> PixelwiseNetwork:
-    """The network after all steps, printing the loss on the way; *simulator* draws for another camera than sRGB."""
+    """The network after all steps; the loss is printed on the way.
+
+    *simulator* draws the pixels, for a network of another camera than sRGB.
+    """
     torch.manual_seed(settings.seed)
     network = PixelwiseNetwork(width=settings.width)
     simulator = simulator or SceneSimulator(settings.seed)
@@ -60,35 +65,49 @@ def fit_pixelwise(
         pixels, spectra = simulator.draw_pixels(settings.batch)
         return quantile_loss(_quantiles(network, pixels), spectra)
 
-    descend(network, settings, loss, lambda: validate(network), report_every)
+    descend(network, settings, Descent(loss, lambda: validate(network), report_every))
     return network
 
 
-def descend(
-    network: nn.Module,
-    settings: PixelwiseSettings,
-    draw_loss: Callable[[], Tensor],
-    judge: Callable[[], float],
-    report_every: int,
-    clip: float = math.inf,
-) -> None:
-    """Take all steps down *draw_loss*, of a new batch each time, print what *judge* says, and freeze the network."""
+@dataclass(frozen=True)
+class Descent:
+    """The loss that a fit goes down, and its reports.
+
+    Attributes
+    ----------
+    draw_loss
+        Gives the loss of a new batch each time.
+    judge
+        Gives the held-out loss, for a report.
+    report_every
+        Steps between reports.
+    clip
+        The largest norm of the gradient.
+    """
+
+    draw_loss: Callable[[], Tensor]
+    judge: Callable[[], float]
+    report_every: int
+    clip: float = math.inf
+
+
+def descend(network: nn.Module, settings: PixelwiseSettings, descent: Descent) -> None:
+    """Take all steps of a *descent*, print its reports, and freeze the network."""
     optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
-    losses = []
+    losses: list[float] = []
     for step in range(settings.steps):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(step)
-        loss = draw_loss()
+        loss = descent.draw_loss()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), descent.clip)
         optimizer.step()
         losses.append(loss.item())
-        if (step + 1) % report_every == 0:
-            print(
-                f"step {step + 1}  loss {sum(losses) / len(losses):.4f}  held-out {judge():.4f}",
-                flush=True,
-            )
+        if (step + 1) % descent.report_every == 0:
+            loss_so_far = sum(losses) / len(losses)
+            held_out = descent.judge()
+            print(f"step {step + 1}  loss {loss_so_far:.4f}  held-out {held_out:.4f}", flush=True)
             losses.clear()
     network.eval().requires_grad_(False)
 
@@ -102,10 +121,8 @@ def validate(network: PixelwiseNetwork) -> float:
 
 def _quantiles(network: PixelwiseNetwork, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Lower, estimate and upper (N, 31) of pixels (N, 3)."""
-    lower, estimate, upper = (
-        spectra[:, :, 0, 0] for spectra in network.quantiles(pixels[:, :, None, None])
-    )
-    return lower, estimate, upper
+    lower, estimate, upper = network.quantiles(pixels[:, :, None, None])
+    return lower[:, :, 0, 0], estimate[:, :, 0, 0], upper[:, :, 0, 0]
 
 
 PIXELWISE_CARD = replace(
@@ -113,12 +130,13 @@ PIXELWISE_CARD = replace(
     name="pixelwise-srgb",
     title="Pixel by pixel, for sRGB photos: reflectance under D65, at once",
     domain=(
-        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed and clean. It looks at one "
-        "pixel at a time: noise and JPEG artefacts stay in the spectra. For previews, and as the baseline to beat."
+        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed and "
+        "clean. It looks at one pixel at a time: noise and JPEG artefacts stay in the spectra. "
+        "For previews, and as the baseline to beat."
     ),
     reference="napari_mst.training.fit_pixelwise",
 )
-"""What the bundled pixelwise model is, but for its accuracy, which is measured."""
+"""The card of the bundled pixelwise model, but for its accuracy, which is measured."""
 
 
 def fit_pixelwise_to_file(

@@ -1,4 +1,4 @@
-"""Where a fit gets its photos and cubes from: simulated scenes, or the user's own cubes; and through which camera.
+"""The photos and cubes of a fit: of simulated scenes, or of the user's own cubes, by any camera.
 
 Letters: N photos, B bands, H rows, W columns.
 """
@@ -17,15 +17,19 @@ from napari_mst.photo import cameras
 from napari_mst.simulation.scenes import USUAL, Lesson, SceneSimulator
 
 HELD_OUT_SCENES = 32
-_SHARE_HELD_OUT = 0.2  # of the rows of every cube, at its bottom
+# Of the rows of every cube, at its bottom.
+_SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
 
 
 class Source(Protocol):
-    """Gives linear photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show; the same ones for the same index."""
+    """Gives linear photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show.
+
+    The same index gives the same photos.
+    """
 
     response: Tensor
-    """(31, 3): what the camera sees of a reflectance, white being (1, 1, 1)."""
+    """(31, 3), takes a reflectance to the values of the camera; white is (1, 1, 1)."""
 
     def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """*count* photos and cubes to train on, as *lesson* wants them."""
@@ -35,10 +39,14 @@ class Source(Protocol):
 
 
 class Simulated:
-    """Simulated scenes of *size* pixels a side, seen with *response* (31, 3); by default the sRGB of daylight."""
+    """Simulated scenes of *size* pixels a side.
+
+    They are seen with *response* (31, 3), by default that of sRGB in daylight.
+    """
 
     def __init__(self, seed: int, size: int, response: Tensor | None = None) -> None:
-        self._seed, self._size = seed, size
+        self._seed = seed
+        self._size = size
         self.response = SceneSimulator(0).response if response is None else response
 
     def simulator(
@@ -50,18 +58,20 @@ class Simulated:
         return simulator
 
     def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
-        """See `Source`."""
+        """Photos and cubes to train on, as `Source.draw` gives them."""
+        # Draws of one seed never meet those of the next.
         return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
 
     def held_out(self) -> tuple[Tensor, Tensor]:
-        """See `Source`."""
+        """Photos and cubes that are never trained on."""
         return self.simulator(self._seed, held_out=True).draw(HELD_OUT_SCENES)
 
 
 class Cubes:
-    """Squares of *size* pixels of real scenes, turned, mirrored and exposed at random, with simulated noise and JPEG.
+    """Squares of *size* pixels of real scenes, with simulated noise and JPEG.
 
-    The bottom fifth of every scene is held out. All scenes are kept in memory.
+    They are turned, mirrored and exposed at random. The bottom
+    fifth of every scene is held out. All scenes are kept in memory.
 
     Raises
     ------
@@ -70,11 +80,15 @@ class Cubes:
     """
 
     def __init__(self, scenes: Iterable[Scene], seed: int, size: int, response: Tensor) -> None:
-        self.response, self._seed, self._size = response, seed, size
-        self._trained, self._held_out = list[Tensor](), list[Tensor]()
+        self.response = response
+        self._seed = seed
+        self._size = size
+        self._trained: list[Tensor] = []
+        self._held_out: list[Tensor] = []
         for scene in scenes:
-            rows = scene.cube.shape[1] - max(size, round(_SHARE_HELD_OUT * scene.cube.shape[1]))
-            if min(rows, scene.cube.shape[2]) < size:
+            _, height, width = scene.cube.shape
+            rows = height - max(size, round(_SHARE_HELD_OUT * height))
+            if min(rows, width) < size:
                 found = " x ".join(map(str, scene.cube.shape[1:]))
                 raise CubeFileError(
                     f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {found}."
@@ -86,16 +100,17 @@ class Cubes:
         return len(self._trained)
 
     def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
-        """See `Source`."""
+        """Photos and cubes to train on, as `Source.draw` gives them."""
         return self._photographed(self._trained, [self._seed, index], count, lesson)
 
     def held_out(self) -> tuple[Tensor, Tensor]:
-        """See `Source`."""
+        """Photos and cubes that are never trained on."""
         return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
     def _photographed(
         self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Lesson
     ) -> tuple[Tensor, Tensor]:
+        """Squares of the *cubes*, and photos of them; larger cubes are drawn more often."""
         random = np.random.default_rng(seed)
         areas = np.array([cube[0].numel() for cube in cubes])
         chosen = random.choice(len(cubes), count, p=areas / areas.sum())
@@ -105,12 +120,15 @@ class Cubes:
         return simulator.photograph(squares), squares
 
     def _square(self, cube: Tensor, random: np.random.Generator) -> Tensor:
+        """A square (31, size, size) of the *cube*."""
         size = self._size
-        top, left = (int(random.integers(side - size + 1)) for side in cube.shape[1:])
-        square = torch.rot90(
-            cube[:, top : top + size, left : left + size], int(random.integers(4)), (1, 2)
-        )
-        square = square.flip(2) if random.integers(2) else square
+        _, height, width = cube.shape
+        top = int(random.integers(height - size + 1))
+        left = int(random.integers(width - size + 1))
+        square = cube[:, top : top + size, left : left + size]
+        square = torch.rot90(square, int(random.integers(4)), (1, 2))
+        if random.integers(2):
+            square = square.flip(2)
         return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
 
 

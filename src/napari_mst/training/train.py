@@ -1,4 +1,4 @@
-"""Train MST++ from scratch on simulated scenes, or fine-tune a model on cubes of the user: `napari-mst train`.
+"""Train MST++ on simulated scenes, or fine-tune a model on the user's cubes: `napari-mst train`.
 
 Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
 """
@@ -26,6 +26,7 @@ from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     CARD,
     Fit,
+    FitOptions,
     FitSettings,
     Progress,
     join_processes,
@@ -49,7 +50,7 @@ ANY_CAMERA = "any"
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train: weights to write, where to start and learn from, the camera and light of the photos.
+    """A training to run: where it starts, what it learns from, and the weights that it writes.
 
     Attributes
     ----------
@@ -60,13 +61,17 @@ class Plan:
     cubes
         Folder of reflectance cubes; None for simulated scenes.
     full_scale
-        Stored value of the cubes that stands for reflectance 1; None: see `read_scenes`.
+        Stored value of the cubes that stands for reflectance 1; None for the one that
+        `read_scenes` takes.
     camera, light
-        See `camera_response`; `ANY_CAMERA` for a model that is told the camera and the light of every photo.
+        The camera and the light of the photos, as `camera_response` takes them. `ANY_CAMERA` is for
+        a model that is told the camera and the light of every photo.
     scenes
         Folder of real scenes; the accuracy on them goes into the card of a model for any camera.
     patience
-        Reports without a better held-out loss after which the fit ends; 0: never.
+        Reports without a better held-out loss after which the fit ends; 0 for never.
+    report_every
+        Steps between reports.
     """
 
     output: Path
@@ -82,9 +87,10 @@ class Plan:
 
 
 def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
-    """Fit the network and write the best one, as float16, with its card; None in a process other than the first.
+    """Fit the network and write the best one, as float16, with its card.
 
-    A fit that was stopped continues from its checkpoint.
+    A fit that was stopped continues from its checkpoint. Of several processes only the first writes
+    and returns the card; the others return None.
 
     Raises
     ------
@@ -103,20 +109,14 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     source = _source(plan, settings)
     network = _start(plan.start, source)
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
-    log = plan.output.with_suffix(".csv")
+    spectra_share = 1.0 if plan.cubes else settings.spectra_share
+    taught = 1.0 if plan.start else settings.taught
     fit = Fit(
-        replace(
-            settings,
-            spectra_share=1.0 if plan.cubes else settings.spectra_share,
-            taught=1.0 if plan.start else settings.taught,
-        ),
+        replace(settings, spectra_share=spectra_share, taught=taught),
         plan.output.with_suffix(".checkpoint"),
         pixelwise,
         device,
-        source=source,
-        network=network,
-        patience=plan.patience,
-        report=lambda progress: _log(log, progress),
+        replace(_options(plan), source=source, network=network),
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -127,29 +127,29 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
 
 
 def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelCard | None:
-    """The same for the model that is told the camera."""
+    """Fit the model that is told the camera, and write it as `train` does."""
     if plan.start or plan.cubes:
         raise CubeFileError(
-            f"Expected simulated scenes for --camera {ANY_CAMERA}, got --from or --cubes. Leave it out."
+            f"Expected simulated scenes for --camera {ANY_CAMERA}, got --from or --cubes. "
+            "Leave it out."
         )
-    checkpoint, log = plan.output.with_suffix(".checkpoint"), plan.output.with_suffix(".csv")
-    pixelwise = pixelwise_of(checkpoint) or fit_camera_network(
-        PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
-    )
-    fit = CameraFit(
-        settings,
-        checkpoint,
-        pixelwise,
-        device,
-        patience=plan.patience,
-        report=lambda progress: _log(log, progress),
-    )
+    checkpoint = plan.output.with_suffix(".checkpoint")
+    pixelwise = pixelwise_of(checkpoint)
+    if pixelwise is None:
+        pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
+        pixelwise = fit_camera_network(pixel_settings)
+    fit = CameraFit(settings, checkpoint, pixelwise, device, _options(plan))
     best = fit.run(plan.report_every)
     if fit.rank != 0:
         return None
     save(best, plan.output, camera_card(settings, fit.processes, plan.output.stem))
     card = calibrate(plan.output)
     return card if plan.scenes is None else measure(plan.output, plan.scenes)
+
+
+def _options(plan: Plan) -> FitOptions:
+    log = plan.output.with_suffix(".csv")
+    return FitOptions(patience=plan.patience, report=lambda progress: _log(log, progress))
 
 
 def _source(plan: Plan, settings: FitSettings) -> Source:
@@ -160,7 +160,10 @@ def _source(plan: Plan, settings: FitSettings) -> Source:
 
 
 def _start(name: str, source: Source) -> MSTPlusPlus | None:
-    """A copy of the network of a model, to be trained, told the camera of *source* if need be; None without a name."""
+    """A copy of the network of a model, to be trained; None without a name.
+
+    It is told the camera of *source* if it has to be.
+    """
     if not name:
         return None
     model = load_model(name)
@@ -171,21 +174,23 @@ def _start(name: str, source: Source) -> MSTPlusPlus | None:
     network = cast("MSTPlusPlus", copy.deepcopy(model.network)).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
-    if inner := _told(network):
+    inner = _told(network)
+    if inner is not None:
         inner.see_with(source.response)
     return network
 
 
 def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNetwork:
-    """The pixelwise network to refine: the bundled one, or one for another camera or light, fitted in a minute."""
+    """The pixelwise network to refine.
+
+    The bundled one; for another camera or light, one that is fitted here in a minute.
+    """
     if _is_srgb(plan):
         return pixelwise_network()
     steps = min(settings.steps, PixelwiseSettings.steps)
     simulated = Simulated(settings.seed, settings.size, source.response)
-    return fit_pixelwise(
-        PixelwiseSettings(steps=steps, seed=settings.seed),
-        simulator=simulated.simulator(settings.seed),
-    )
+    pixel_settings = PixelwiseSettings(steps=steps, seed=settings.seed)
+    return fit_pixelwise(pixel_settings, simulator=simulated.simulator(settings.seed))
 
 
 def _told(network: nn.Module) -> CameraNetwork | None:
@@ -195,7 +200,10 @@ def _told(network: nn.Module) -> CameraNetwork | None:
 
 
 def _rendering(plan: Plan, network: nn.Module) -> str:
-    return CAMERA_RGB if _told(network) else SRGB_D65 if _is_srgb(plan) else ""
+    """The rendering that the card names; "" for one camera or light, which nothing names."""
+    if _told(network):
+        return CAMERA_RGB
+    return SRGB_D65 if _is_srgb(plan) else ""
 
 
 def _is_srgb(plan: Plan) -> bool:
@@ -203,12 +211,11 @@ def _is_srgb(plan: Plan) -> bool:
 
 
 def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelCard:
-    """What the model is, and what made it."""
-    photos = (
-        "sRGB photos"
-        if plan.camera == SRGB
-        else f"linear, white-balanced RGB of {Path(plan.camera).stem}"
-    )
+    """The card of the model: what it is for, and what made it."""
+    photos = "sRGB photos"
+    if plan.camera != SRGB:
+        photos = f"linear, white-balanced RGB of {Path(plan.camera).stem}"
+    light = Path(plan.light).stem
     made_of = "simulated scenes of measured reflectances"
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
@@ -216,8 +223,8 @@ def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelC
     return replace(
         CARD,
         name=plan.output.stem,
-        title=f"MST++ for {photos} under {Path(plan.light).stem}",
-        domain=f"8-bit {photos} under {Path(plan.light).stem}, of scenes like those that it was trained on.",
+        title=f"MST++ for {photos} under {light}",
+        domain=f"8-bit {photos} under {light}, of scenes like those that it was trained on.",
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
         licence="",
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
