@@ -1,16 +1,26 @@
-"""The evaluation: the baselines are what their sources say, and the bundled model beats them on real scenes."""
+"""The evaluation: baselines are what their sources say; the bundled model beats them."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from napari_mst.colour import render_srgb, srgb_to_linear
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.evaluation.baselines import BASELINES, GRID, jakob_hanika, least_squares, smits
+from napari_mst.evaluation.baselines import (
+    BASELINES,
+    GRID,
+    Method,
+    jakob_hanika,
+    least_squares,
+    smits,
+)
 from napari_mst.evaluation.degradations import INPUTS, Input
-from napari_mst.evaluation.scenes import read_scenes, resampled, scene_files
+from napari_mst.evaluation.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.evaluation.tables import (
     compared,
     coverage_table,
@@ -27,22 +37,23 @@ KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)
 
 
-def smooth_scene(rows=16, columns=24):
+def smooth_scene(rows: int = 16, columns: int = 24) -> NDArray[np.float32]:
     """Reflectances between 0.1 and 0.9 that change slowly in space and wavelength."""
     along = (
         np.linspace(0, 3, 31)[:, None, None]
         + np.linspace(0, 5, columns)
         + np.linspace(0, 2, rows)[:, None]
     )
-    return (0.5 + 0.4 * np.sin(along)).astype(np.float32)
+    scene: NDArray[np.float32] = (0.5 + 0.4 * np.sin(along)).astype(np.float32)
+    return scene
 
 
-def write_scene(path, cube, wavelengths=GRID):
+def write_scene(path: Path, cube: NDArray[Any], wavelengths: NDArray[np.float64] = GRID) -> None:
     np.savez(path, cube=cube, wavelengths=wavelengths)
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_baseline_estimates_white_flat_and_re_renders_greys(name):
+def test_baseline_estimates_white_flat_and_re_renders_greys(name: str) -> None:
     codes = np.broadcast_to(np.array([255, 188, 99], np.uint8), (3, 1, 3))
     estimate = BASELINES[name]()(codes)
     assert estimate.shape == (31, 1, 3)
@@ -51,7 +62,7 @@ def test_baseline_estimates_white_flat_and_re_renders_greys(name):
 
 
 @pytest.mark.filterwarnings("ignore::Warning:colour")
-def test_smits_and_jakob_hanika_are_those_of_colour_science():
+def test_smits_and_jakob_hanika_are_those_of_colour_science() -> None:
     colour = pytest.importorskip("colour")
     shape = colour.SpectralShape(400, 700, 10)
     codes = RANDOM.integers(30, 230, (3, 1, 4)).astype(np.uint8)
@@ -72,7 +83,7 @@ def test_smits_and_jakob_hanika_are_those_of_colour_science():
         )  # theirs sees 360-780 nm
 
 
-def test_metrics_of_a_perfect_method_are_perfect(tmp_path):
+def test_metrics_of_a_perfect_method_are_perfect(tmp_path: Path) -> None:
     cube = RANDOM.uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
     write_scene(tmp_path / "scene.npz", cube)
     measured = evaluate(lambda codes: cube, tmp_path)
@@ -81,12 +92,12 @@ def test_metrics_of_a_perfect_method_are_perfect(tmp_path):
     assert measured["PSNR (dB)"] == np.inf
 
 
-def test_clean_photo_of_white_is_white():
+def test_clean_photo_of_white_is_white() -> None:
     assert (KINDS["clean"].photograph(np.ones((31, 2, 2)), GRID) == 255).all()
 
 
 @pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.name)
-def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind):
+def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind: Input) -> None:
     cube = smooth_scene()
     codes = kind.photograph(cube, GRID, "scene")
     assert codes.shape == (3, 16, 24)
@@ -97,7 +108,7 @@ def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind):
     assert (codes != clean).any() == (kind.name != "clean")
 
 
-def test_noise_has_the_stated_variance_and_another_scene_other_noise():
+def test_noise_has_the_stated_variance_and_another_scene_other_noise() -> None:
     grey = np.full((31, 100, 100), 0.4)
     kind = KINDS["noise 1e-3"]
     linear = srgb_to_linear(kind.photograph(grey, GRID, "a") / 255)
@@ -105,25 +116,25 @@ def test_noise_has_the_stated_variance_and_another_scene_other_noise():
     assert (kind.photograph(grey, GRID, "a") != kind.photograph(grey, GRID, "b")).any()
 
 
-def test_exposure_scales_the_target_and_leaves_out_clipped_pixels():
+def test_exposure_scales_the_target_and_leaves_out_clipped_pixels() -> None:
     cube = 0.3 * smooth_scene()
     kind = KINDS["+2 stops"]
 
-    def perfect_where_not_clipped(codes):
+    def perfect_where_not_clipped(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
         return np.where((codes < 255).all(axis=0), 4 * cube, 0)
 
     (one,) = score({"": perfect_where_not_clipped}, [kind], [_scene(cube)])
     assert one.values["RMSE"] < 1e-6
 
 
-def test_balance_for_bluer_light_makes_the_photo_redder():
+def test_balance_for_bluer_light_makes_the_photo_redder() -> None:
     red, _, blue = (
         KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5), GRID).ravel().astype(int)
     )
     assert red > 188 > blue
 
 
-def test_another_camera_keeps_greys_and_moves_colours():
+def test_another_camera_keeps_greys_and_moves_colours() -> None:
     grey, colours = np.full((31, 1, 1), 0.5), smooth_scene()
     kinds = KINDS["clean"], KINDS["another camera"]
     assert len({kind.photograph(grey, GRID).tobytes() for kind in kinds}) == 1
@@ -131,7 +142,7 @@ def test_another_camera_keeps_greys_and_moves_colours():
     assert 1 < np.abs(first - second).mean() < 12
 
 
-def test_integers_are_read_at_full_scale_and_said_so(tmp_path):
+def test_integers_are_read_at_full_scale_and_said_so(tmp_path: Path) -> None:
     write_scene(tmp_path / "scene.npz", np.full((31, 2, 2), 65535, np.uint16))
     (scene,) = read_scenes(tmp_path)
     assert (scene.cube == 1).all()
@@ -140,7 +151,7 @@ def test_integers_are_read_at_full_scale_and_said_so(tmp_path):
     assert (scene.cube == 0.5).all()
 
 
-def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path):
+def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path: Path) -> None:
     data = smooth_scene()
     data[3, 0, 0] = np.nan
     write_cube(tmp_path / "a.hdr", SpectralCube(data, GRID))
@@ -157,7 +168,7 @@ def test_every_format_is_a_scene_once_and_unknown_pixels_do_not_count(tmp_path):
     )
 
 
-def test_finer_and_coarser_bands_are_brought_to_the_grid():
+def test_finer_and_coarser_bands_are_brought_to_the_grid() -> None:
     line = np.arange(390, 711, 2.0)
     np.testing.assert_allclose(
         resampled(line[:, None, None].astype(np.float32), line).ravel(), GRID, rtol=1e-6
@@ -182,19 +193,19 @@ def test_finer_and_coarser_bands_are_brought_to_the_grid():
     ids=["infrared", "counts", "signed"],
 )
 def test_cube_that_is_no_reflectance_of_the_visible_is_refused(
-    tmp_path, cube, wavelengths, message
-):
+    tmp_path: Path, cube: NDArray[Any], wavelengths: NDArray[np.float64], message: str
+) -> None:
     write_scene(tmp_path / "scene.npz", cube, wavelengths)
     with pytest.raises(CubeFileError, match=message):
         list(read_scenes(tmp_path))
 
 
-def test_folder_without_scenes_is_refused(tmp_path):
+def test_folder_without_scenes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CubeFileError, match="Expected cube files"):
         evaluate(least_squares(), tmp_path)
 
 
-def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
+def test_means_table_and_csv_hold_every_method_and_input(tmp_path: Path) -> None:
     methods = {"ours": least_squares(), "theirs": least_squares()}
     scores = list(
         score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [_scene(smooth_scene())])
@@ -211,8 +222,10 @@ def test_means_table_and_csv_hold_every_method_and_input(tmp_path):
     assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("'=1+1,clean,'@scene,")
 
 
-def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tmp_path):
-    methods = {"ours": model_method("pixelwise-srgb"), "theirs": least_squares()}
+def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(
+    tmp_path: Path,
+) -> None:
+    methods: dict[str, Method] = {"ours": model_method("pixelwise-srgb"), "theirs": least_squares()}
     scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [_scene(smooth_scene())]))
     ours, theirs = means(scores)[:2]
     assert ours.covered is not None
@@ -224,12 +237,12 @@ def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(tm
     assert "in band" not in evaluate_dictionary(tmp_path)
 
 
-def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path):
+def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     cube = smooth_scene()
     codes = KINDS["clean"].photograph(cube, GRID)
     brighter = cube.copy()
     brighter[:, : cube.shape[1] // 2] *= 1.2
-    methods = {
+    methods: dict[str, Method] = {
         "true": lambda _: cube,
         "half": lambda _: brighter,
         "corrected": model_method("mstpp-srgb"),
@@ -243,12 +256,14 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path):
     assert ((codes > 0) & (codes < 255)).all()
 
 
-def evaluate_dictionary(folder):
+def evaluate_dictionary(folder: Path) -> dict[str, float]:
     write_scene(folder / "scene.npz", smooth_scene())
     return evaluate(least_squares(), folder)
 
 
-def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path):
+def test_bundled_model_beats_the_baselines_on_a_real_scene(
+    shared_data: Path, tmp_path: Path
+) -> None:
     (tmp_path / "paints.npz").symlink_to(shared_data / "cave" / "paints.npz")
     ours = evaluate(model_method("mstpp-srgb"), tmp_path)
     for name in ("Mallett & Yuksel 2019", "least squares 3 to 31"):
@@ -257,13 +272,11 @@ def test_bundled_model_beats_the_baselines_on_a_real_scene(shared_data, tmp_path
         assert ours["PSNR (dB)"] > theirs["PSNR (dB)"]
 
 
-def _scene(cube):
-    from napari_mst.evaluation.scenes import Scene
-
+def _scene(cube: NDArray[np.float32]) -> Scene:
     return Scene("scene", cube, np.ones(cube.shape[1:], bool))
 
 
-def _with_and_without_correction(cube, kind):
+def _with_and_without_correction(cube: NDArray[np.floating], kind: Input) -> list[dict[str, float]]:
     codes = kind.photograph(cube, GRID, "a")
     methods = [model_method("mstpp-srgb", correct_colour=correct) for correct in (True, False)]
     return [
@@ -273,7 +286,9 @@ def _with_and_without_correction(cube, kind):
 
 @pytest.mark.parametrize("name", ["noise 4e-3", "JPEG 75"])
 @pytest.mark.parametrize("scene", ["cd", "fake_and_real_food"])
-def test_correction_of_a_small_bad_photo_is_no_loss(shared_data, scene, name):
+def test_correction_of_a_small_bad_photo_is_no_loss(
+    shared_data: Path, scene: str, name: str
+) -> None:
     cube = read_cube(shared_data / "cave" / f"{scene}.npz").data[:, ::4, ::4] / np.float32(65535)
     corrected, raw = _with_and_without_correction(cube, KINDS[name])
     assert corrected["dE D65"] < 1.01 * raw["dE D65"]
@@ -282,7 +297,7 @@ def test_correction_of_a_small_bad_photo_is_no_loss(shared_data, scene, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_correction_is_no_loss_on_any_input(shared_data, name):
+def test_correction_is_no_loss_on_any_input(shared_data: Path, name: str) -> None:
     cubes = [
         read_cube(path).data[:, ::4, ::4] / np.float32(65535)
         for path in scene_files(shared_data / "cave")

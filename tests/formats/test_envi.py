@@ -1,4 +1,4 @@
-"""ENVI rasters against GDAL (rasterio) and spectral: everything they write we read, everything we write they read."""
+"""ENVI rasters against GDAL (rasterio) and spectral: we read theirs, and they read ours."""
 
 import itertools
 import tempfile
@@ -168,7 +168,8 @@ def test_every_field_survives(tmp_path: Path) -> None:
         "bbl": (1, 0),
         "default bands": (2, 1, 1),
         "data ignore value": -99.0,
-        "map info": "{UTM, 1.000, 1.000, 612730.910, 4074488.708, 1.0, 1.0, 10, North, WGS-84, units=Meters}",
+        "map info": "{UTM, 1.000, 1.000, 612730.910, 4074488.708, 1.0, 1.0, 10, North, WGS-84, "
+        "units=Meters}",
         "sensor type": "FENIX , Lumo",
         "applied scaling": "reflectance scale factor 10000",
     }
@@ -176,7 +177,12 @@ def test_every_field_survives(tmp_path: Path) -> None:
         "mstpp-srgb", "ab" * 32, versions={"torch": "2"}, assumptions=("It was {sRGB}.",)
     )
     cube = SpectralCube(
-        distinct_numbers("f4", (2, 3, 4)), np.array([460.0, 640.0]), "nm", "radiance", provenance, fields
+        distinct_numbers("f4", (2, 3, 4)),
+        np.array([460.0, 640.0]),
+        "nm",
+        "radiance",
+        provenance,
+        fields,
     )
     again = read_cube(write_cube(tmp_path / "a.hdr", cube))
     assert again.metadata == fields
@@ -203,7 +209,9 @@ def test_damaged_data_are_found_by_their_checksum(tmp_path: Path) -> None:
 
 
 def test_a_header_that_another_program_copied_claims_no_checksum(tmp_path: Path) -> None:
-    image = oracle.open(write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES)))
+    image = oracle.open(
+        write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
+    )
     data = np.moveaxis(np.asarray(image.open_memmap()), 2, 0) + 1
     oracle.save_image(
         tmp_path / "b.hdr", np.moveaxis(data, 0, 2), metadata=image.metadata, interleave="bsq"
@@ -230,7 +238,9 @@ REAL = {
     "enmap/cubus_gamsberg_subset.hdr": (189, 25, 10),
     "enmap/enmap_berlin.hdr": "one data file",
     "enmap/hires_berlin.hdr": "one data file",
-    "enmap/library_berlin.hdr": "file type 'ENVI Standard' in library_berlin.hdr, got 'ENVI Spectral Library'",
+    "enmap/library_berlin.hdr": (
+        "file type 'ENVI Standard' in library_berlin.hdr, got 'ENVI Spectral Library'"
+    ),
     "hippo_specim/image.hdr": (450, 38, 23),
     "mvx/darkReference.hdr": (301, 1, 1020),
     "mvx/whiteReference.hdr": (301, 1, 1020),
@@ -245,7 +255,9 @@ REAL = {
     "samson/jasperRidge2_R198.hdr": "one data file",
     "samson/samson_1.img.hdr": (156, 95, 95),
     "specim_fenix/Radiometric_8x2_1x1.hdr": (363, 1, 384),
-    "specim_fenix/hypercloud.hdr": "all required fields in hypercloud.hdr, got none for data type, interleave",
+    "specim_fenix/hypercloud.hdr": (
+        "all required fields in hypercloud.hdr, got none for data type, interleave"
+    ),
     "specim_fenix/image.hdr": "one data file",
     "suspectral/flower.hdr": "one data file",
 }
@@ -315,7 +327,10 @@ def test_what_spectral_makes_of_our_file_is_read_with_a_warning(tmp_path: Path) 
     oracle.save_image(
         tmp_path / "c.hdr", image[:, :2], dtype="float32", byteorder=0, metadata=image.metadata
     )
-    for name, expected in (("b.hdr", distinct_numbers("f4")), ("c.hdr", distinct_numbers("f4")[:, :, :2])):
+    for name, expected in (
+        ("b.hdr", distinct_numbers("f4")),
+        ("c.hdr", distinct_numbers("f4")[:, :, :2]),
+    ):
         cube = read_cube(tmp_path / name)
         np.testing.assert_array_equal(cube.data, expected)
         assert CHANGED in cube.metadata["warnings"]

@@ -1,4 +1,4 @@
-"""ENVI headers as the catalogue of bad inputs has them: exact, accepted with a warning, or refused by one error."""
+"""ENVI headers of the catalogue of bad inputs: read exactly, with a warning, or refused."""
 
 import gzip
 import re

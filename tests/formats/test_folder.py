@@ -32,7 +32,7 @@ def test_a_scene_as_cave_ships_it_is_one_cube_at_full_depth(tmp_path: Path) -> N
     (tmp_path / "Thumbs.db").touch()
     cube = read_cube(tmp_path)
     assert np.array_equal(cube.data, DATA)
-    assert (cube.data.dtype, cube.unit) == (np.uint16, "band")
+    assert (cube.data.dtype, cube.unit) == (np.dtype(np.uint16), "band")
     assert cube.metadata["band names"][30] == "balloons_ms_31"
     assert cube.metadata["warnings"] == ("The file gives no wavelengths; bands are numbered.",)
 

@@ -1,9 +1,10 @@
-"""Damaged files by the thousand: each is read as it was, or as it is now and says so, or refused by one typed error.
+"""Damaged files by the thousand: each is read as it was, read with a warning, or refused.
 
-Nothing crashes, hangs or swells. They are read in child processes with limits of memory and time, many a process, so
-that a crash has a witness. Files of ours are compared with the cube that was saved: numbers, wavelengths, unit,
-quantity, provenance and metadata. Files of other programs have no seal; there GDAL, h5py and zarr read the damaged file
-too, and whoever reads what they do not, or other numbers, says why.
+Nothing crashes, hangs or swells. Child processes with limits of memory and time read many files
+each, so that a crash has a witness. Files of ours are compared with the cube that was saved:
+numbers, wavelengths, unit, quantity, provenance and metadata. Files of other programs have no seal;
+there GDAL, h5py and zarr read the damaged file too, and whoever reads what they do not, or other
+numbers, says why.
 """
 
 import json
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -34,13 +36,17 @@ from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube
 from napari_mst.formats.seal import CHANGED, DESCRIPTION_CHANGED
 
-folder, target, part, judge, seed, count = pathlib.Path(sys.argv[1]), *sys.argv[2:5], *map(int, sys.argv[5:])
+folder = pathlib.Path(sys.argv[1])
+target, part, judge = sys.argv[2:5]
+seed, count = map(int, sys.argv[5:])
 options = {"band_axis": 0} if judge else {}
 
 
 def contents(cube):
     fields = {key: value for key, value in cube.metadata.items() if key != "warnings"}
-    told = cube.wavelengths.tolist(), cube.unit, cube.quantity, cube.provenance.to_json(), repr(sorted(fields.items()))
+    history = cube.provenance.to_json()
+    others = repr(sorted(fields.items()))
+    told = cube.wavelengths.tolist(), cube.unit, cube.quantity, history, others
     return np.asarray(cube.data), told
 
 
@@ -49,7 +55,8 @@ def gdal(path):
     with rasterio.open(path) as file:
         tags = [file.tags(band) for band in file.indexes]
         is_nm = {tag.get("wavelength_units") for tag in tags} == {"Nanometers"}
-        return file.read(), [float(tag.get("wavelength", "nan")) for tag in tags], "nm" if is_nm else ""
+        wavelengths = [float(tag.get("wavelength", "nan")) for tag in tags]
+        return file.read(), wavelengths, "nm" if is_nm else ""
 
 
 def hdf5(path):
@@ -91,7 +98,8 @@ def verdict(cube, path):
         return "told"
     shape, numbers, wavelengths, unit = judged(path) or (None, None, None, None)
     is_alike = is_same or (
-        list(data.shape) == shape and np.array_equal(np.asarray(data, "f8"), numbers, equal_nan=True)
+        list(data.shape) == shape
+        and np.array_equal(np.asarray(data, "f8"), numbers, equal_nan=True)
     )
     is_axis = told == expected[1] or (unit == "nm" and cube.wavelengths.tolist() == wavelengths)
     return "as the judge" if is_alike and is_axis else "silent"
@@ -153,7 +161,8 @@ def write(folder: Path, kind: str) -> tuple[str, str, str]:
         zarr.create_array(str(folder / "a.zarr"), data=DATA, chunks=(1, 6, 7), zarr_format=3)
         return "a.zarr", f"a.zarr/{kind.partition('-')[2]}", "zarr"
     suffix, _, flavour = kind.partition(":")
-    path = write_cube(folder / f"a.{suffix}", CUBE, **({"flavour": flavour} if flavour else {}))
+    options: dict[str, Any] = {"flavour": flavour} if flavour else {}
+    path = write_cube(folder / f"a.{suffix}", CUBE, **options)
     part = {"zarr": "a.zarr/zarr.json"}.get(suffix, path.name)
     return path.name, part, ""
 
@@ -199,8 +208,9 @@ def write_with_gdal(path: Path, compression: str) -> tuple[str, str, str]:
 def test_ten_thousand_damaged_files_end_well(tmp_path: Path, kind: str, count: int) -> None:
     target, part, judge = write(tmp_path, kind)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    child = [sys.executable, "-W", "error", "-c", CHILD]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CHILD, tmp_path, target, part, judge, "7", str(count)],
+        [*child, tmp_path, target, part, judge, "7", str(count)],
         capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])

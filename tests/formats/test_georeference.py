@@ -1,7 +1,8 @@
-"""Georeferences from GeoTIFF photos to cubes, and between ENVI and TIFF, judged by GDAL (rasterio)."""
+"""Georeferences of GeoTIFF photos in cubes, ENVI and TIFF, judged by GDAL (rasterio)."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,7 +205,9 @@ def test_a_photo_that_is_turned_upright_takes_its_place_along(asked: int, tmp_pa
     with tifffile.TiffFile(plain) as file:
         codes = (TRANSFORMATION, KEY_DIRECTORY)
         found = {code: file.pages.first.tags[code] for code in codes}
-        tags = [(code, tag.dtype, tag.count, tag.value, True) for code, tag in found.items()]
+        tags: list[tuple[int, str | int, int, Any, bool]] = [
+            (code, tag.dtype, tag.count, tag.value, True) for code, tag in found.items()
+        ]
     tags.append((274, "H", 1, asked, True))
     path = tmp_path / "turned.tif"
     tifffile.imwrite(

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import h5py
@@ -252,7 +253,7 @@ def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch)
     layout[:] = h5py.VirtualSource("secret.h5", "d", (3, 8, 8))
     gone = h5py.VirtualLayout((3, 8, 8), "u1")
     gone[:] = h5py.VirtualSource("gone.h5", "d", (3, 8, 8))
-    for place in (
+    places: tuple[Callable[[Any], Any], ...] = (
         lambda file: file.create_dataset(
             "cube", (3, 8, 8), "u1", external=[("secret.bin", 0, 192)]
         ),
@@ -261,7 +262,8 @@ def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch)
         lambda file: file.create_group("group").__setitem__(
             "cube", h5py.ExternalLink("secret.h5", "d")
         ),
-    ):
+    )
+    for place in places:
         with h5py.File(folder / "a.mat", "w") as file:
             place(file)
         refuse(
@@ -279,7 +281,8 @@ def tell_of_chunks_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPa
     cube = read_cube(path, band_axis=0)
     assert np.unique(cube.data[1:]).tolist() == [7]
     assert cube.metadata["warnings"][0] == (
-        "Of the 3 chunks of '/cube' 2 are not in the file; the numbers there are its fill value, 7.0."
+        "Of the 3 chunks of '/cube' 2 are not in the file; "
+        "the numbers there are its fill value, 7.0."
     )
     for chunks in (None, (1, 16, 16)):
         with h5py.File(path, "w") as file:
@@ -288,7 +291,7 @@ def tell_of_chunks_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key of the B-tree (HDF5 File Format, III.A.1) that is a chunk's offset, and an address, changed."""
+    """Change a key of the B-tree, which is a chunk's offset, and an address (HDF5, III.A.1)."""
     del monkeypatch
     path = folder / "a.mat"
     for compression in (None, "gzip"):
@@ -447,7 +450,7 @@ def test_a_version_5_file_whose_checksum_does_not_fit_is_refused(tmp_path: Path)
 
 
 def test_the_checksum_of_version_5_is_compared_even_where_scipy_does_not(tmp_path: Path) -> None:
-    """scipy stops at the last number: where an element ends before its checksum, a changed number is read."""
+    """scipy stops at the last number, and reads a changed one if the element ends there."""
     path = tmp_path / "a.mat"
     savemat(path, {"cube": np.arange(60.0).reshape(3, 4, 5)})
     raw = path.read_bytes()

@@ -1,10 +1,11 @@
-"""NumPy archives against numpy itself: what we write `np.load` reads, what `np.savez` writes we read."""
+"""NumPy archives against numpy itself: `np.load` reads ours, and we read those of `np.savez`."""
 
 import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_numpy_reads_the_cube_and_its_wavelengths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_what_numpy_saves_is_read_in_every_type(
-    tmp_path: Path, save: Callable[..., None], order: str
+    tmp_path: Path, save: Callable[..., None], order: Literal["C", "F"]
 ) -> None:
     for dtype in ("?", "i1", ">u2", "i4", ">i8", "f2", "f4", ">f8", "c8"):
         expected = DATA.astype(dtype, order=order)

@@ -1,4 +1,4 @@
-"""The seal of our files: what was changed since the save is read with a warning or refused, in every format alike."""
+"""The seal of our files: a change since the save is told or refused, in every format alike."""
 
 import json
 import re
@@ -30,7 +30,8 @@ def save(folder: Path, name: str, cube: SpectralCube = CUBE) -> Path:
     """*cube* in the format of the *name*; an ImageJ or OME-TIFF where it says so."""
     flavour = name.partition(".")[0]
     folder.mkdir(parents=True, exist_ok=True)
-    return write_cube(folder / name, cube, **({"flavour": flavour} if flavour != "a" else {}))
+    options: dict[str, Any] = {} if flavour == "a" else {"flavour": flavour}
+    return write_cube(folder / name, cube, **options)
 
 
 def contents(cube: SpectralCube) -> list[Any]:
@@ -47,7 +48,7 @@ def contents(cube: SpectralCube) -> list[Any]:
 
 
 def second_digits(path: Path, text: str) -> Iterator[tuple[Path, int]]:
-    """Where the second letter of *text* is in the file or folder, in letters of one, two or four bytes."""
+    """The places of the second letter of *text*, in letters of one, two or four bytes."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     for file in files:
         for width, encoding in ((1, "ascii"), (2, "utf-16-le"), (4, "utf-32-le")):

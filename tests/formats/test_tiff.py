@@ -1,4 +1,4 @@
-"""TIFF stacks against GDAL (rasterio) and tifffile: what they write we read, what we write they read."""
+"""TIFF stacks against GDAL (rasterio) and tifffile: we read theirs, and they read ours."""
 
 import struct
 import subprocess
@@ -263,7 +263,7 @@ def refuse_bombs(folder: Path) -> None:
         patch.setattr(opening, "SMALL_BYTES", 0)
         patch.setattr(opening, "COMPRESSION_RATIO", 100)
         refuse(folder / "a.tif", "got 124000000 declared")
-    plain = {"compression": "zlib", "photometric": "minisblack", "metadata": None}
+    plain: dict[str, Any] = {"compression": "zlib", "photometric": "minisblack", "metadata": None}
     tifffile.imwrite(folder / "c.tif", np.zeros((2, 64, 64), "u1"), **plain)
     with tifffile.TiffFile(folder / "c.tif", mode="r+") as file:
         for page in file.pages:
@@ -305,7 +305,7 @@ def refuse_a_chain_of_pages_that_has_no_end(folder: Path) -> None:
 
 
 def read_no_entities(folder: Path) -> None:
-    """An entity can expand without end, or name another file: no text of XML that declares one is believed."""
+    """Believe no XML that declares an entity: it can expand without end, or name a file."""
     path = folder / "a.tif"
     declared = '<!DOCTYPE x [<!ENTITY w "455">]>'
     item = '<Item name="wavelength" sample="{}">{}</Item>'
@@ -343,7 +343,7 @@ def read_no_entities(folder: Path) -> None:
 
 
 def refuse_a_type_of_numbers_that_cannot_be_read(folder: Path) -> None:
-    """tifffile logs a tag of an unknown type and goes on without it: floats would be read as integers."""
+    """tifffile only logs a tag of an unknown type: floats would be read as integers."""
     path = folder / "a.tif"
     tifffile.imwrite(
         path, DATA[:3], metadata=None, photometric="minisblack", planarconfig="separate"

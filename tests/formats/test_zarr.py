@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dask.array
 import numcodecs
@@ -38,7 +38,7 @@ SMALL = SpectralCube(DATA[:3, :5], WAVELENGTHS[:3])
 
 def test_zarr_reads_an_ome_image_with_a_wavelength_axis(tmp_path: Path) -> None:
     group = judge.open_group(str(write_cube(tmp_path / "a.zarr", CUBE)), mode="r")
-    ome = group.attrs["ome"]
+    ome: Any = group.attrs["ome"]
     (image,) = ome["multiscales"]
     assert ome["version"] == "0.5"
     assert [axis["name"] for axis in image["axes"]] == ["wavelength", "y", "x"]
@@ -47,7 +47,7 @@ def test_zarr_reads_an_ome_image_with_a_wavelength_axis(tmp_path: Path) -> None:
     scale, translation = dataset["coordinateTransformations"]
     assert (scale["scale"], translation["translation"]) == ([10, 1, 1], [400, 0, 0])
     assert ome["omero"]["channels"][30]["label"] == "700 nm"
-    array = group[dataset["path"]]
+    array: Any = group[dataset["path"]]
     assert np.array_equal(array[...], DATA)
     assert array.metadata.dimension_names == ("wavelength", "y", "x")
     assert array.metadata.zarr_format == 3
@@ -57,7 +57,8 @@ def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     path = write_cube(tmp_path / "a.zarr", CUBE)
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     cube = read_cube(path)
-    assert isinstance(cube.data, dask.array.Array)
+    data: Any = cube.data
+    assert isinstance(data, dask.array.Array)
     assert np.array_equal(np.asarray(cube.data[7, 510:515]), DATA[7, 510:515])
     assert np.array_equal(cube.spectrum(520, 4), DATA[:, 520, 4])
     assert (cube.provenance, cube.metadata) == (CUBE.provenance, CUBE.metadata)
@@ -91,13 +92,13 @@ def test_any_type_shape_stride_and_text_survives(
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_foreign_images_and_arrays_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: Literal[2, 3]
 ) -> None:
     judge.create_array(str(tmp_path / "array.zarr"), data=DATA[:, :40], zarr_format=zarr_format)
     assert np.array_equal(read_cube(tmp_path / "array.zarr", band_axis=0).data, DATA[:, :40])
     axes = [{"name": "t", "type": "time"}, {"name": "c", "type": "channel"}]
     axes += [{"name": name, "type": "space"} for name in "zyx"]
-    ome = {"multiscales": [{"axes": axes, "datasets": [{"path": "s0"}]}]}
+    ome: dict[str, Any] = {"multiscales": [{"axes": axes, "datasets": [{"path": "s0"}]}]}
     ome["omero"] = {"channels": [{"label": f"band {i} (4{i:02d} nm)"} for i in range(31)]}
     group = judge.create_group(str(tmp_path / "ome.zarr"), zarr_format=zarr_format)
     group.attrs.update(ome if zarr_format == 2 else {"ome": ome})
@@ -108,7 +109,8 @@ def test_foreign_images_and_arrays_are_read(
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     for name, axis in (("array.zarr", 0), ("ome.zarr", None)):
         cube = read_cube(tmp_path / name, band_axis=axis)
-        assert isinstance(cube.data, dask.array.Array)
+        data: Any = cube.data
+        assert isinstance(data, dask.array.Array)
         assert np.array_equal(cube.spectrum(20, 4), DATA[:, 20, 4])
 
 
@@ -132,11 +134,8 @@ def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = SpectralCube(SMALL.data + 1, SMALL.wavelengths)
     seen, steps, is_over = set(), 0, False
     while not is_over:
-        path = (
-            write_cube(folder / f"{steps}" / "a.zarr", SMALL)
-            if (folder / f"{steps}").mkdir() is None
-            else folder
-        )
+        (folder / f"{steps}").mkdir()
+        path = write_cube(folder / f"{steps}" / "a.zarr", SMALL)
         left = [steps]
 
         def guarded(call: Callable[..., object], left: list[int] = left) -> Callable[..., object]:
@@ -153,7 +152,7 @@ def crash_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 (os, "replace"),
                 (os, "rename"),
                 (os, "fsync"),
-                (crash_safe.shutil, "rmtree"),
+                (shutil, "rmtree"),
             ):
                 patch.setattr(owner, name, guarded(getattr(owner, name)))
             try:
@@ -193,7 +192,7 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_cube(path, SMALL, overwrite=True)
         damage()
         refuse(path, match)
-        crash_safe.shutil.rmtree(path)
+        shutil.rmtree(path)
     refuse(path, "a folder a.zarr in .*, got none")
     write_cube(path, SMALL)
     monkeypatch.setattr(installed, "version", lambda _: "2.18.0")
@@ -217,7 +216,9 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = judge.create_group(str(folder / "a.zarr"))
     group.create_array("left", data=DATA)
     group.create_array("right", data=DATA + 1)
-    assert find_format(folder / "a.zarr").name == "zarr"
+    form = find_format(folder / "a.zarr")
+    assert form is not None
+    assert form.name == "zarr"
     refuse(folder / "a.zarr", "Say which: variable='name'")
     assert np.array_equal(
         read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1
@@ -226,7 +227,7 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("layout", ["v2", "v2 nested", "v3", "v3 flat", "sharded"])
 def test_absent_chunks_of_other_programs_are_counted_and_told(tmp_path: Path, layout: str) -> None:
-    """Nothing tells a chunk that was left out because it is all fill value from one that was lost."""
+    """Nothing tells a chunk that was left out as all fill value from one that was lost."""
     options: dict[str, Any] = {
         "zarr_format": 2 if "v2" in layout else 3,
         "chunks": (1, 20, 9),

@@ -4,17 +4,18 @@ import numpy as np
 import torch
 
 from napari_mst.colour import linear_to_srgb
-from napari_mst.simulation.scenes import Lesson, SceneSimulator, load_reflectances
+from napari_mst.simulation.scenes import Lesson, SceneSimulator
+from napari_mst.simulation.spectra import load_reflectances
 
 
-def test_same_seed_draws_the_same_scenes_and_another_seed_others():
+def test_same_seed_draws_the_same_scenes_and_another_seed_others() -> None:
     first, again, other = (SceneSimulator(seed, size=16).draw(2) for seed in (1, 1, 2))
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
     assert not torch.equal(first[1], other[1])
 
 
-def test_photo_holds_8_bit_srgb_codes_and_cube_is_reflectance():
+def test_photo_holds_8_bit_srgb_codes_and_cube_is_reflectance() -> None:
     photos, cubes = SceneSimulator(0, size=24).draw(4)
     assert photos.shape == (4, 3, 24, 24)
     assert cubes.shape == (4, 31, 24, 24)
@@ -24,7 +25,7 @@ def test_photo_holds_8_bit_srgb_codes_and_cube_is_reflectance():
     assert cubes.max() <= 1.2001
 
 
-def test_pixels_are_clean_and_as_the_camera_shows_them():
+def test_pixels_are_clean_and_as_the_camera_shows_them() -> None:
     simulator = SceneSimulator(0)
     pixels, spectra = simulator.draw_pixels(500)
     rendered = (spectra @ simulator.response).clamp(0, 1)
@@ -33,7 +34,7 @@ def test_pixels_are_clean_and_as_the_camera_shows_them():
     assert torch.equal(pixels, SceneSimulator(0).draw_pixels(500)[0])
 
 
-def test_photo_shows_the_cube():
+def test_photo_shows_the_cube() -> None:
     simulator = SceneSimulator(0, size=32)
     photos, cubes = (
         torch.cat(parts) for parts in zip(*(simulator.draw(8) for _ in range(4)), strict=True)
@@ -43,7 +44,7 @@ def test_photo_shows_the_cube():
     assert np.corrcoef(photos.flatten(), rendered.flatten())[0, 1] > 0.97
 
 
-def test_held_out_spectra_are_never_trained_on():
+def test_held_out_spectra_are_never_trained_on() -> None:
     training, held_out = SceneSimulator(0).spectra, SceneSimulator(0, held_out=True).spectra
     wavelengths, sources = load_reflectances()
     assert len(training) + len(held_out) == sum(map(len, sources.values()))
@@ -65,13 +66,13 @@ def clean_share(lesson: Lesson) -> float:
     return float((np.abs(codes[0] - codes[1]).max(axis=(1, 2, 3)) <= 1).mean())
 
 
-def test_lesson_decides_how_many_photos_are_degraded():
+def test_lesson_decides_how_many_photos_are_degraded() -> None:
     assert clean_share(Lesson(degraded=0)) == 1
     assert 0.2 < clean_share(Lesson()) < 0.45
     assert clean_share(Lesson(degraded=1)) < 0.05
 
 
-def test_lesson_decides_how_grainy_subjects_are():
+def test_lesson_decides_how_grainy_subjects_are() -> None:
     strengths = (1e-7, 1e-5, 1e-3)
     plain, fine, coarse = (
         SceneSimulator(2, size=16, lesson=Lesson(grain=grain)).draw(8)[1] for grain in strengths
@@ -79,7 +80,7 @@ def test_lesson_decides_how_grainy_subjects_are():
     assert 1e-4 < (fine - plain).abs().mean() < (coarse - plain).abs().mean() < 0.02
 
 
-def test_one_material_is_seen_under_many_shadings():
+def test_one_material_is_seen_under_many_shadings() -> None:
     simulator = SceneSimulator(3, size=48)
     shading = simulator._shading(*simulator._leaves(4, 48))
     assert shading.shape == (4, 1, 48, 48)
@@ -87,7 +88,7 @@ def test_one_material_is_seen_under_many_shadings():
     assert (brightest > 1.5 * darkest).all()
 
 
-def test_every_pixel_shows_the_nearest_object_that_covers_it():
+def test_every_pixel_shows_the_nearest_object_that_covers_it() -> None:
     u, v, leaf = SceneSimulator(4, size=32)._leaves(3, 32)
     assert leaf.shape == (3, 32, 32)
     assert leaf.min() >= 0

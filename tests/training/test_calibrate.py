@@ -1,6 +1,7 @@
 """The calibration: nine in ten values lie in the band, and the weights stay what they are."""
 
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from napari_mst.training import calibrate
 from napari_mst.training.calibrate import needed_factors
 
 
-def test_value_at_the_edge_of_the_band_needs_its_factor():
+def test_value_at_the_edge_of_the_band_needs_its_factor() -> None:
     estimate = np.full((31, 2, 3), 0.4, np.float32)
     below, above = margins(estimate)
     np.testing.assert_allclose(needed_factors(estimate, estimate + 1.5 * above), 1.5, rtol=1e-4)
@@ -33,6 +34,6 @@ def test_calibration_writes_the_card_and_leaves_the_weights(tmp_path, monkeypatc
     assert all((before[key] == after[key]).all() for key in before)
 
 
-def test_file_without_a_card_is_refused(authors):
+def test_file_without_a_card_is_refused(authors: Any) -> None:
     with pytest.raises(CheckpointError, match="with a card"):
         calibrate.calibrate(authors.weights)

@@ -1,4 +1,4 @@
-"""The fit: it starts as the pixelwise estimate, learns, is deterministic, and continues where it was stopped."""
+"""The fit: it starts as the pixelwise estimate, learns, is deterministic, and continues."""
 
 import subprocess
 import sys
@@ -28,27 +28,28 @@ def weights(network: torch.nn.Module) -> torch.Tensor:
     return torch.cat([value.flatten() for value in network.state_dict().values()])
 
 
-def test_network_starts_near_the_pixelwise_estimate():
+def test_network_starts_near_the_pixelwise_estimate() -> None:
     photos, _ = SceneSimulator(0, size=16).draw(2)
     network = start_network(1, PIXELWISE)
     expected, started = PIXELWISE(photos), network(photos).detach()
     assert (started - expected).abs().mean() < 0.05 * expected.abs().mean()
 
 
-def test_pixelwise_part_stays_as_it_is(tmp_path):
+def test_pixelwise_part_stays_as_it_is(tmp_path: Path) -> None:
     network = start(tmp_path / "checkpoint").run()
+    pixelwise = network.get_submodule("pixelwise")
     assert all(
         torch.equal(a, b)
-        for a, b in zip(network.pixelwise.parameters(), PIXELWISE.parameters(), strict=True)
+        for a, b in zip(pixelwise.parameters(), PIXELWISE.parameters(), strict=True)
     )
 
 
-def test_same_settings_give_the_same_weights(tmp_path):
+def test_same_settings_give_the_same_weights(tmp_path: Path) -> None:
     first, again = (start(tmp_path / name).run() for name in ("a", "b"))
     assert torch.equal(weights(first), weights(again))
 
 
-def test_stopped_fit_continues_to_the_same_weights(tmp_path):
+def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
     whole = start(tmp_path / "whole").run(report_every=2)
     stopped = start(tmp_path / "stopped")
     stopped._take_step()
@@ -59,7 +60,7 @@ def test_stopped_fit_continues_to_the_same_weights(tmp_path):
     assert torch.equal(weights(whole), weights(continued.run()))
 
 
-def test_fit_learns(tmp_path):
+def test_fit_learns(tmp_path: Path) -> None:
     settings = replace(SMALL, steps=60, warm_up=10, learning_rate=1e-3, average_decay=0.8)
     job = start(tmp_path / "checkpoint", settings)
     before = job.validate()
@@ -67,7 +68,7 @@ def test_fit_learns(tmp_path):
     assert job.validate() < before
 
 
-def test_learning_rate_warms_up_and_ends_near_zero():
+def test_learning_rate_warms_up_and_ends_near_zero() -> None:
     settings = FitSettings(steps=100, warm_up=10, learning_rate=1.0)
     rates = [settings.learning_rate_at(step) for step in range(101)]
     assert rates[0] == 0.1
@@ -75,7 +76,7 @@ def test_learning_rate_warms_up_and_ends_near_zero():
     assert rates[100] == pytest.approx(0.01)
 
 
-def test_lessons_go_from_noise_to_what_must_stay():
+def test_lessons_go_from_noise_to_what_must_stay() -> None:
     settings = FitSettings(steps=100)
     lessons = [settings.lesson_at(step) for step in (0, 25, 50, 100)]
     assert [one.degraded for one in lessons] == sorted(
@@ -87,13 +88,13 @@ def test_lessons_go_from_noise_to_what_must_stay():
     assert (tolerances[0], tolerances[100]) == pytest.approx((0.3, 0.005))
 
 
-def test_network_that_knows_the_lessons_begins_with_the_last():
+def test_network_that_knows_the_lessons_begins_with_the_last() -> None:
     new, taught = FitSettings(steps=100), FitSettings(steps=100, taught=1)
     assert taught.lesson_at(0) == taught.lesson_at(100) == new.lesson_at(100)
     assert taught.tolerance_at(0) == new.tolerance_at(100)
 
 
-def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one():
+def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:
     simulator = SceneSimulator(0, size=16)
     _, cubes = simulator.draw(2)
     colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
@@ -111,7 +112,7 @@ def test_fit_writes_a_model_with_its_card(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_fit_one_model_that_says_so(tmp_path):
+def test_two_processes_fit_one_model_that_says_so(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -136,11 +137,12 @@ def test_two_processes_fit_one_model_that_says_so(tmp_path):
     assert state["step"] == 2
 
 
-def test_gradients_are_the_mean_of_all_processes(tmp_path, monkeypatch):
+def test_gradients_are_the_mean_of_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = start(tmp_path / "checkpoint")
-    monkeypatch.setattr(
-        fit.distributed, "all_reduce", lambda flat: flat.mul_(3)
-    )  # another process has twice ours
+    # Another process has twice ours.
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: flat.mul_(3))
     job.processes = 2
     for parameter in job.trained:
         parameter.grad = torch.ones_like(parameter)

@@ -1,4 +1,6 @@
-"""The fit for cameras: photos of many cameras, none held out, the same weights again, one command."""
+"""The fit for cameras: many cameras, none held out, the same weights again, one command."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,11 +35,11 @@ TINY = PixelwiseSettings(steps=3, batch=128, width=8)
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch):
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few photos judge, calibrate and make the components."""
     for module, name, value in (
-        (fit_camera, "_SAMPLE", 500),
-        (fit_camera, "_JUDGED", 2),
+        (fit_camera, "SAMPLE", 500),
+        (fit_camera, "JUDGED", 2),
         (fit_camera, "PIXEL_STEPS", 3),
         (calibrate, "_CAMERA_SCENES", 2),
     ):
@@ -45,24 +47,24 @@ def few(monkeypatch):
     monkeypatch.setattr("napari_mst.training.train.PIXEL_STEPS", 3)
 
 
-def weights(network):
+def weights(network: torch.nn.Module) -> torch.Tensor:
     return torch.cat([value.flatten() for value in network.state_dict().values()])
 
 
-def test_nine_cameras_are_never_trained_with():
+def test_nine_cameras_are_never_trained_with() -> None:
     assert len(training_cameras()) == 44
     assert set(HELD_OUT_CAMERAS) | set(training_cameras()) == set(load_cameras())
     assert not set(HELD_OUT_CAMERAS) & set(training_cameras())
 
 
-def test_held_out_photos_are_of_held_out_cameras():
+def test_held_out_photos_are_of_held_out_cameras() -> None:
     responses, _ = CameraSimulator(0, held_out=True).draw_responses(200)
     trained, _ = CameraSimulator(0).draw_responses(200)
     assert not torch.isclose(responses[:, None], trained[None], atol=1e-6).all(-1).all(-1).any()
 
 
-def test_photo_is_that_of_the_response_that_was_told():
-    told = []
+def test_photo_is_that_of_the_response_that_was_told() -> None:
+    told: list[torch.Tensor] = []
     scenes = CameraScenes(0, 16, told.append)
     photos, cubes = scenes.draw(3, 2, USUAL)
     assert torch.equal(told[-1], scenes.response)
@@ -74,7 +76,7 @@ def test_photo_is_that_of_the_response_that_was_told():
     assert not torch.equal(photos, other)
 
 
-def test_noise_is_larger_where_a_channel_is_amplified_more():
+def test_noise_is_larger_where_a_channel_is_amplified_more() -> None:
     simulator = CameraSimulator(0, size=64)
     simulator.response = torch.from_numpy(camera_response("Nikon_D5100", "A")).float()
     simulator.gains = torch.from_numpy(1 / Capture("Nikon_D5100", "A").white_of_sensor).float()
@@ -84,7 +86,7 @@ def test_noise_is_larger_where_a_channel_is_amplified_more():
     assert blue > 1.3 * green
 
 
-def test_network_starts_as_the_linear_estimate():
+def test_network_starts_as_the_linear_estimate() -> None:
     network = start_camera_network(0, width=8)
     responses, _ = CameraSimulator(1).draw_responses(4)
     simulator = CameraSimulator(2)
@@ -96,7 +98,7 @@ def test_network_starts_as_the_linear_estimate():
     assert spectra.shape == (4, 31, 200, 1)
 
 
-def test_pixelwise_fit_learns_and_is_the_same_again(capsys):
+def test_pixelwise_fit_learns_and_is_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
     settings = PixelwiseSettings(steps=12, batch=256, width=16, warm_up=2)
     first, again = (fit_camera_network(settings, report_every=6) for _ in range(2))
     assert torch.equal(weights(first), weights(again))
@@ -104,7 +106,7 @@ def test_pixelwise_fit_learns_and_is_the_same_again(capsys):
     assert losses[1] < losses[0]
 
 
-def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path):
+def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path: Path) -> None:
     pixelwise = fit_camera_network(TINY)
     whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, options=QUIET).run(report_every=2)
     stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, options=QUIET)
@@ -119,14 +121,16 @@ def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_pa
     assert pixelwise_of(tmp_path / "nothing") is None
 
 
-def scenes(folder):
+def scenes(folder: Path) -> Path:
     folder.mkdir()
     cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 16, 16)).astype(np.float32)
     np.savez(folder / "scene.npz", cube=cube, wavelengths=GRID)
     return folder
 
 
-def test_one_command_makes_the_file_with_its_card(tmp_path, monkeypatch):
+def test_one_command_makes_the_file_with_its_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fit_camera, "HELD_OUT_CAMERAS", HELD_OUT_CAMERAS[:2])
     output = tmp_path / "mine.safetensors"
     sizes = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
@@ -163,7 +167,9 @@ def test_one_command_makes_the_file_with_its_card(tmp_path, monkeypatch):
     assert load_model(tuned).card.rendering == CAMERA_RGB
 
 
-def test_command_for_any_camera_refuses_cubes(tmp_path, capsys):
+def test_command_for_any_camera_refuses_cubes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [
         "train",
         "--camera",
@@ -177,7 +183,7 @@ def test_command_for_any_camera_refuses_cubes(tmp_path, capsys):
     assert "Expected simulated scenes for --camera any" in capsys.readouterr().err
 
 
-def test_evaluation_photographs_with_the_camera():
+def test_evaluation_photographs_with_the_camera() -> None:
     capture = Capture("Nikon_D850", "D50")
     cube = np.full((31, 5, 6), 0.5, np.float32)
     np.testing.assert_allclose(CameraInput("clean", capture).photograph(cube, GRID), 32768, atol=1)
@@ -187,7 +193,9 @@ def test_evaluation_photographs_with_the_camera():
     assert len({kind.name for kind in camera_inputs(capture)}) == len(camera_inputs(capture))
 
 
-def test_evaluate_command_judges_several_cameras(tmp_path, capsys):
+def test_evaluate_command_judges_several_cameras(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = scenes(tmp_path / "real")
     arguments = ["evaluate", str(folder), "--input", "clean", "--device", "cpu", "--per-scene"]
     cameras = ["--camera", "Nikon_D850", "--camera", "sRGB", "--illuminant", "A"]

@@ -116,6 +116,7 @@ def find_format(path: str | PathLike[str]) -> Format | None:
         for form in FORMATS:
             if form.is_folder == is_folder and form.is_mine(path):
                 return form
+    # A file that cannot be read has no format; `read_cube` says why it cannot.
     except OSError:
         pass
     return None
@@ -131,6 +132,7 @@ def is_own_cube(path: str | PathLike[str]) -> bool:
     form = find_format(path)
     try:
         return form is not None and form.is_own(path)
+    # A damaged description does not say whose file it is.
     except (CubeFileError, OSError, ValueError, AttributeError):
         return False
 

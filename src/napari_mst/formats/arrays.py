@@ -72,6 +72,7 @@ def wavelengths_of(key: str, values: NDArray[Any]) -> tuple[list[str], str, list
     """
     flat = np.ravel(values)
     is_real = flat.dtype.kind in "iuf"
+    # Numbers of bands are no wavelengths, whatever the array is called.
     counts = (first + np.arange(flat.size) for first in (0, 1))
     if not is_real or any(np.array_equal(flat, count) for count in counts):
         return [], "", []
@@ -97,6 +98,7 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     first, *_, last = shape
     by_count = (first == wavelengths, last == wavelengths)
     by_size = (first < min(shape[1:]), last < min(shape[:2]))
+    # Two sides that both fit tell nothing: the next rule is asked.
     for is_first, is_last in (by_count, by_size):
         if is_first != is_last:
             return 0 if is_first else -1

@@ -46,6 +46,7 @@ def is_folder_of_bands(path: Path) -> bool:
     if not bands:
         return False
     try:
+        # Pillow warns of large images, but here only their mode is asked for.
         with warnings.catch_warnings(action="ignore"), Image.open(bands[0].file) as image:
             # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
             return image.mode in ("1", "L", "F") or image.mode.startswith("I")

@@ -47,7 +47,9 @@ from napari_mst.messages import mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+# The header of every member is read: of no more than this many.
 _MOST_MEMBERS = 1000
+# A record is far smaller; more is taken for damage.
 _TEXT_BYTES = 64 * 2**20
 
 
@@ -93,6 +95,7 @@ class _Archive(NamedTuple):
 def is_npz(path: Path) -> bool:
     """True if *path* begins as a zip file and is called `.npz`."""
     with path.open("rb") as file:
+        # Documents and programs are zip files too, so the suffix has to tell.
         return file.read(4) == b"PK\3\4" and path.suffix.lower() == ".npz"
 
 
@@ -113,6 +116,7 @@ def write_npz(
         If the numbers are masked or complex, or as `crash_safe.saving`.
     """
     dtype = stored_type(cube.data, _STORED, "an NPZ file")
+    # Besides the numbers there are headers and the record.
     needed = cube.data.size * dtype.itemsize + 2**20
     with (
         crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
@@ -240,6 +244,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
     """The array that the header of the member *info* describes; `ValueError` if it is none."""
     with archive.open(info) as file:
         major, _ = npy.read_magic(file)
+        # A header of NPY 2.0 may be longer than 64 KiB, so its length has more bytes.
         read_header = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
         shape, is_fortran, dtype = read_header(file)
         return _Member(info, shape, dtype, is_fortran, file.tell())
@@ -260,6 +265,7 @@ def _numbers(archive: _Archive, member: _Member) -> NDArray[Any]:
 
 def _check_size(path: Path, member: _Member) -> None:
     """Refuse, before any allocation, an array that the file cannot hold."""
+    # The sizes that a zip file declares may lie; its own size does not.
     found = path.stat().st_size
     most = found if member.is_stored else found * DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:

@@ -97,6 +97,7 @@ def blocks(
     """
     bands, height, width = data.shape
     rows = rows_per_block(width, dtype)
+    # Block by block, so that a mapped cube never comes into memory as a whole.
     for band in range(bands):
         for start in range(0, height, rows):
             yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
@@ -138,4 +139,5 @@ def magnitude(data: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
     if data.dtype.kind != "c":
         return data, []
     check_room("the magnitude of complex numbers", data.nbytes // 2)
+    # The default order would be that of the file, whose axes may have been turned.
     return np.abs(data, order="C"), ["The numbers are complex; their magnitude is shown."]

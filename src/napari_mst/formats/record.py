@@ -101,6 +101,7 @@ def described_cube(
         description.wavelengths, description.unit, names, len(data)
     )
     fields = dict(description.fields)
+    # Names that are too many or too few are of other bands.
     if names and len(names) == len(data):
         fields["band names"] = tuple(names)
     told = (*description.warnings, *warnings, *complex_doubts, *axis_doubts)
@@ -117,6 +118,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
+    # JSON knows the numbers of Python only.
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | int):

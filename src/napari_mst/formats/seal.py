@@ -133,6 +133,7 @@ def _compared(
 ) -> Description:
     """The description of the *stored* record, with a warning where it or *others* was changed."""
     told = description_of(stored)
+    # Such a seal says nothing of the description, so nothing can be said against it.
     if sealed.keys() == _NUMBERS_ONLY:
         return told
     # In a TIFF, tifffile adds `shape` and `axes` to our keys; the seal does not cover them.

@@ -36,6 +36,7 @@ def percent_encode(text: str, reserved: str = "") -> str:
     Outer spaces are encoded too, because readers of headers strip them.
     """
     encoded = quote(text, safe="".join(set(_PLAIN) - set(reserved)), errors="replace")
+    # Readers of headers strip outer spaces.
     if encoded.startswith(" "):
         encoded = "%20" + encoded[1:]
     if encoded.endswith(" "):

@@ -40,11 +40,11 @@ from napari_mst.training.loss import reconstruction_loss
 COMPONENTS = 8
 WIDTH = 96
 PIXEL_STEPS = 4000
-_SAMPLE = 100_000
+SAMPLE = 100_000
 # Responses in a batch.
 _CAMERAS = 64
 # Held-out photos: several of every held-out camera.
-_JUDGED = 36
+JUDGED = 36
 # Added to the pixelwise error in the first and the last step, as in `fit`.
 _FIRST_SMALL = 0.3
 _LAST_SMALL = 0.005
@@ -57,7 +57,7 @@ _DARK = 0.01
 
 def common_factors(simulator: CameraSimulator) -> Tensor:
     """The strongest components (31, K) of the reflectances that *simulator* draws."""
-    spectra = simulator.draw_spectra(_SAMPLE).double()
+    spectra = simulator.draw_spectra(SAMPLE).double()
     power, vectors = torch.linalg.eigh(spectra.T @ spectra / len(spectra))
     return (vectors * power.clamp_min(0).sqrt())[:, -COMPONENTS:].flip(1).float()
 
@@ -152,7 +152,7 @@ class CameraFit(Fit):
     def validate(self) -> float:
         """The share of the pixelwise error that is left, on spectra and cameras held out."""
         losses = []
-        for index in range(_JUDGED):
+        for index in range(JUDGED):
             photos, cubes = self._scenes.held_out(index)
             photos = photos.to(self.device)
             cubes = cubes.to(self.device)

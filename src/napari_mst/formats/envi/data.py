@@ -37,6 +37,7 @@ def load(
     """
     excess = 0
     if layout.is_compressed:
+        # Compressed data cannot be mapped, however large they are.
         flat: NDArray[Any] = np.frombuffer(_inflated(path, layout), layout.dtype)
     else:
         excess = _excess(path, layout)
@@ -46,6 +47,7 @@ def load(
         warnings.append(
             f"The data file is {excess} bytes longer than its header says; they are ignored."
         )
+    # A checksum counts only in a header that is as we wrote it.
     if not header.is_sealed:
         warnings += _doubts(header, path, layout, excess)
     elif verify or (verify is None and not isinstance(flat, np.memmap)):
@@ -86,6 +88,7 @@ def _inflated(path: Path, layout: Layout) -> bytes:
     check_room(path.name, needed)
     try:
         with gzip.open(path) as file:
+            # Reading stops at what is needed, so a bomb is never inflated.
             data = file.read(needed)
     except (OSError, EOFError, zlib.error):
         advice = "Check 'file compression'."
@@ -117,6 +120,8 @@ def _doubts(header: Header, path: Path, layout: Layout, excess: int) -> list[str
         return [CHANGED]
     size = header.text(f"{OWN}data bytes")
     crc = header.text(f"{OWN}data crc32")
+    # Who cuts an image changes its data and its layout. Where the data are as they were, nobody
+    # cut it, and the layout is damaged.
     is_told = size.isdecimal() and len(crc) == 8 and not excess
     is_same = size == str(path.stat().st_size) and crc == _file_checksum(path)
     if is_same or not is_told:

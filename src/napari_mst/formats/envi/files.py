@@ -42,6 +42,7 @@ def header_of(path: Path) -> Path | None:
     if path.suffix.lower() == ".hdr":
         return path if path.is_file() else None
     names = [f"{path.name}.hdr"]
+    # A photo beside `name.hdr` is not its data.
     if path.suffix.lower() in DATA_SUFFIXES:
         names.append(f"{path.stem}.hdr")
     return first_named(path.parent, names)
@@ -75,7 +76,9 @@ def data_of(header: Header, path: Path, layout: Layout) -> Path:
     found = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     size = layout.offset + layout.data_bytes
     exact = [entry for entry in found if entry.stat().st_size == size]
+    # A header that is as we wrote it belongs to the file that was saved with it.
     ours = [entry for entry in exact if header.is_sealed and entry.suffix == ".img"]
+    # Data that were cut off fit no size; a usual suffix still tells which they are.
     likely = [
         entry for entry in found if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES
     ]

@@ -161,6 +161,7 @@ class Header:
 
     def integer(self, key: str, default: str = "") -> int:
         """The whole number at *key*. Raises `CubeFileError`."""
+        # A comment may follow a number.
         text = self.fields.get(key, default).partition(";")[0].strip()
         # 18 digits fit into the 64 bits that the sizes of files have.
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
@@ -198,6 +199,7 @@ class Header:
 
     def doubts(self, layout: Layout) -> list[str]:
         """Warnings about fields that had to be assumed for this *layout*."""
+        # Single bytes have no order.
         if layout.dtype.itemsize == 1 or "byte order" in self.fields:
             return []
         return ["The header does not give the byte order; little-endian was assumed."]
@@ -231,6 +233,7 @@ class Header:
         return np.dtype(TYPES[code]).newbyteorder(">" if self._flag("byte order") else "<")
 
     def _decoded(self, text: str) -> str:
+        # In the headers of others a percent sign is a percent sign.
         return percent_decode(text) if f"{OWN}encoding" in self.fields else text
 
 
@@ -275,6 +278,7 @@ def _fields(lines: Iterable[str], name: str) -> dict[str, str]:
         else:
             before, equals, value = line.partition("=")
             key = " ".join(before.lower().split())
+            # Lines without a key, and comments that are indented, say nothing.
             if not equals or not key or key.startswith(";"):
                 continue
             parts = [value.strip()]

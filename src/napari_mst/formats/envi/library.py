@@ -72,6 +72,7 @@ def read_library(path: Path) -> Library:
         header.numbers("wavelength"), unit_word, (), layout.columns
     )
     names = header.items("spectra names")
+    # Names that are too many or too few are of other spectra.
     if len(names) != layout.rows:
         names = [f"spectrum {number}" for number in range(1, layout.rows + 1)]
     return Library(wavelengths, unit, names, values, header.text(f"{OWN}spectra"))
@@ -101,6 +102,7 @@ def write_library(path: Path, library: Library, *, overwrite: bool = False) -> P
 
 
 def _stored(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    # A number beyond float32 becomes infinity, which is then seen to be another one.
     with np.errstate(over="ignore"):
         single = values.astype("<f4")
     is_exact = np.array_equal(single, values, equal_nan=True)

@@ -79,6 +79,7 @@ class Scaling:
         float32 if that holds each stored value, else float64.
         """
         result = np.empty(stored.shape, _float_type(stored).newbyteorder("="))
+        # Band by band: products of the whole cube would take its size twice more.
         for band, plane in enumerate(stored):
             result[band] = (plane * self.gains[band] + self.offsets[band]) / self.factor
             if ignored is not None:
@@ -119,6 +120,7 @@ def physical(
         )
         return stored, fields, [*warnings, told]
     others[APPLIED] = str(scaling)
+    # In the scaled numbers NaN stands for it.
     if IGNORED in others:
         others[IGNORED] = math.nan
     return scaling.applied(stored, fields.get(IGNORED)), others, warnings

@@ -48,10 +48,10 @@ _PUBLISHED = ("cube", "rad")
 Their bands come last.
 """
 _SMALL_BYTES = 64 * 2**20
+# How libraries say that they got no memory, where they raise other types than `MemoryError`.
 _NO_MEMORY = re.compile(
     "(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory"
 )
-"""How libraries say that they got no memory, where they raise other types than `MemoryError`."""
 
 
 class Request(NamedTuple):
@@ -168,6 +168,7 @@ def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) ->
 
 def _sealed(file: _File) -> dict[str, Any]:
     """Our texts, and the wavelengths that other programs find beside them."""
+    # The seal covers `bands` too, so it is read although the record has the wavelengths.
     bands = file.arrays.get("bands")
     values: list[float] = []
     if bands is not None and bands.nbytes <= TEXT_BYTES:

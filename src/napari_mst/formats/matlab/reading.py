@@ -35,11 +35,11 @@ from napari_mst.messages import mismatch
 _PROCESS = "napari_mst.formats.matlab.process"
 SECONDS = 30.0
 """How long the reader may take for any file, however small."""
+# The least speed of reading that is waited for, beyond the first seconds.
 _BYTES_PER_SECOND = 4 * 2**20
-"""The least speed of reading that is waited for, beyond the first seconds."""
 _COMPLAINT_BYTES = 2**20
+# How Python and the system say that a process had no memory to start in.
 _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")
-"""How Python and the system say that a process had no memory to start in."""
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
 

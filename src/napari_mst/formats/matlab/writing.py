@@ -93,6 +93,7 @@ def _create(file: Any, cube: SpectralCube, dtype: np.dtype[Any]) -> Any:
     bands, height, width = cube.shape
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    # Zeros would be written first, only to be replaced.
     plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     space = h5py.h5s.create_simple((bands, width, height))
     kind = h5py.h5t.py_create(dtype)
@@ -108,6 +109,7 @@ def _describe(file: Any, stored: Any, cube: SpectralCube, crc: str) -> None:
     text = seal.seal_of(cube, stored.dtype, crc, bands_description(wavelengths))
     stored.attrs[SEAL] = np.bytes_(text)
     if cube.has_wavelengths:
+        # MATLAB has matrices only.
         _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
     # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
     codes = np.frombuffer(json.dumps(record_of(cube)).encode("utf-16-le"), "<u2")

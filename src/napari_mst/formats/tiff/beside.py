@@ -116,6 +116,7 @@ def _fits(header: Header, series: "TiffPageSeries") -> bool:
     rows = page.imagelength
     columns = page.imagewidth
     sizes = {"lines": rows, "samples": columns, "bands": series.size // (rows * columns)}
+    # Sizes that the header leaves out cannot disagree.
     given = {key: size for key, size in sizes.items() if key in header.fields}
     return all(header.integer(key) == size for key, size in given.items())
 

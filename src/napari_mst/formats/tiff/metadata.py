@@ -81,6 +81,7 @@ def describe(tif: "TiffFile") -> Description:
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
     sources = [gdal, *map(_from_json, texts), ome, labels]
+    # A source that has wavelengths comes before one that has names alone.
     with_wavelengths = [source for source in sources if source.wavelengths]
     with_names = [source for source in sources if source.names]
     best = [*with_wavelengths, *with_names, labels][0]

@@ -54,6 +54,7 @@ def opened(path: Path) -> Iterator["TiffFile"]:
         raise
     # tifffile lets any type escape from a damaged file.
     except Exception as error:
+        # That a codec is not installed stands only in the text of the error.
         if "imagecodecs" in str(error):
             advice = "Run: pip install imagecodecs"
             raise mismatch(path.name, "a known codec", "another", advice) from error
@@ -104,6 +105,7 @@ class _Listener(logging.Filter):
         text = record.getMessage()
         if _DAMAGE.search(text):
             self.damage = self.damage or text
+        # Damage becomes an error; the rest of the log is not for the person who opens a file.
         return False
 
     def check(self) -> None:

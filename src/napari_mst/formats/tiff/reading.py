@@ -119,6 +119,7 @@ def _warnings(tif: "TiffFile") -> list[str]:
 def _numbers(path: Path, tif: "TiffFile") -> NDArray[Any]:
     """The numbers of the first image: in memory, or mapped if they are many and in one piece."""
     series: TiffPageSeries = tif.series[0]
+    # Numbers that are compressed or in several places cannot be mapped.
     if series.dataoffset is None or not is_large(series.nbytes):
         return series.asarray()
     order: Literal["<", ">"] = ">" if tif.byteorder == ">" else "<"

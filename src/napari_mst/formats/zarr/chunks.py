@@ -61,6 +61,7 @@ def absent_chunks(path: Path, array: Any) -> list[str]:
 
 def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
     """The place in the *grid* of the chunk whose file is called *key*; None if it is no chunk."""
+    # Other files lie among the chunks, such as metadata; their names have no such place.
     place = tuple(int(digits) for digits in re.findall(r"\d+", key))
     if len(place) != len(grid):
         return None

@@ -173,6 +173,7 @@ def _read(request: _Request) -> SpectralCube:
 def _opened(request: _Request) -> _Opened:
     import zarr
 
+    # Not above: the module needs zarr.
     from napari_mst.formats.zarr.codecs import bounded
 
     path = request.path
@@ -252,6 +253,7 @@ def _kept_axes(shape: tuple[int, ...], types: list[str]) -> list[int]:
     ndim = len(shape)
     if ndim == 3:
         return [0, 1, 2]
+    # OME images have axes of time and depth too; the image lies along the last two.
     image = (ndim - 2, ndim - 1)
     kept = []
     for at, length in enumerate(shape):

@@ -134,6 +134,7 @@ def _write_out(files: dict[str, Any], folder: Path) -> None:
     """
     while files:
         name, content = files.popitem()
+        # Outer folders first. `parents=True` would make *folder* again where it has gone.
         for inner in reversed(PurePath(name).parents[:-1]):
             (folder / inner).mkdir(exist_ok=True)
         (folder / name).write_bytes(content.as_numpy_array())
