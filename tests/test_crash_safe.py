@@ -207,10 +207,10 @@ SMALL_DISK = """
 import sys
 from pathlib import Path
 import numpy as np
-from napari_mst import crash_safe
-from napari_mst.cube import SpectralCube
 from napari_mst.errors import SaveError
+from napari_mst import crash_safe
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.cube import SpectralCube
 crash_safe.free_bytes = lambda _: 2**40  # so that the disk itself says that it is full
 wavelengths = np.array([400.0, 500.0, 600.0])
 small = SpectralCube(np.ones((3, 8, 8), np.float32), wavelengths)

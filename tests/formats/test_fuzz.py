@@ -142,7 +142,7 @@ print(json.dumps(tally))
 
 
 def write(folder: Path, kind: str) -> tuple[str, str, str]:
-    """What to open, what to damage, and who judges it: a small file of this *kind*."""
+    """Write a small file of this *kind*; name the file to open, the part to damage, the judge."""
     if kind == "v5":
         savemat(
             folder / "a.mat",

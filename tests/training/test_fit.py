@@ -52,9 +52,9 @@ def test_same_settings_give_the_same_weights(tmp_path: Path) -> None:
 def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
     whole = start(tmp_path / "whole").run(report_every=2)
     stopped = start(tmp_path / "stopped")
-    stopped._take_step()
-    stopped._take_step()
-    stopped._save_checkpoint()
+    stopped.take_step()
+    stopped.take_step()
+    stopped.save_checkpoint()
     continued = start(tmp_path / "stopped")
     assert continued.step == 2
     assert torch.equal(weights(whole), weights(continued.run()))
@@ -146,5 +146,5 @@ def test_gradients_are_the_mean_of_all_processes(
     job.processes = 2
     for parameter in job.trained:
         parameter.grad = torch.ones_like(parameter)
-    job._share_gradients()
+    job.share_gradients()
     assert all((parameter.grad == 1.5).all() for parameter in job.trained)

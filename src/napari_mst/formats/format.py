@@ -1,4 +1,4 @@
-"""What a row of the table `FORMATS` says about one kind of cube file."""
+"""The rows of the table `FORMATS`: each describes one kind of cube file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

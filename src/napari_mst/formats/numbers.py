@@ -84,7 +84,7 @@ def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dty
 
 
 def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
-    """How many rows of *width* numbers go into one block."""
+    """The number of rows of *width* numbers that go into one block."""
     return max(1, BLOCK_BYTES // (width * dtype.itemsize))
 
 

@@ -25,7 +25,7 @@ IGNORED = "data ignore value"
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says about its numbers.
+    """The description of the numbers in a file.
 
     Attributes
     ----------

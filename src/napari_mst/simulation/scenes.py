@@ -120,8 +120,8 @@ class SceneSimulator:
 
     def _scene(self, n: int, size: int) -> Tensor:
         """Apparent reflectance (N, B, H, W) of objects that cover one another."""
-        u, v, leaf = self._leaves(n, size)
-        scene = self._textured(leaf) * self._shading(u, v, leaf) * self._shadow(n, size)
+        u, v, leaf = self.leaves(n, size)
+        scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(n, size)
         scene = self._exposed(scene + self._highlight(n, size))
         softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
         # Grain comes after the blur, which would smooth it away.
@@ -135,7 +135,7 @@ class SceneSimulator:
         strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.lesson.grain)
         return (scene + (strength * scene).sqrt() * grain).clamp_min(0)
 
-    def _leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    def leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Dead leaves: objects that cover one another.
 
         Objects are rounded boxes, ellipses and diamonds with warped outlines. The number of those
@@ -189,7 +189,7 @@ class SceneSimulator:
         grain = (self._octaves(n, size) * self._uniform(n, 1, 1, 1) * 0.3).exp()
         return (plain + mottle.clamp(0, 1) * (other - plain)) * grain
 
-    def _shading(self, u: Tensor, v: Tensor, leaf: Tensor) -> Tensor:
+    def shading(self, u: Tensor, v: Tensor, leaf: Tensor) -> Tensor:
         """Light (N, 1, H, W) that falls off over each object, flat or curved, and the scene."""
         n = len(leaf)
         size = leaf.shape[-1]

@@ -4,8 +4,8 @@ The factor is such that nine in ten values of simulated scenes lie in the band. 
 of spectra that no model has seen; the bands and pixels are those that `core_mrae` counts. The
 photos are like those in training, in size as well: 36 % are clean, the others noisy, JPEG or both.
 There is one factor for all, so on clean photos the band is wider than it has to be, and on bad ones
-narrower. Clean simulated photos alone would give half of it or less, and hold seven in ten values on
-real scenes, whose materials are less like the measured ones (docs/training.md).
+narrower. Clean simulated photos alone would give half of it or less, and hold seven in ten values
+on real scenes, whose materials are less like the measured ones (docs/training.md).
 """
 
 from collections.abc import Iterator

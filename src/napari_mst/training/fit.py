@@ -198,7 +198,7 @@ class Fit:
         first = self.step
         losses: list[Tensor] = []
         while self.step < self.settings.steps and not self._is_out_of_patience():
-            losses.append(self._take_step())
+            losses.append(self.take_step())
             if self.step % report_every == 0 or self.step == self.settings.steps:
                 seconds = (time.perf_counter() - started) / (self.step - first)
                 loss = torch.stack(losses).mean().item()
@@ -207,7 +207,7 @@ class Fit:
                 self._remember(held_out)
                 if self.rank == 0:
                     self.report(Progress(self.step, loss, held_out, seconds))
-                    self._save_checkpoint()
+                    self.save_checkpoint()
         if self.patience and self._best:
             self.average.load_state_dict(self._best)
         return self.average
@@ -233,7 +233,7 @@ class Fit:
         with torch.inference_mode():
             return self._loss(photos, self.average(photos), cubes, self.settings.steps).item()
 
-    def _take_step(self) -> Tensor:
+    def take_step(self) -> Tensor:
         """One step down the loss; returns the loss."""
         settings = self.settings
         # Every process draws other scenes in every step. Index 0 is never drawn.
@@ -247,7 +247,7 @@ class Fit:
         loss = self._loss(photos, estimates, cubes.to(self.device), self.step)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self._share_gradients()
+        self.share_gradients()
         nn.utils.clip_grad_norm_(self.trained, 10.0)
         self.optimizer.step()
         self.step += 1
@@ -282,7 +282,7 @@ class Fit:
         current = list(self.network.parameters())
         torch._foreach_lerp_(averaged, current, 1 - decay)
 
-    def _share_gradients(self) -> None:
+    def share_gradients(self) -> None:
         """Give every process the mean of all their gradients."""
         if self.processes == 1:
             return
@@ -293,7 +293,8 @@ class Fit:
         for gradient, shared in zip(gradients, parts, strict=True):
             gradient.copy_(shared.view_as(gradient))
 
-    def _save_checkpoint(self) -> None:
+    def save_checkpoint(self) -> None:
+        """Write all that the fit needs to go on from here to its checkpoint."""
         state = {
             "step": self.step,
             "network": self.network.state_dict(),
@@ -328,8 +329,8 @@ CARD = ModelCard(
     quantity="reflectance",
     rendering=SRGB_D65,
     domain=(
-        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean to "
-        "moderately noisy. "
+        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean "
+        "to moderately noisy. "
         "Not for emitters, other lights, strong tone curves, or raw camera values."
     ),
     training_data=(

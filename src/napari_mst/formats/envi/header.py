@@ -61,7 +61,7 @@ STRUCTURE = {
 
 @dataclass(frozen=True)
 class Layout:
-    """How the numbers lie in the data file.
+    """The layout of the numbers in the data file.
 
     *dtype* has its byte order; *offset* bytes come before the first number.
     """
@@ -76,7 +76,7 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """How many numbers the file has."""
+        """The count of numbers in the file."""
         return self.bands * self.rows * self.columns
 
     @property
@@ -178,7 +178,7 @@ class Header:
         return others
 
     def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> Layout:
-        """How the numbers lie in a file of one of these *kinds*.
+        """The layout of the numbers in a file of one of these *kinds*.
 
         Raises `CubeFileError`, naming the field, on anything missing or unsupported.
         """
@@ -238,7 +238,7 @@ class Header:
 
 
 def provenance(header: Header) -> Provenance:
-    """Where a cube that we wrote came from; empty for the files of others.
+    """The history of a cube that we wrote; empty for the files of others.
 
     Raises `CubeFileError`.
     """

@@ -177,7 +177,7 @@ def code_of_wkt(wkt: str) -> tuple[int, bool]:
 
 
 def code_of_items(items: Sequence[str]) -> tuple[int, bool]:
-    """The same as `code_of_wkt`, from the items of a `map info` without a definition."""
+    """As `code_of_wkt`, from the items of a `map info` that has no definition beside it."""
     kind = items[0].lower()
     place = list(items[7:])
     datum = next((datum for datum in _DATUMS if datum.envi and datum.envi in place), None)

@@ -58,7 +58,7 @@ def metadata(header: Header, bands: int, power: int) -> tuple[dict[str, Any], li
 
 @dataclass(frozen=True)
 class Scaling:
-    """What the numbers mean: (stored * gain + offset) / factor; gains and offsets are (B,)."""
+    """The scaling of stored numbers: (stored * gain + offset) / factor, gains and offsets (B,)."""
 
     gains: NDArray[np.float64]
     offsets: NDArray[np.float64]

@@ -68,7 +68,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
 
 def _offset(path: Path, item: Any) -> int | None:
-    """Where the numbers begin in the file; None if they are in chunks, or reach beyond its end."""
+    """The place where the numbers begin; None if they are in chunks, or the file ends before."""
     offset: int | None = item.id.get_offset()
     if item.chunks is not None or offset is None:
         return None

@@ -34,7 +34,7 @@ from napari_mst.messages import mismatch
 # Named rather than imported: Python would run a module twice that is imported before it is run.
 _PROCESS = "napari_mst.formats.matlab.process"
 SECONDS = 30.0
-"""How long the reader may take for any file, however small."""
+"""Time that the reader may take for any file, however small."""
 # The least speed of reading that is waited for, beyond the first seconds.
 _BYTES_PER_SECOND = 4 * 2**20
 _COMPLAINT_BYTES = 2**20

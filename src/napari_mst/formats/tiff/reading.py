@@ -34,7 +34,7 @@ _ALWAYS_COLOUR = (3, 5, 6)
 
 @dataclass(frozen=True)
 class _Told:
-    """What a TIFF and the ENVI header beside it say, and warnings about the two."""
+    """The descriptions in a TIFF and in the ENVI header beside it, and warnings about the two."""
 
     description: Description
     header: Header | None

@@ -16,7 +16,7 @@ from napari_mst.messages import mismatch, out_of_memory, shown
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""
 ATTEMPTS = 5
-"""How often a read is tried again because saves come in between."""
+"""Number of times that a read is tried, where saves come in between."""
 
 
 def damaged(name: str, error: Exception) -> CubeFileError:
@@ -25,7 +25,7 @@ def damaged(name: str, error: Exception) -> CubeFileError:
 
 
 def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
-    """How many chunks (or shards) of *array* the Zarr folder *path* has, and how many it should.
+    """The number of chunks (or shards) of *array* in the Zarr folder *path*, and the full number.
 
     The files are counted. zarr's own count asks for every chunk of the grid, of which a damaged
     file may have any number.
