@@ -52,7 +52,7 @@ def main() -> None:
 
     def hover() -> None:
         row, column = places.pop()
-        dock._timer.stop()  # as if the last redraw were long ago
+        dock.pace.stop()  # as if the last redraw were long ago
         for callback in viewer.mouse_move_callbacks:
             callback(viewer, SimpleNamespace(position=(550.0, row, column)))
         dock.plot.viewport().repaint()
@@ -62,7 +62,7 @@ def main() -> None:
     dock.menus.windows[2].trigger()
     tell("the same, mean of 5 x 5 pixels", hover, options.rounds)
     dock.menus.windows[0].trigger()
-    dock.pin((550, 0, 0))
+    dock.bench.pin((550, 0, 0))
     settle(application, dock)
     points = picks.picks_layer(viewer)
     if points is None:
@@ -77,8 +77,7 @@ def main() -> None:
 
     def move_a_pick() -> None:
         points.data = np.concatenate([points.data[:-1], [places.pop()]])
-        dock._timer.stop()
-        dock.draw()
+        dock.pace.draw()
         dock.plot.viewport().repaint()
 
     tell(f"one of {options.picks} picks moved, all redrawn", move_a_pick, 10)

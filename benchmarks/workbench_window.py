@@ -19,7 +19,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.spectra.curves import Curves
+from napari_mst.plugin.spectra.curves import CurvesItem
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import cube_layer
 
@@ -39,13 +39,13 @@ class Window:
         self.dock = SpectraDock(self.viewer)
         self.widget = self.viewer.window.add_dock_widget(self.dock, name="Spectra")
         self.painted: list[list[bytes]] = []
-        paint = Curves.paint
+        paint = CurvesItem.paint
 
-        def watched(curves: Curves, *arguments: object) -> None:
+        def watched(curves: CurvesItem, *arguments: object) -> None:
             paint(curves, *arguments)
             self.painted.append([line.spectrum.values.tobytes() for line in curves.lines])
 
-        Curves.paint = watched
+        CurvesItem.paint = watched
         self.settle()
         self.viewer.reset_view()
         self.settle()
@@ -100,7 +100,7 @@ def drag(window: Window, name: str, corners: np.ndarray) -> None:
     )
     shapes.mode, shapes.selected_data = "direct", {0}
     window.settle()
-    pixels = window.dock.entries[0].first.origin.pixels if window.dock.isVisible() else 0
+    pixels = window.dock.bench.entries[0].first.origin.pixels if window.dock.isVisible() else 0
     start = window.at(*shapes.data[0][-1])
     QTest.mousePress(window.native, left, pos=start)
     latencies = []
@@ -157,16 +157,22 @@ def label(window: Window, labels: np.ndarray) -> None:
     layer = window.viewer.add_labels(labels, name="cells")
     print(f"labels: napari shows them after {1000 * (time.perf_counter() - begun):.0f} ms")
     with window.pauses() as pauses:
-        window.wait(lambda: len(window.dock.entries) > 100)
+        window.wait(lambda: len(window.dock.bench.entries) > 100)
     print(
-        f"  all {len(window.dock.entries):,} are listed after {time.perf_counter() - begun:.1f} s"
+        f"  all {len(window.dock.bench.entries):,} are listed after {time.perf_counter() - begun:.1f} s"
     )
     print(f"  meanwhile the window's thread was busy for at most {max(pauses):.0f} ms")
     window.settle()
     for name, act in (
         ("a label is selected", lambda: window.dock.table.selectRow(1234)),
-        ("a label is hidden", lambda: window.dock.rows.tick(1235, False)),
-        ("a label is renamed", lambda: window.dock.rows.rename(1235, "red cell")),
+        (
+            "a label is hidden",
+            lambda: window.dock.bench.show(window.dock.bench.entries[1235:1236], False),
+        ),
+        (
+            "a label is renamed",
+            lambda: window.dock.bench.rename(window.dock.bench.entries[1235], "red cell"),
+        ),
         ("the band is changed", lambda: window.viewer.dims.set_current_step(0, 3)),
     ):
         begun = time.perf_counter()

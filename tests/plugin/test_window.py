@@ -21,7 +21,7 @@ from tests.plugin.conftest import GatedJob, make_cube, picks_in, with_photo
 
 from napari_mst import read_cube
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.dock import HINT
+from napari_mst.plugin.spectra.resolve import HINT
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
 
@@ -148,8 +148,8 @@ def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
-    spectra.pin((550, 4, 7))
-    points = picks_in(window)
+    spectra.bench.pin((550, 4, 7))
+    points = picks.picks_layer(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).drag((4, 7), (9, 12))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
@@ -170,7 +170,7 @@ def test_a_point_that_is_deleted_with_naparis_own_key_comes_back(
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
     for column in (3, 7):
-        spectra.pin((550, 4, column))
+        spectra.bench.pin((550, 4, column))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
@@ -252,7 +252,7 @@ def test_all_fits_into_a_narrow_dock(window: napari.Viewer, qtbot: QtBot) -> Non
     data, arguments, _ = cube_layer(make_cube(), "cube")
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
-    spectra.pin((550, 4, 7))
+    spectra.bench.pin((550, 4, 7))
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     assert spectra.minimumSizeHint().width() <= 350
     assert spectra.text.fontMetrics().horizontalAdvance(HINT) <= 320

@@ -125,7 +125,7 @@ def open_docks(viewer: napari.Viewer) -> tuple[SpectraDock, ReconstructDock]:
 def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> None:
     """Pin the picks, and show the band of `SHOWN`."""
     for row, column in PICKS:
-        spectra.pin(cube_layer.data_to_world((0, row, column)))
+        spectra.bench.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
     # The cube and the photo below each other, each with what is drawn on it.
     viewer.canvas.grid.enabled = True

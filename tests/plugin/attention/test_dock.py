@@ -237,7 +237,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert "Pin a spectrum first" in dock.panel.text.text()
     spectra = SpectraDock(viewer)
     qtbot.addWidget(spectra)
-    spectra.pin(cube.data_to_world((15, 4, 6)))
+    spectra.bench.pin(cube.data_to_world((15, 4, 6)))
     assert dock.make_map("sensitivity")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)

@@ -19,14 +19,19 @@ from qtpy.QtWidgets import QApplication, QFileDialog
 from tests.plugin.conftest import make_cube
 
 from napari_mst.models.cards import MODELS
-from napari_mst.plugin.spectra import drawing, region_tasks, rows
-from napari_mst.plugin.spectra.curves import Line, pen
+from napari_mst.plugin.spectra import region_tasks
+from napari_mst.plugin.spectra.bench import spectra_of
+from napari_mst.plugin.spectra.curves import pen
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.files import spectra_of
+from napari_mst.plugin.spectra.plot import Marker
+from napari_mst.plugin.spectra.region_rows import MOST_CURVES
+from napari_mst.plugin.spectra.resolve import Line
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of, go_to
+from napari_mst.reconstruction import error_bands
 from napari_mst.reconstruction.error_bands import spectrum_band
 from napari_mst.spectra.library import colour_checker, read_spectra
+from napari_mst.spectra.regions import region_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
@@ -56,6 +61,10 @@ def second_cube(viewer: ViewerModel, **changes: Any) -> Image:
     layer = viewer.add_image(data + 1, **{**arguments, **changes})
     viewer.layers.selection.active = viewer.layers["cube"]
     return layer
+
+
+def show_errors(dock: SpectraDock) -> None:
+    dock.bench.settings = replace(dock.bench.settings, is_error_shown=True)
 
 
 def hover(viewer: ViewerModel, position: tuple[float, ...]) -> None:
@@ -97,9 +106,15 @@ def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines(spectra_dock, qtbot)
-    qtbot.waitUntil(lambda: not spectra_dock._timer.isActive())
+    qtbot.waitUntil(lambda: not spectra_dock.pace.is_resting)
     reads = []
-    monkeypatch.setattr(spectra_dock.collection, "live", lambda *_: reads.append(1) or [])
+    update = spectra_dock.bench.update
+
+    def counted(**how: Any) -> Any:
+        reads.append(1)
+        return update(**how)
+
+    monkeypatch.setattr(spectra_dock.bench, "update", counted)
     for column in range(30):
         hover(cube_viewer, (550, 4, column))
     assert len(reads) == 1
@@ -112,11 +127,11 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
     dock = SpectraDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    told = lambda: (
-        lines(dock, qtbot),
-        dock.plot.band.isVisible(),
-        dock.plot.band.label.toPlainText(),
-    )[1:]  # noqa: E731
+
+    def told() -> tuple[bool, str]:
+        lines(dock, qtbot)
+        return dock.plot.band.isVisible(), dock.plot.band.label.toPlainText()
+
     data, arguments, _ = cube_layer(make_cube(), "cube")
     for wavelength in (550, 400):
         layer = viewer.add_image(data, **arguments)
@@ -132,7 +147,7 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     data = make_cube().data
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     points = points_of(cube_viewer)
     points.add([5, 8])
     (first, values), (second, others) = drawn(spectra_dock, qtbot)
@@ -152,7 +167,7 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(
     spectra_dock.menus.undo.trigger()
     assert [colour for colour, _ in drawn(spectra_dock, qtbot)] == ["#102030"]
     cube_viewer.layers.remove(points)
-    spectra_dock.pin((550, 1, 1))
+    spectra_dock.bench.pin((550, 1, 1))
     assert len(drawn(spectra_dock, qtbot)) == 1
 
 
@@ -160,19 +175,19 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     for column in (1, 2, 3):
-        spectra_dock.pin((550, 5, column))
+        spectra_dock.bench.pin((550, 5, column))
     lines(spectra_dock, qtbot)
     points, model = points_of(cube_viewer), spectra_dock.model
     model.setData(model.index(1, 0), "leaf")
     model.setData(model.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
-    spectra_dock.rows.recolour(2, "#102030")
+    spectra_dock.bench.recolour(spectra_dock.bench.entries[2], "#102030")
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf", "pick 3"]
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
     assert picks.colours(points)[2] == "#102030"
     assert points.shown.tolist() == [False, True, True]
-    spectra_dock.rows.solo([spectra_dock.entries[1]])
+    spectra_dock.bench.solo([spectra_dock.bench.entries[1]])
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaf"]
-    spectra_dock.rows.solo([spectra_dock.entries[1]])
+    spectra_dock.bench.solo([spectra_dock.bench.entries[1]])
     assert len(lines(spectra_dock, qtbot)) == 3
     spectra_dock.table.selectRow(1)
     assert points.selected_data == {1}
@@ -181,7 +196,7 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     lines(spectra_dock, qtbot)
     assert picks.names(points) == ["pick 1", "pick 3"]
     for _ in range(2):
-        spectra_dock.undo()
+        spectra_dock.bench.undo()
         lines(spectra_dock, qtbot)
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
 
@@ -202,20 +217,20 @@ def test_no_two_choices_of_a_menu_read_the_same(
 
 def test_markers_tell_their_unit(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
     lines(spectra_dock, qtbot)
-    spectra_dock.plot.set_markers([("A", "#4d8fea", 620)])
+    spectra_dock.plot.set_markers([Marker("A", "#4d8fea", 620)])
     assert spectra_dock.plot.markers[0].label.format.format(value=620) == "A 620 nm"
 
 
 ACTIONS: dict[str, Callable[[SpectraDock, Points], object]] = {
-    "pin": lambda dock, _: dock.pin((550, 1, 1)),
+    "pin": lambda dock, _: dock.bench.pin((550, 1, 1)),
     "add with napari's tool": lambda _, points: points.add([1, 1]),
     "move": lambda _, points: setattr(points, "data", [[4, 7], [9, 9]]),
     "rename": lambda dock, _: dock.model.setData(dock.model.index(1, 0), "leaf"),
-    "recolour": lambda dock, _: dock.rows.recolour(1, "#102030"),
-    "hide": lambda dock, _: dock.rows.tick(1, False),
-    "delete": lambda dock, _: (dock.table.selectRow(1), dock.rows.delete()),
+    "recolour": lambda dock, _: dock.bench.recolour(dock.bench.entries[1], "#102030"),
+    "hide": lambda dock, _: dock.bench.show([dock.bench.entries[1]], False),
+    "delete": lambda dock, _: (dock.table.selectRow(1), dock.bench.delete(dock.bench.chosen)),
     "delete with napari's key": lambda _, points: picks.remove(points, [1]),
-    "clear": lambda dock, _: dock.clear(),
+    "clear": lambda dock, _: dock.bench.clear(),
 }
 
 
@@ -225,7 +240,7 @@ def test_one_undo_takes_back_one_action(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, action: str, is_awaited: bool
 ) -> None:
     for row in (4, 5):
-        spectra_dock.pin((550, row, 7))
+        spectra_dock.bench.pin((550, row, 7))
     lines(spectra_dock, qtbot)
     points = points_of(cube_viewer)
     before = picks.State.of(points)
@@ -234,7 +249,7 @@ def test_one_undo_takes_back_one_action(
         lines(spectra_dock, qtbot)
     assert not picks.State.of(points).equals(before)
     for names in (["pick 1", "pick 2"], ["pick 1"]):
-        spectra_dock.undo()
+        spectra_dock.bench.undo()
         lines(spectra_dock, qtbot)
         assert picks.names(points) == names
         if len(names) == 2:
@@ -245,7 +260,7 @@ def test_picks_outlive_the_dock_with_names_and_windows(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     spectra_dock.menus.windows[1].trigger()
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     spectra_dock.hide()
     points_of(cube_viewer).add([5, 8])
@@ -272,7 +287,7 @@ def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     cube_viewer.dims.set_point(0, 620)
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     model, data = spectra_dock.model, make_cube().data
 
@@ -291,7 +306,7 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(
 ) -> None:
     other = second_cube(cube_viewer, translate=(400, 2, 0))
     data = make_cube().data
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     first, second = lines(spectra_dock, qtbot)
     assert (first.style, second.style, first.spectrum.colour) == (0, 1, second.spectrum.colour)
     np.testing.assert_allclose(
@@ -299,7 +314,7 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(
     )
     cube_viewer.layers.selection.active = other
     assert [line.spectrum.origin.cube for line in lines(spectra_dock, qtbot)] == ["other", "cube"]
-    spectra_dock.pin((550, 0, 7))  # off the selected cube, but on the other one
+    spectra_dock.bench.pin((550, 0, 7))  # off the selected cube, but on the other one
     assert lines(spectra_dock, qtbot)[-1].spectrum.origin.cube == "cube"
     cube_viewer.layers["cube"].visible = False
     assert [line.spectrum.origin.cube for line in lines(spectra_dock, qtbot)] == ["other"]
@@ -311,7 +326,7 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(
 def test_layers_that_are_reordered_or_given_other_numbers_keep_the_curves_true(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     cube_viewer.layers.move(1, 0)
     data = make_cube().data
     np.testing.assert_allclose(drawn(spectra_dock, qtbot)[0][1], data[:, 4, 7])
@@ -342,7 +357,7 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(
     spectra_dock.menus.spreads[1].trigger()
     assert lines(spectra_dock, qtbot)[0].spectrum.spread == "percentiles 5-95"
     spectra_dock.table.selectRow(0)
-    spectra_dock.rows.delete()
+    spectra_dock.bench.delete(spectra_dock.bench.chosen)
     assert [line.spectrum.name for line in lines(spectra_dock, qtbot)] == ["leaves 1", "cells 4"]
     spectra_dock.menus.regions.click()
     assert lines(spectra_dock, qtbot) == []
@@ -354,9 +369,8 @@ def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_the
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     before = lines(spectra_dock, qtbot)[0].spectrum.values
     shapes.data = [SQUARE + 5]
-    spectra_dock._timer.stop()
-    spectra_dock.draw()
-    assert spectra_dock.collection.reader.is_busy
+    spectra_dock.pace.draw()
+    assert spectra_dock.bench.is_busy
     np.testing.assert_array_equal(spectra_dock.plot.curves.lines[0].spectrum.values, before)
     assert not np.array_equal(lines(spectra_dock, qtbot)[0].spectrum.values, before)
 
@@ -374,11 +388,11 @@ def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_the
 def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot, number: int, expected: Any
 ) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     cube_viewer.dims.set_point(0, 620)
     spectra_dock.menus.views[number].trigger()
     (line,) = lines(spectra_dock, qtbot)
-    (measured,) = spectra_of(spectra_dock.entries)
+    (measured,) = spectra_of(spectra_dock.bench.entries)
     np.testing.assert_allclose(measured.values, make_cube().data[:, 4, 7])
     np.testing.assert_allclose(line.spectrum.values, expected(measured).values)
 
@@ -387,7 +401,7 @@ def test_the_range_of_values_fits_is_fixed_or_locked(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     view = spectra_dock.plot.view
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     top = make_cube().data[:, 4, 7].max()
     assert view.viewRange()[1][0] <= 0 < top <= view.viewRange()[1][1] < 1.2 * top
@@ -410,7 +424,7 @@ def test_a_click_on_a_curve_chooses_its_row(
     data[:, 15, 20] = 0.5
     cube_viewer.layers["cube"].data = data
     for row, column in ((1, 1), (15, 20)):
-        spectra_dock.pin((550, row, column))
+        spectra_dock.bench.pin((550, row, column))
     lines(spectra_dock, qtbot)
     plot = spectra_dock.plot
     spot = plot.view.mapViewToScene(QPointF(500, 0.5))
@@ -426,7 +440,7 @@ def test_a_reference_cube_gives_errors_and_scores(
 ) -> None:
     other = second_cube(cube_viewer)
     other.visible = False
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     spectra_dock.menus.fill_compare()
     action = next(
@@ -442,7 +456,7 @@ def test_a_reference_cube_gives_errors_and_scores(
     ]
     assert header[4:] == ["RMSE", "MRAE", "SAM"]
     assert [model.data(model.index(row, 4)) for row in range(2)] == ["1.0000", "1.0000"]
-    spectra_dock.toggle_errors()
+    show_errors(spectra_dock)
     for line in lines(spectra_dock, qtbot):
         np.testing.assert_allclose(line.spectrum.values, -1, rtol=1e-6)
     cube_viewer.layers.remove(other)
@@ -458,9 +472,9 @@ def test_the_chosen_spectrum_is_matched_with_a_library(
     data = cube.data.copy()
     data[:, 4, 7] = 0.5 * chart[6].values
     cube_viewer.layers["cube"].data = data
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra_dock.set_library(chart)
+    spectra_dock.bench.library = chart
     assert spectra_dock.matches.isHidden()
     spectra_dock.table.selectRow(0)
     said = [
@@ -486,16 +500,16 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
 ) -> None:
     path = tmp_path / f"spectra{suffix}"
     spectra_dock.menus.windows[1].trigger()
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra_dock.rows.rename(0, "a leaf, green")
-    spectra_dock.rows.recolour(0, "#102030")
+    spectra_dock.bench.rename(spectra_dock.bench.entries[0], "a leaf, green")
+    spectra_dock.bench.recolour(spectra_dock.bench.entries[0], "#102030")
     cube_viewer.add_shapes(SQUARE + 0.25, shape_type="polygon", name="soil")
     before = lines(spectra_dock, qtbot)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
     assert len(read_spectra(path)) == 2
     for name in ("Picks", "soil"):
         cube_viewer.layers.remove(cube_viewer.layers[name])
@@ -512,17 +526,17 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
 def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
-    spectra = spectra_of(spectra_dock.entries)
-    spectra_dock.clear()
+    spectra = spectra_of(spectra_dock.bench.entries)
+    spectra_dock.bench.clear()
     cube_viewer.layers["cube"].data = make_cube().data + 1
-    spectra_dock.open_spectra(spectra)
+    spectra_dock.bench.open_spectra(spectra)
     (line,) = lines(spectra_dock, qtbot)
     np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     assert not len(points_of(cube_viewer).data)
     spectra_dock.table.selectRow(0)
-    spectra_dock.rows.delete()
+    spectra_dock.bench.delete(spectra_dock.bench.chosen)
     assert lines(spectra_dock, qtbot) == []
 
 
@@ -535,7 +549,7 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
     monkeypatch: pytest.MonkeyPatch,
     suffix: str,
 ) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     path = tmp_path / f"plot{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
@@ -551,10 +565,10 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
 
 
 def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     spectra_dock.menus.files.copy_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
     text = QApplication.clipboard().text()
     assert "pick 1" in text
     assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text
@@ -563,17 +577,17 @@ def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) 
 def test_a_thousand_picks_stay_usable(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.pin((550, 0, 0))
+    spectra_dock.bench.pin((550, 0, 0))
     lines(spectra_dock, qtbot)
     points = points_of(cube_viewer)
     rows, columns = np.divmod(np.arange(600), 30)
     points.data = np.stack([rows, columns], axis=1)
     assert len(lines(spectra_dock, qtbot)) == 600
     assert spectra_dock.model.rowCount() == 600
-    before = [entry.first for entry in spectra_dock.entries]
+    before = [entry.first for entry in spectra_dock.bench.entries]
     points.data = np.concatenate([points.data[:-1], [[0, 0]]])
     lines(spectra_dock, qtbot)
-    after = [entry.first for entry in spectra_dock.entries]
+    after = [entry.first for entry in spectra_dock.bench.entries]
     assert [one is two for one, two in zip(before, after, strict=True)] == [True] * 599 + [False]
 
 
@@ -589,7 +603,7 @@ def test_the_plot_takes_on_the_theme(
 def test_nothing_of_a_hidden_dock_holds_a_cube(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     lines(spectra_dock, qtbot)
     spectra_dock.hide()
@@ -602,28 +616,28 @@ def test_ticks_stay_with_their_curves_when_others_are_deleted(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     cube_viewer.add_shapes([SQUARE, SQUARE + 1, SQUARE + 2], shape_type="polygon", name="leaves")
-    spectra_dock.open_spectra(colour_checker()[:3])
+    spectra_dock.bench.open_spectra(colour_checker()[:3])
     lines(spectra_dock, qtbot)
-    names = [entry.first.name for entry in spectra_dock.entries]
+    names = [entry.first.name for entry in spectra_dock.bench.entries]
     for row in (1, 2, 4):
-        spectra_dock.rows.tick(row, False)
+        spectra_dock.bench.show([spectra_dock.bench.entries[row]], False)
     lines(spectra_dock, qtbot)
     spectra_dock.table.choose([1, 3])
-    spectra_dock.rows.delete()
+    spectra_dock.bench.delete(spectra_dock.bench.chosen)
     lines(spectra_dock, qtbot)
-    shown = [(entry.first.name, entry.is_shown) for entry in spectra_dock.entries]
+    shown = [(entry.first.name, entry.is_shown) for entry in spectra_dock.bench.entries]
     assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
-    spectra_dock.clear()
-    spectra_dock.open_spectra(colour_checker()[:1])
+    spectra_dock.bench.clear()
+    spectra_dock.bench.open_spectra(colour_checker()[:1])
     lines(spectra_dock, qtbot)
-    assert spectra_dock.entries[-1].is_shown
+    assert spectra_dock.bench.entries[-1].is_shown
 
 
 def test_points_that_are_selected_on_the_image_have_their_rows_selected(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     for column in (1, 2, 3):
-        spectra_dock.pin((550, 5, column))
+        spectra_dock.bench.pin((550, 5, column))
     lines(spectra_dock, qtbot)
     points = points_of(cube_viewer)
     points.selected_data = {0, 2}
@@ -651,16 +665,14 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     spectra_dock: SpectraDock, estimate: Image, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[threading.Thread]()
-    read = region_tasks._error_band
 
     def watched(*of: Any) -> Any:
         threads.append(threading.current_thread())
-        return read(*of)
+        return spectrum_band(*of)
 
-    monkeypatch.setattr(region_tasks, "_error_band", watched)
-    spectra_dock.pin((550, 4, 7))
-    spectra_dock._timer.stop()
-    spectra_dock.draw()
+    monkeypatch.setattr(error_bands, "spectrum_band", watched)
+    spectra_dock.bench.pin((550, 4, 7))
+    spectra_dock.pace.draw()
     assert spectra_dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once
     (line,) = lines(spectra_dock, qtbot)
     assert threads
@@ -678,9 +690,9 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     spectra_dock: SpectraDock, estimate: Image, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     for column in (7, 8):
-        spectra_dock.pin((550, 4, column))
+        spectra_dock.bench.pin((550, 4, column))
     spectra_dock.menus.windows[1].trigger()
-    spectra_dock.pin((550, 9, 9))
+    spectra_dock.bench.pin((550, 9, 9))
 
     def spreads() -> list[str]:
         return [line.spectrum.spread for line in lines(spectra_dock, qtbot)]
@@ -688,7 +700,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     assert spreads() == ["", "", "std"]
     points_of(cube_viewer).selected_data = {1}
     assert spreads() == ["", MODEL_ERROR, "std"]
-    measured: Spectrum = spectra_of(spectra_dock.entries)[1]
+    measured: Spectrum = spectra_of(spectra_dock.bench.entries)[1]
     spectra_dock.menus.views[2].trigger()
     upper = lines(spectra_dock, qtbot)[1].spectrum.upper
     np.testing.assert_allclose(upper, measured.upper / measured.values.max())
@@ -697,7 +709,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     spectra_dock.menus.views[0].trigger()
     spectra_dock.menus.error_band.trigger()
     assert spreads() == ["", "", "std"]
-    assert [one.spread for one in spectra_of(spectra_dock.entries)] == ["", "", "std"]
+    assert [one.spread for one in spectra_of(spectra_dock.bench.entries)] == ["", "", "std"]
 
 
 def test_the_error_band_is_saved_with_the_spectra(
@@ -709,27 +721,25 @@ def test_the_error_band_is_saved_with_the_spectra(
 ) -> None:
     path = tmp_path / "spectra.csv"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    spectra_dock.pin((550, 4, 7))
-    spectra_dock.pin((550, 4, 8))
+    spectra_dock.bench.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 8))
     lines(spectra_dock, qtbot)
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
-    for saved, kept in zip(read_spectra(path), spectra_of(spectra_dock.entries), strict=True):
+    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
+    for saved, kept in zip(read_spectra(path), spectra_of(spectra_dock.bench.entries), strict=True):
         assert saved.spread == MODEL_ERROR
         np.testing.assert_allclose((saved.lower, saved.upper), (kept.lower, kept.upper), rtol=1e-5)
 
 
 def test_a_cube_without_a_model_has_no_error_band(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     (line,) = lines(spectra_dock, qtbot)
     assert line.spectrum.lower is None
 
 
 @pytest.fixture
-def many(cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch) -> Labels:
-    """599 labels of one pixel, of which no more than 100 are drawn one by one."""
-    monkeypatch.setattr(rows, "MOST_CURVES", 100)
-    monkeypatch.setattr(drawing, "MOST_CURVES", 100)
+def many(cube_viewer: ViewerModel) -> Labels:
+    """599 labels of one pixel, which are more than are drawn one by one."""
     return cube_viewer.add_labels(7 * np.arange(600).reshape(20, 30), name="cells")
 
 
@@ -753,7 +763,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range
     path = tmp_path / "cells.sli"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.menus.files.is_busy)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
     saved = read_spectra(path)
     assert [one.name for one in saved] == [f"cells {7 * number}" for number in range(1, 600)]
     np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
@@ -772,9 +782,9 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden
     assert three.spectrum.colour == QColor.fromRgbF(*many.get_color(28).tolist()).name()
     assert (summary.entry, three.is_faded, summary.is_faded) == (-1, False, True)
     spectra_dock.table.selectAll()
-    assert len(lines(spectra_dock, qtbot)) == 101
-    assert "Of the selected curves, 499 are not drawn." in spectra_dock.notes.text()
-    spectra_dock.rows.solo(spectra_dock.entries[:2])
+    assert len(lines(spectra_dock, qtbot)) == 1 + MOST_CURVES
+    assert "Of the selected curves, 99 are not drawn." in spectra_dock.notes.text()
+    spectra_dock.bench.solo(spectra_dock.bench.entries[:2])
     spectra_dock.table.clearSelection()
     (line,) = lines(spectra_dock, qtbot)
     np.testing.assert_allclose(
@@ -809,7 +819,7 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     short = Spectrum([400.0, 500.0], [0.1, 0.2])
-    spectra_dock.open_spectra([short])
+    spectra_dock.bench.open_spectra([short])
     cube_viewer.dims.set_point(0, 620)
     spectra_dock.menus.views[3].trigger()
     (line,) = lines(spectra_dock, qtbot)
@@ -825,10 +835,10 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(
 def test_what_was_opened_is_told_until_something_is_pinned(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.open_spectra(colour_checker()[:2])
+    spectra_dock.bench.open_spectra(colour_checker()[:2])
     lines(spectra_dock, qtbot)
     assert spectra_dock.text.text() == "0 put back on the image, 2 only drawn."
-    spectra_dock.pin((550, 4, 7))
+    spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     assert spectra_dock.text.text().startswith("Move over a cube")
 
@@ -855,23 +865,22 @@ def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_las
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     lines(spectra_dock, qtbot)
     data, reads, gate = make_cube().data.astype(float), [], threading.Semaphore(0)
-    read = region_tasks._read_shape
 
-    def slow(*of: Any) -> Any:
+    def slow(*of: Any, **how: Any) -> Any:
         reads.append(1)
         gate.acquire(timeout=10)
-        return read(*of)
+        return region_spectrum(*of, **how)
 
-    monkeypatch.setattr(region_tasks, "_read_shape", slow)
+    monkeypatch.setattr(region_tasks, "region_spectrum", slow)
     shapes.data = [SQUARE + 1]
     qtbot.waitUntil(lambda: len(reads) == 1)
     shapes.data = [SQUARE + 2]
-    spectra_dock.draw()
+    spectra_dock.pace.draw()
     gate.release()
     qtbot.waitUntil(
         lambda: len(reads) == 2
     )  # the next place is being read, that before it is shown
-    spectra_dock.draw()
+    spectra_dock.pace.draw()
     np.testing.assert_allclose(
         spectra_dock.plot.curves.lines[0].spectrum.values,
         data[:, 4:10, 5:11].mean(axis=(1, 2)),
@@ -895,8 +904,8 @@ def test_a_label_that_is_selected_on_the_image_has_its_row_selected(
 def test_among_errors_no_live_spectrum_is_drawn(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    spectra_dock.set_reference(second_cube(cube_viewer))
-    spectra_dock.toggle_errors()
+    spectra_dock.bench.reference = second_cube(cube_viewer)
+    show_errors(spectra_dock)
     hover(cube_viewer, (550, 4, 7))
     lines(spectra_dock, qtbot)
     assert all(live.yData is None for live in spectra_dock.plot.lives)

@@ -57,7 +57,7 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        spectra_dock.pin(chart.data_to_world((0, row, column)))
+        spectra_dock.bench.pin(chart.data_to_world((0, row, column)))
     data, arguments, _ = cube_layer(
         SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth"
     )
@@ -65,7 +65,7 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
         data, **{**arguments, "scale": chart.scale, "translate": chart.translate}
     )
     cube_viewer.layers.selection.active = chart
-    spectra_dock.set_reference(truth)
+    spectra_dock.bench.reference = truth
     layer = made(spectra_dock, title, qtbot)
     named = "PC 1 (" if title == "Principal components" else title
     assert layer.name.startswith(named)  # napari cuts long names in the middle
@@ -91,7 +91,7 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
     spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        spectra_dock.pin(chart.data_to_world((0, row, column)))
+        spectra_dock.bench.pin(chart.data_to_world((0, row, column)))
     spectra_dock.maps.kinds.setCurrentIndex(0)
     spectra_dock.maps.number.setValue(3.0)
     layer: Labels = made(spectra_dock, "Spectral angle classes", qtbot)
@@ -213,8 +213,8 @@ def test_thousands_of_spectra_are_refused_as_classes(
     spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
 ) -> None:
     curve = Spectrum([400.0, 700.0], [0.1, 0.2])
-    spectra_dock.open_spectra([curve] * (MOST_CLASSES + 1))
-    qtbot.waitUntil(lambda: len(spectra_dock.entries) > MOST_CLASSES)
+    spectra_dock.bench.open_spectra([curve] * (maps.MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(spectra_dock.bench.entries) > maps.MOST_CLASSES)
     spectra_dock.menus.maps.setChecked(True)
     spectra_dock.maps.run()
     qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)

@@ -1,19 +1,18 @@
 """The pinned curves of the plot of spectra, drawn as one item."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from qtpy.QtCore import QRectF
-from qtpy.QtGui import QColor, QPainter, QPen
+from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
+from napari_mst.plugin.spectra.resolve import NO_COLOUR, Line
 from napari_mst.spectra.spectrum import Spectrum
 
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
-"""Pattern of the curves of the first cube, the second, ... in widths of the pen."""
-NO_COLOUR = "#888888"
+"""Dash patterns of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
 BAND_OPACITY = 0.22
 FADED = 0.25
 """Opacity of the curves that are not selected, while some are."""
@@ -23,23 +22,7 @@ MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
-    """A curve that is drawn: its spectrum, which cube it is of (0, 1, ...), which entry, and whether it is faded."""
-
-    spectrum: Spectrum
-    style: int = 0
-    entry: int = 0
-    is_faded: bool = False
-
-    def tint(self, opacity: float) -> QColor:
-        """Its colour, at *opacity* (0-1) if it is not faded."""
-        colour = QColor(self.spectrum.colour or NO_COLOUR)
-        colour.setAlphaF(opacity * (FADED if self.is_faded else 1.0))
-        return colour
-
-
-class Curves(pg.GraphicsObject):
+class CurvesItem(pg.GraphicsObject):
     """All pinned curves as one item, kept as a picture, so that the live curve is redrawn without them."""
 
     def __init__(self) -> None:
@@ -64,53 +47,71 @@ class Curves(pg.GraphicsObject):
         is_smooth = len(self.lines) <= MOST_SMOOTH
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
         for line in self.lines:
-            spectrum, tint = line.spectrum, line.tint(BAND_OPACITY)
-            if spectrum.lower is not None and spectrum.upper is not None:
-                painter.fillPath(_band(spectrum.wavelengths, spectrum.lower, spectrum.upper), tint)
+            band = _band(line.spectrum)
+            if band is not None:
+                painter.fillPath(band, tint(line, BAND_OPACITY))
+        # The curves that stand out are drawn last, over the faded ones.
         for line in sorted(self.lines, key=lambda one: one.is_faded, reverse=True):
-            painter.setPen(pen(line.tint(1.0), line.style, 2 if is_smooth else 1))
-            painter.drawPath(
-                pg.arrayToQPath(line.spectrum.wavelengths, line.spectrum.values, connect="finite")
-            )
+            spectrum = line.spectrum
+            painter.setPen(pen(tint(line, 1.0), line.style, 2 if is_smooth else 1))
+            path = pg.arrayToQPath(spectrum.wavelengths, spectrum.values, connect="finite")
+            painter.drawPath(path)
+
+
+def tint(line: Line, opacity: float) -> QColor:
+    """The colour of *line*, at *opacity* (0-1) if it is not faded."""
+    colour = QColor(line.spectrum.colour or NO_COLOUR)
+    colour.setAlphaF(opacity * FADED if line.is_faded else opacity)
+    return colour
 
 
 def pen(colour: QColor, style: int, width: float) -> QPen:
     """A pen for the curves of cube number *style*."""
     made = QPen(colour, width)
+    # The width is in pixels of the screen, not in wavelengths and values.
     made.setCosmetic(True)
-    if (dashes := DASHES[style % len(DASHES)]) is not None:
+    dashes = DASHES[style % len(DASHES)]
+    if dashes is not None:
         made.setDashPattern(dashes)
     return made
 
 
-def _band(x: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> object:
+def _band(spectrum: Spectrum) -> QPainterPath | None:
+    """The area between the bounds of *spectrum*."""
+    x, lower, upper = spectrum.wavelengths, spectrum.lower, spectrum.upper
+    if lower is None or upper is None:
+        return None
     good = np.isfinite(lower) & np.isfinite(upper)
-    return pg.arrayToQPath(
-        np.concatenate([x[good], x[good][::-1]]),
-        np.concatenate([upper[good], lower[good][::-1]]),
-        connect="all",
-    )
+    around = np.concatenate([x[good], x[good][::-1]])
+    bounds = np.concatenate([upper[good], lower[good][::-1]])
+    return pg.arrayToQPath(around, bounds, connect="all")
 
 
 def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
     """The least and the largest value of *lines* and their bounds; None if there is no number."""
-    spectra = [line.spectrum for line in lines]
-    parts = [
-        part for one in spectra for part in (one.values, one.lower, one.upper) if part is not None
-    ]
+    parts = list[NDArray[np.float64]]()
+    for line in lines:
+        spectrum = line.spectrum
+        every = (spectrum.values, spectrum.lower, spectrum.upper)
+        parts += [part for part in every if part is not None]
     values = np.concatenate(parts) if parts else np.empty(0)
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if values.size else None
 
 
 def _extent(lines: Sequence[Line]) -> QRectF:
+    """The rectangle around *lines*, with the margin."""
     values = value_range(lines)
     if values is None:
         return QRectF()
-    ends = [(line.spectrum.wavelengths.min(), line.spectrum.wavelengths.max()) for line in lines]
-    left, right = min(low for low, _ in ends), max(high for _, high in ends)
-    (low, high), wide = values, (right - left) or 1.0
+    low, high = values
+    left = min(line.spectrum.wavelengths.min() for line in lines)
+    right = max(line.spectrum.wavelengths.max() for line in lines)
+    wide = (right - left) or 1.0
     tall = (high - low) or 1.0
     return QRectF(
-        left - MARGIN * wide, low - MARGIN * tall, (1 + 2 * MARGIN) * wide, (1 + 2 * MARGIN) * tall
+        left - MARGIN * wide,
+        low - MARGIN * tall,
+        (1 + 2 * MARGIN) * wide,
+        (1 + 2 * MARGIN) * tall,
     )

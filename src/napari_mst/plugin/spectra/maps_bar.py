@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari.layers import Image, Layer
 from napari.qt.threading import create_worker
@@ -19,14 +19,24 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.plugin.jobs.worker import JobWorker
-from napari_mst.plugin.spectra.maps import Order, fitting_photo, make_map
-from napari_mst.plugin.viewer.layers import LayerTuple, active_cube_layer, cube_of, put_on_top
-from napari_mst.plugin.viewer.photos import photo_layers
-from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
-
-if TYPE_CHECKING:
-    from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.maps import (
+    MAPS,
+    MOST_CLASSES,
+    MapKind,
+    Order,
+    fitting_photo,
+    make_map,
+)
+from napari_mst.plugin.spectra.plot import Marker, SpectraPlot
+from napari_mst.plugin.viewer.layers import (
+    LayerTuple,
+    Placement,
+    active_cube_layer,
+    cube_of,
+    photo_layers,
+    put_on_top,
+)
 
 STEPS = 1000
 """Steps of the progress bar."""
@@ -35,9 +45,10 @@ STEPS = 1000
 class MapsBar(QWidget):
     """Makes the map that is chosen; dragging a line of its wavelengths makes it anew in the same layer."""
 
-    def __init__(self, dock: "SpectraDock") -> None:
+    def __init__(self, bench: Bench, plot: SpectraPlot) -> None:
         super().__init__()
-        self._dock = dock
+        self._bench = bench
+        self._plot = plot
         self.kinds = QComboBox()
         self.number = QDoubleSpinBox()
         self.run_button = QPushButton("Run")
@@ -49,7 +60,7 @@ class MapsBar(QWidget):
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._show_kind)
         self.run_button.clicked.connect(self._on_button)
-        dock.plot.marker_dragged.connect(self._on_marker)
+        plot.marker_dragged.connect(self._on_marker)
         self._show_kind()
 
     def _lay_out(self) -> None:
@@ -89,7 +100,7 @@ class MapsBar(QWidget):
     def hideEvent(self, event: object) -> None:
         """Qt calls this when the bar goes: its lines go, and a run is cancelled."""
         super().hideEvent(event)
-        self._dock.plot.set_markers(())
+        self._plot.set_markers(())
         self._drawn = None
         if self._worker is not None:
             self._worker.quit()
@@ -119,17 +130,13 @@ class MapsBar(QWidget):
         self._worker.start()
 
     def _order(self) -> Order | None:
-        viewer, collection = self._dock.viewer, self._dock.collection
+        viewer = self._bench.viewer
         layer = active_cube_layer(viewer)
         cube = cube_of(layer)
         if layer is None or cube is None:
             return None
-        reference = collection.reference_layer(viewer)
-        shown = (
-            [entry for entry in self._dock.entries if entry.is_shown]
-            if self.kind.needs == "spectra"
-            else []
-        )
+        reference = self._bench.reference
+        shown = self._bench.shown if self.kind.needs == "spectra" else []
         spectra = [
             entry.first for entry in shown[: MOST_CLASSES + 1] if entry.spectra[0] is not None
         ]
@@ -145,7 +152,7 @@ class MapsBar(QWidget):
 
     def _wavelengths(self) -> list[float]:
         """Where the lines of the chosen map are."""
-        cube = cube_of(active_cube_layer(self._dock.viewer))
+        cube = cube_of(active_cube_layer(self._bench.viewer))
         if cube is None or not self.kind.lines:
             return []
         low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
@@ -169,16 +176,16 @@ class MapsBar(QWidget):
 
     def _show_lines(self) -> None:
         places = self._wavelengths()
-        self._dock.plot.set_markers(
+        self._plot.set_markers(
             [
-                (name, tint, place)
+                Marker(name, tint, place)
                 for (name, tint, _), place in zip(self.kind.lines, places, strict=False)
             ]
         )
 
     def _on_marker(self, number: int, wavelength: float) -> None:
         self._places[self.kind.title][number] = wavelength
-        if self._drawn is None or self._drawn() not in self._dock.viewer.layers:
+        if self._drawn is None or self._drawn() not in self._bench.viewer.layers:
             return
         if self._worker is None:
             self._start()
@@ -191,7 +198,7 @@ class MapsBar(QWidget):
     def _on_returned(self, found: list[LayerTuple] | None) -> None:
         if found is None or self._worker is None:
             return
-        viewer, drawn = self._dock.viewer, None if self._drawn is None else self._drawn()
+        viewer, drawn = self._bench.viewer, None if self._drawn is None else self._drawn()
         data, *_ = found[-1]
         if drawn in viewer.layers and isinstance(drawn, Image) and drawn.data.shape == data.shape:
             drawn.data = data
@@ -204,7 +211,7 @@ class MapsBar(QWidget):
 
     def _added(self, data: Any, arguments: dict[str, Any], layer_type: str) -> Layer:
         """A new layer on top of all images."""
-        viewer = self._dock.viewer
+        viewer = self._bench.viewer
         add: dict[str, Callable[..., Layer]] = {
             "image": viewer.add_image,
             "labels": viewer.add_labels,

@@ -1,53 +1,38 @@
-"""The list of what in a library a spectrum is most like."""
+"""The list of the spectra in a library that the selected one is most like."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QListWidget
 
-from napari_mst.plugin.dock import reported
-from napari_mst.spectra.matching import Match, best_matches
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.matching import Match
 
-MATCHES = 5
-"""How many are listed."""
+FRAME = 4
+"""Pixels that the frame takes beside the rows."""
 
 
 class MatchList(QListWidget):
-    """Lists the best matches of a spectrum with their angles; hidden while there are none."""
+    """Lists matches with their spectral angles; hidden while there are none."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.library: list[Spectrum] = []
-        self._found: list[Match] = []
         self.hide()
 
-    def list_for(self, spectrum: Spectrum | None) -> None:
-        """List what *spectrum* is most like."""
-        self._found = []
-        if spectrum is not None and self.library:
-            with reported():
-                self._found = best_matches(spectrum, self.library, MATCHES)
+    def set_matches(self, matches: Sequence[Match]) -> None:
+        """List *matches*, and select the first."""
         with QSignalBlocker(self):
             self.clear()
-            self.addItems(
-                [
-                    f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
-                    for match in self._found
-                ]
-            )
+            self.addItems([_text(match) for match in matches])
             self.setCurrentRow(0)
-        self.setVisible(bool(self._found))
-        self.setFixedHeight(4 + max(1, len(self._found)) * self.sizeHintForRow(0))
+        self.setVisible(bool(matches))
+        rows = max(1, len(matches))
+        self.setFixedHeight(FRAME + rows * self.sizeHintForRow(0))
 
-    def chosen(self) -> Spectrum | None:
-        """The match that is selected in the list, without a colour."""
-        row = self.currentRow()
-        return (
-            replace(self._found[row].spectrum, colour="") if 0 <= row < len(self._found) else None
-        )
+    def choose(self, row: int) -> None:
+        """Select another row."""
+        with QSignalBlocker(self):
+            self.setCurrentRow(row)
 
-    def set_library(self, library: Sequence[Spectrum]) -> None:
-        """Look for matches in *library* from now on."""
-        self.library = list(library)
+
+def _text(match: Match) -> str:
+    return f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"

@@ -1,40 +1,33 @@
 """The tool bar of the spectra dock: a few buttons, each with its menu."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from napari.layers import Shapes
+from napari.layers import Image
 from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction, QActionGroup, QKeySequence
-from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton
+from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from napari_mst.plugin.dock import reported
-from napari_mst.plugin.spectra import region_layers
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.files import OPENS, SpectraFiles
-from napari_mst.plugin.spectra.table import Column
-from napari_mst.plugin.spectra.views import VIEWS
+from napari_mst.plugin.spectra.plot import SpectraPlot
+from napari_mst.plugin.spectra.settings import RANGES, VIEWS, Settings
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.slots import calling
 from napari_mst.spectra.library import colour_checker, read_spectra
-
-if TYPE_CHECKING:
-    from napari_mst.plugin.spectra.dock import SpectraDock
-    from napari_mst.spectra.compare import Comparison
 
 SPREADS = (
     ("Mean and 1 standard deviation", "std"),
     ("Mean and 5-95 %", (5.0, 95.0)),
     ("Mean only", ""),
 )
-RANGES = (
-    ("Fit the values", None, False),
-    ("0 to 1", (0.0, 1.0), False),
-    ("Locked (the wheel zooms)", None, True),
-)
 ERROR_BAND = (
-    "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube of a bundled model.\n"
+    "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
+    "of a bundled model.\n"
     "Calibrated on simulated scenes; napari-mst evaluate prints how many lie there on real ones."
 )
 STYLE = """
@@ -55,10 +48,12 @@ SHAPES = (
 
 
 class SpectraMenus:
-    """Makes the buttons of *dock*, and asks it to do what they say."""
+    """Makes the buttons, and has *bench* and *plot* do what they say; dialogs open over *parent*."""
 
-    def __init__(self, dock: "SpectraDock") -> None:
-        self._dock = dock
+    def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
+        self._bench = bench
+        self._plot = plot
+        self._parent = parent
         self.pick = _button(
             "Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True
         )
@@ -67,7 +62,7 @@ class SpectraMenus:
             "The mean of every shape and every label of the layers that are shown.",
             checkable=True,
         )
-        self.view = _button("View", "What the plot shows of the curves.")
+        self.view = _button("View", "How the plot shows the curves.")
         self.maps = QToolButton(
             text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True
         )
@@ -81,154 +76,143 @@ class SpectraMenus:
         self._fill_pick(self.pick.menu())
         self._fill_regions(self.regions.menu())
         self._fill_view(self.view.menu())
-        self.files = SpectraFiles(dock, self.save.menu())
+        self.files = SpectraFiles(bench, plot, self.save.menu(), parent)
+        # The cubes come and go, so this menu is filled each time it opens.
         self.compare.menu().aboutToShow.connect(self.fill_compare)
 
-    @property
-    def is_picking(self) -> bool:
-        """Whether a click pins."""
-        return bool(self.pick.isChecked())
+    def show(self, settings: Settings) -> None:
+        """Check what *settings* say."""
+        self.pick.setChecked(settings.is_picking)
+        self.regions.setChecked(settings.has_regions)
+        self.legend.setChecked(settings.is_legend_shown)
+        self.error_band.setChecked(settings.has_error_bands)
+        _check(self.windows, picks.WINDOWS, settings.window)
+        _check(self.spreads, [spread for _, spread in SPREADS], settings.spread)
+        _check(self.views, VIEWS, settings.view)
+        _check(self.ranges, RANGES, settings.value_range)
 
-    def columns(self) -> "tuple[Column, ...]":
-        """What the table says besides."""
-        return (
-            SCORES if self._dock.collection.reference_layer(self._dock.viewer) is not None else ()
-        )
+    # ------------------------------------------------------------ Pick
 
     def _fill_pick(self, menu: QMenu) -> None:
         titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
         self.windows = _choice(menu, titles, self._set_window)
         menu.addSeparator()
-        self.undo = menu.addAction("Undo", self._dock.undo)
+        self.undo = menu.addAction("Undo", self._bench.undo)
         self.undo.setShortcut(QKeySequence.StandardKey.Undo)
         self.undo.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        self._dock.addAction(self.undo)
-        self.clear = menu.addAction("Clear all", self._dock.clear)
+        # A shortcut of a menu that is closed is not heard; that of a widget with the focus is.
+        self._parent.addAction(self.undo)
+        self.clear = menu.addAction("Clear all", self._bench.clear)
+        self.pick.toggled.connect(self._set_picking)
+
+    def _set_picking(self, is_on: bool) -> None:
+        self._bench.settings = replace(self._bench.settings, is_picking=is_on)
 
     def _set_window(self, number: int) -> None:
-        side = picks.WINDOWS[number]
-        self._dock.collection.window = side
-        points = picks.picks_layer(self._dock.viewer)
-        if points is not None:  # for napari's own tool
-            points.feature_defaults = {"name": "", "window": side}
+        self._bench.settings = replace(self._bench.settings, window=picks.WINDOWS[number])
+
+    # ------------------------------------------------------------ Regions
 
     def _fill_regions(self, menu: QMenu) -> None:
         self.draws = [
-            menu.addAction(f"Draw {title}", calling(self._draw, mode)) for title, mode in SHAPES
+            menu.addAction(f"Draw {title}", calling(self._bench.draw_regions, mode))
+            for title, mode in SHAPES
         ]
         menu.addSeparator()
         self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
-        self.regions.setChecked(True)
         self.regions.toggled.connect(self._set_regions)
 
-    def _draw(self, mode: str) -> None:
-        """Let the user draw on the layer of the regions."""
-        viewer = self._dock.viewer
-        cube_layer = active_cube_layer(viewer)
-        if cube_layer is None:
-            return
-        shapes = [
-            layer for layer in region_layers.region_layers(viewer) if isinstance(layer, Shapes)
-        ]
-        layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
-        viewer.layers.selection.active = layer
-        layer.mode = mode
-        self.regions.setChecked(True)
-
     def _set_regions(self, is_on: bool) -> None:
-        self._dock.collection.has_regions = is_on
-        for layer in region_layers.region_layers(self._dock.viewer) if is_on else ():
-            self._dock.layers.tell_apart(layer)
-        self._dock.draw_soon()
+        self._bench.settings = replace(self._bench.settings, has_regions=is_on)
 
     def _set_spread(self, number: int) -> None:
-        self._dock.collection.spread = SPREADS[number][1]
-        self._dock.draw_soon()
+        _, spread = SPREADS[number]
+        self._bench.settings = replace(self._bench.settings, spread=spread)
+
+    # ------------------------------------------------------------ View
 
     def _fill_view(self, menu: QMenu) -> None:
         self.views = _choice(menu, [view.title for view in VIEWS], self._set_view)
         menu.addSeparator()
-        self.ranges = _choice(menu, [title for title, *_ in RANGES], self._set_range)
+        self.ranges = _choice(menu, [one.title for one in RANGES], self._set_range)
         menu.addSeparator()
-        self.legend = menu.addAction("Legend", self._set_legend)
+        self.legend = menu.addAction("Legend")
         self.legend.setCheckable(True)
+        self.legend.toggled.connect(self._set_legend)
         self.error_band = menu.addAction("Error band (90 %)")
         self.error_band.setCheckable(True)
         self.error_band.setChecked(True)
         self.error_band.setToolTip(ERROR_BAND)
         self.error_band.toggled.connect(self._set_error_bands)
         menu.setToolTipsVisible(True)
-        menu.addAction("All wavelengths", self._dock.plot.show_all_wavelengths)
+        menu.addAction("All wavelengths", self._plot.show_all_wavelengths)
 
     def _set_view(self, number: int) -> None:
-        self._dock.drawing.view = VIEWS[number]
-        self._dock.draw_soon()
+        self._bench.settings = replace(self._bench.settings, view=VIEWS[number])
 
     def _set_range(self, number: int) -> None:
-        _, y_range, is_locked = RANGES[number]
-        self._dock.plot.set_range(y_range, is_locked=is_locked)
+        self._bench.settings = replace(self._bench.settings, value_range=RANGES[number])
+
+    def _set_legend(self, is_on: bool) -> None:
+        self._bench.settings = replace(self._bench.settings, is_legend_shown=is_on)
 
     def _set_error_bands(self, is_on: bool) -> None:
-        self._dock.collection.show_error_bands(is_on)
-        self._dock.draw_soon()
+        self._bench.settings = replace(self._bench.settings, has_error_bands=is_on)
 
-    def _set_legend(self) -> None:
-        self._dock.is_legend_shown = self.legend.isChecked()
-        self._dock.draw_soon()
+    # ------------------------------------------------------------ Compare
 
     def fill_compare(self) -> None:
         """List the cubes there are now, and the libraries."""
-        menu, viewer = self.compare.menu(), self._dock.viewer
+        bench = self._bench
+        menu = self.compare.menu()
         menu.clear()
-        cubes = [layer for layer in viewer.layers if cube_of(layer) is not None]
-        present = self._dock.collection.reference_layer(viewer)
-        for layer in (None, *cubes):
-            title = "No reference cube" if layer is None else f"Reference: {layer.name}"
-            action = menu.addAction(title, calling(self._dock.set_reference, layer))
-            action.setCheckable(True)
-            action.setChecked(layer is present)
+        self._add_reference(menu, None)
+        for layer in bench.viewer.layers:
+            if cube_of(layer) is not None:
+                self._add_reference(menu, layer)
         menu.addSeparator()
-        errors = menu.addAction("Show errors", self._dock.toggle_errors)
+        errors = menu.addAction("Show errors", self._toggle_errors)
         errors.setCheckable(True)
-        errors.setChecked(self._dock.drawing.is_error_shown)
-        errors.setEnabled(present is not None)
+        errors.setChecked(bench.settings.is_error_shown)
+        errors.setEnabled(bench.reference is not None)
         menu.addSeparator()
-        menu.addAction("No library of spectra", calling(self._dock.set_library, []))
+        menu.addAction("No library of spectra", self._compare_with_no_library)
         menu.addAction("Library: ColorChecker", self._compare_with_colour_checker)
         menu.addAction("Library: from a file ...", self.open_library)
 
+    def _add_reference(self, menu: QMenu, layer: Image | None) -> None:
+        title = "No reference cube" if layer is None else f"Reference: {layer.name}"
+        action = menu.addAction(title, calling(self._set_reference, layer))
+        action.setCheckable(True)
+        action.setChecked(layer is self._bench.reference)
+
+    def _set_reference(self, layer: Image | None) -> None:
+        self._bench.reference = layer
+
+    def _toggle_errors(self) -> None:
+        settings = self._bench.settings
+        self._bench.settings = replace(settings, is_error_shown=not settings.is_error_shown)
+
+    def _compare_with_no_library(self) -> None:
+        self._bench.library = []
+
     def _compare_with_colour_checker(self) -> None:
-        self._dock.set_library(colour_checker())
+        self._bench.library = colour_checker()
 
     def open_library(self) -> None:
         """Ask for a library, and compare with it."""
-        path, _ = QFileDialog.getOpenFileName(self._dock, "Open a library of spectra", "", OPENS)
+        path, _ = QFileDialog.getOpenFileName(self._parent, "Open a library of spectra", "", OPENS)
         if path:
             with reported():
-                self._dock.set_library(read_spectra(path))
-
-
-def _score(title: str, tip: str, text: Callable[["Comparison"], str]) -> Column:
-    return Column(
-        title, tip, lambda entry: "" if entry.comparison is None else text(entry.comparison)
-    )
-
-
-SCORES = (
-    _score("RMSE", "Root mean square error to the reference.", lambda one: f"{one.rmse:.4f}"),
-    _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
-    _score(
-        "SAM",
-        "Mean spectral angle to the reference in degrees.",
-        lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}",
-    ),
-)
+                self._bench.library = read_spectra(path)
 
 
 def style_of(theme: Theme) -> str:
     """The style sheet of the buttons."""
     return STYLE.format(
-        **{name: getattr(theme, name).as_hex() for name in ("primary", "secondary", "current")}
+        primary=theme.primary.as_hex(),
+        secondary=theme.secondary.as_hex(),
+        current=theme.current.as_hex(),
     )
 
 
@@ -236,8 +220,8 @@ def _button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:
     """A flat button with a menu; one that can be checked has the menu at its arrow."""
     button = QToolButton(text=text, toolTip=tip, checkable=checkable, checked=checkable)
     button.setMenu(QMenu(button))
-    mode = QToolButton.ToolButtonPopupMode
-    button.setPopupMode(mode.MenuButtonPopup if checkable else mode.InstantPopup)
+    modes = QToolButton.ToolButtonPopupMode
+    button.setPopupMode(modes.MenuButtonPopup if checkable else modes.InstantPopup)
     return button
 
 
@@ -253,3 +237,9 @@ def _choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) ->
         group.addAction(action)
         actions.append(action)
     return actions
+
+
+def _check(actions: Sequence[QAction], values: Sequence[object], value: object) -> None:
+    """Check the action of *value*; a script may have set one that the menu does not list."""
+    for action, one in zip(actions, values, strict=True):
+        action.setChecked(one == value)

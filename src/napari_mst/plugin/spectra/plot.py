@@ -1,18 +1,22 @@
 """The plot of spectra: curves over wavelength, the visible spectrum under them, a line at the band that is shown."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
-from napari.utils.theme import Theme
+from napari.utils.theme import Theme, get_theme
 from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QMouseEvent
 
 from napari_mst import colour
 from napari_mst.cube import NANOMETRES
-from napari_mst.plugin.spectra.curves import MARGIN, NO_COLOUR, Curves, Line, pen, value_range
+from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, pen, value_range
+from napari_mst.plugin.spectra.resolve import NO_ENTRY, Key, Line
+from napari_mst.plugin.spectra.settings import FITTED, ValueRange
 from napari_mst.spectra.spectrum import Spectrum
 
 VISIBLE = (380, 780)
@@ -20,22 +24,47 @@ VISIBLE = (380, 780)
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
 STRIP_HEIGHT = 9
-BOTTOM_HEIGHT, LEFT_WIDTH = 40, 54
-"""Pixels for the axes: ticks and label."""
+"""Pixels of the strip of colours."""
+BOTTOM_HEIGHT = 40
+"""Pixels of the wavelength axis with its ticks and label."""
+LEFT_WIDTH = 54
+"""Pixels of the value axis with its ticks and label."""
 MOST_LEGEND = 20
+"""Curves that the legend names; it counts the others."""
+SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
+"""A solid line, dashes, dots, and dashes with dots in the legend: as `curves.DASHES`."""
 LEGEND_OPACITY = 0.75
-"""Of what is behind the legend, so that it is read on top of curves."""
+"""Opacity of the legend's background, so that its text can be read on top of curves."""
+LIVE_WIDTH = 1.5
+"""Pixels of the pens of live curves."""
 NEAR = 8.0
 """Pixels from a curve at which a click is on it."""
 NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
 
 
+class Marker(NamedTuple):
+    """A line that can be dragged: its name, its colour, and its wavelength."""
+
+    name: str
+    colour: str
+    wavelength: float
+
+
+class Look(NamedTuple):
+    """Everything of the plot that is another on paper."""
+
+    theme: Theme
+    background: str
+    keys: Sequence[Key]
+    is_legend_shown: bool
+
+
 def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
     """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
 
-    No screen can show them: what is negative is clipped, and each is made as bright as it gets, but for the ends of
-    the spectrum, where the eye sees little.
+    No screen can show them: negative values are clipped. Each colour is made as bright as it gets, except at the ends
+    of the spectrum, where the eye sees little.
     """
     rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
     rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
@@ -43,10 +72,10 @@ def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 class SpectraPlot(pg.GraphicsLayoutWidget):
-    """Draws what it is given.
+    """Draws the curves that it is given.
 
-    `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged` also which marker,
-    `line_clicked` the number of an entry (-1: none).
+    `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged` also the number of the
+    marker, `line_clicked` the row of a curve (`NO_ENTRY`: none).
     """
 
     band_dragged = Signal(float)
@@ -58,53 +87,57 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         super().__init__()
         self.view = pg.ViewBox(enableMenu=False)
         self.strip = pg.ViewBox(enableMouse=False, enableMenu=False)
-        self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
-        self.curves = Curves()
+        self.left = pg.AxisItem("left")
+        self.bottom = pg.AxisItem("bottom")
+        self.curves = CurvesItem()
         self.lives: list[pg.PlotCurveItem] = []
         self.band = pg.InfiniteLine(angle=90, movable=True, label="", labelOpts={"position": 0.94})
         self.cursor = pg.InfiniteLine(angle=90, label="", labelOpts={"position": 0.06})
         self.markers: list[pg.InfiniteLine] = []
         self.legend = pg.TextItem(anchor=(1, 0))
-        self.y_range: tuple[float, float] | None = None
-        """Fixed range of the values; None to fit it to the curves."""
-        self.is_locked = False
+        self.value_range = FITTED
+        self._look = Look(get_theme("dark"), "", (), False)
         self._pinned_range: tuple[float, float] | None = None
         self._live_lines: tuple[Line, ...] = ()
         self._axes: tuple[str, bytes] | None = None
         self._format = "{value:.0f} nm"
         self._home = (0.0, 1.0)
         self._pressed: QPointF | None = None
-        self._theme: Theme | None = None
-        self._arrange()
+        self._arrange_axes()
+        self._arrange_strip()
+        self._arrange_items()
         self.band.sigDragged.connect(self._on_band_dragged)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
 
-    def _arrange(self) -> None:
+    # ------------------------------------------------------------ layout
+
+    def _arrange_axes(self) -> None:
         self.ci.layout.setSpacing(0)
         self.ci.layout.setContentsMargins(4, 8, 10, 4)
-        for name, row, column in (
-            ("left", 0, 0),
-            ("view", 0, 1),
-            ("strip", 1, 1),
-            ("bottom", 2, 1),
-        ):
-            self.addItem(getattr(self, name), row, column)
+        self.addItem(self.left, 0, 0)
+        self.addItem(self.view, 0, 1)
+        self.addItem(self.strip, 1, 1)
+        self.addItem(self.bottom, 2, 1)
         self.bottom.setStyle(hideOverlappingLabels=False)
         self.left.setWidth(LEFT_WIDTH)
+        # Else pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
         self.left.enableAutoSIPrefix(False)
         self.bottom.setHeight(BOTTOM_HEIGHT)
         self.left.linkToView(self.view)
         self.bottom.linkToView(self.view)
+        self.view.setMouseEnabled(x=True, y=False)
+        self.view.disableAutoRange()
+
+    def _arrange_strip(self) -> None:
         self.strip.setXLink(self.view)
         self.strip.setFixedHeight(STRIP_HEIGHT)
         self.strip.setYRange(0, 1, padding=0)
-        self.view.setMouseEnabled(x=True, y=False)
-        self.view.disableAutoRange()
-        colours = visible_spectrum(np.arange(*VISIBLE, dtype=np.float64))
-        self.colours = pg.ImageItem(
-            colours[:, None], rect=(VISIBLE[0], 0, VISIBLE[1] - VISIBLE[0], 1)
-        )
+        first, last = VISIBLE
+        colours = visible_spectrum(np.arange(first, last, dtype=np.float64))
+        self.colours = pg.ImageItem(colours[:, None], rect=(first, 0, last - first, 1))
         self.strip.addItem(self.colours)
+
+    def _arrange_items(self) -> None:
         for item in (self.curves, self.band, self.cursor):
             self.view.addItem(item, ignoreBounds=True)
         self.legend.setParentItem(self.view)
@@ -113,9 +146,11 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for hidden in (self.band, self.cursor, self.legend):
             hidden.hide()
 
+    # ------------------------------------------------------------ look
+
     def set_theme(self, theme: Theme, background: str = "") -> None:
         """Take on the colours of a napari theme, perhaps on another *background*."""
-        self._theme = theme
+        self._look = self._look._replace(theme=theme, background=background)
         text, faint = theme.text.as_hex(), theme.secondary.as_hex()
         background = background or theme.background.as_hex()
         self.setBackground(background)
@@ -123,22 +158,62 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
             axis.setPen(faint)
             axis.setTextPen(text)
         for number, live in enumerate(self.lives):
-            live.setPen(pen(QColor(text), number, 1.5))
+            live.setPen(self._live_pen(number))
         self.band.setPen(theme.icon.as_hex(), width=1.5)
         self.band.setHoverPen(theme.icon.as_hex(), width=3)
         self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
-        faded = QColor(background)
-        faded.setAlphaF(LEGEND_OPACITY)
-        self.legend.fill = pg.mkBrush(faded)
         for line in (self.band, self.cursor, *self.markers):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
+        see_through = QColor(background)
+        see_through.setAlphaF(LEGEND_OPACITY)
+        self.legend.fill = pg.mkBrush(see_through)
+        self.set_legend(self._look.keys, self._look.is_legend_shown)
+
+    @contextmanager
+    def as_printed(self) -> Iterator[None]:
+        """Meanwhile the plot is black on white with its legend, and without the lines that follow the mouse."""
+        look = self._look
+        live = [line.spectrum for line in self._live_lines]
+        guides = [line for line in (self.band, self.cursor) if line.isVisible()]
+        self.set_live([])
+        self.set_theme(get_theme("light"), "white")
+        self.set_legend(look.keys, is_shown=True)
+        for line in guides:
+            line.hide()
+        try:
+            yield
+        finally:
+            for line in guides:
+                line.show()
+            self.set_legend(look.keys, look.is_legend_shown)
+            self.set_theme(look.theme, look.background)
+            self.set_live(live)
+
+    def set_legend(self, keys: Sequence[Key], is_shown: bool) -> None:
+        """Name the curves in the plot."""
+        self._look = self._look._replace(keys=keys, is_legend_shown=is_shown)
+        rows = [_legend_row(key) for key in keys[:MOST_LEGEND]]
+        if len(keys) > MOST_LEGEND:
+            rows.append(f"and {len(keys) - MOST_LEGEND} more")
+        text = self._look.theme.text.as_hex()
+        self.legend.setHtml(f'<div style="color:{text}">{"<br>".join(rows)}</div>')
+        self.legend.setVisible(is_shown and bool(keys))
+        self._place_legend()
+
+    def _place_legend(self) -> None:
+        self.legend.setPos(self.view.width() - 6, 4)
+
+    def _live_pen(self, number: int) -> object:
+        return pen(QColor(self._look.theme.text.as_hex()), number, LIVE_WIDTH)
+
+    # ------------------------------------------------------------ wavelengths
 
     def set_axes(self, wavelengths: NDArray[np.float64], unit: str, label: str) -> None:
-        """Fit the axes to *wavelengths* in *unit*, unless they are the same as before; *label* is of the values."""
+        """Fit the axes to *wavelengths* in *unit*, unless they are the same as before; *label* names the values."""
         self.left.setLabel(label)
         axes = (unit, wavelengths.tobytes())
-        if axes == self._axes:
+        if axes == self._axes:  # a zoom stays
             return
         self._axes = axes
         is_nm = unit == NANOMETRES
@@ -158,19 +233,43 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Draw the line of the band that is shown, or none."""
         _place(self.band, wavelength)
 
+    def set_cursor(self, wavelength: float | None) -> None:
+        """Draw the reading line at *wavelength*, or none."""
+        _place(self.cursor, wavelength)
+
+    def set_markers(self, markers: Sequence[Marker]) -> None:
+        """Draw lines that can be dragged."""
+        while self.markers:
+            self.view.removeItem(self.markers.pop())
+        for number, marker in enumerate(markers):
+            line = self._marker_line(number, marker)
+            line.sigDragged.connect(self._on_marker_dragged)
+            self.view.addItem(line, ignoreBounds=True)
+            self.markers.append(line)
+
+    def _marker_line(self, number: int, marker: Marker) -> pg.InfiniteLine:
+        # The labels stand one below the other, also where the lines are close.
+        position = 0.86 - 0.08 * number
+        line = pg.InfiniteLine(
+            marker.wavelength,
+            angle=90,
+            movable=True,
+            pen=pg.mkPen(marker.colour, width=2),
+            label=f"{marker.name} {self._format}",
+            labelOpts={"position": position, "color": marker.colour},
+        )
+        line.label.fill = pg.mkBrush(self._look.theme.background.as_hex())
+        return line
+
+    # ------------------------------------------------------------ curves
+
     def set_live(self, spectra: Sequence[Spectrum | None]) -> None:
-        """Draw the spectra that are under the mouse, of one cube each."""
+        """Draw the spectra that are under the mouse, one for each cube."""
         while len(self.lives) < len(spectra):
-            self.lives.append(pg.PlotCurveItem(antialias=True))
-            self.lives[-1].setSegmentedLineMode(
-                "on"
-            )  # one path of a noisy spectrum takes ten times as long
-            self.view.addItem(self.lives[-1], ignoreBounds=True)
-            if self._theme is not None:
-                self.lives[-1].setPen(
-                    pen(QColor(self._theme.text.as_hex()), len(self.lives) - 1, 1.5)
-                )
-        for live, spectrum in zip(self.lives, [*spectra, *[None] * len(self.lives)], strict=False):
+            self._add_live()
+        for live in self.lives[len(spectra) :]:
+            live.clear()
+        for live, spectrum in zip(self.lives, spectra, strict=False):
             if spectrum is None:
                 live.clear()
             else:
@@ -179,98 +278,73 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         if not self._is_fitting():
             self._fit_values()
 
+    def _add_live(self) -> None:
+        live = pg.PlotCurveItem(antialias=True)
+        # One path of a noisy spectrum takes ten times as long as its segments.
+        live.setSegmentedLineMode("on")
+        live.setPen(self._live_pen(len(self.lives)))
+        self.view.addItem(live, ignoreBounds=True)
+        self.lives.append(live)
+
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Draw the pinned curves."""
         self.curves.set_lines(lines)
         self._pinned_range = value_range(lines)
         self._fit_values()
 
+    def set_value_range(self, value_range: ValueRange) -> None:
+        """Fix the range of the values, fit it, or lock it as it is, so that the wheel moves it."""
+        self.value_range = value_range
+        self.view.setMouseEnabled(x=True, y=value_range.is_locked)
+        self._fit_values()
+
     def _fit_values(self) -> None:
         """Show all values, unless the range is fixed or locked."""
-        if self.y_range is not None:
-            self.view.setYRange(*self.y_range, padding=0)
-        elif not self.is_locked and (found := self._values()) is not None:
-            low, high = found
-            low = 0.0 if 0 <= low < NEAR_ZERO * high else low
-            self.view.setYRange(low, high if high > low else low + 1.0, padding=MARGIN)
+        if self.value_range.limits is not None:
+            self.view.setYRange(*self.value_range.limits, padding=0)
+            return
+        values = self._values()
+        if self.value_range.is_locked or values is None:
+            return
+        low, high = values
+        if 0 <= low < NEAR_ZERO * high:
+            low = 0.0
+        if high <= low:
+            high = low + 1.0
+        self.view.setYRange(low, high, padding=MARGIN)
 
     def _values(self) -> tuple[float, float] | None:
         """The least and the largest value that is drawn."""
-        ranges = [
-            one for one in (self._pinned_range, value_range(self._live_lines)) if one is not None
-        ]
-        return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+        ranges = [self._pinned_range, value_range(self._live_lines)]
+        drawn = [one for one in ranges if one is not None]
+        if not drawn:
+            return None
+        return min(low for low, _ in drawn), max(high for _, high in drawn)
 
     def _is_fitting(self) -> bool:
-        """Whether the range shows all values and is at most twice as wide: it then stays calm under the mouse."""
-        found, (low, high) = self._values(), self.view.viewRange()[1]
-        return found is None or (
-            low <= found[0] and found[1] <= high and 2 * (found[1] - min(found[0], 0)) >= high - low
-        )
+        """Whether the axis shows all values and is at most twice as long as needed: it then rests under the mouse."""
+        values = self._values()
+        if values is None:
+            return True
+        low, high = values
+        bottom, top = self.view.viewRange()[1]
+        is_inside = bottom <= low and high <= top
+        needed = high - min(low, 0)
+        return is_inside and 2 * needed >= top - bottom
 
-    def set_range(self, y_range: tuple[float, float] | None, *, is_locked: bool = False) -> None:
-        """Fix the range of the values, fit it (None), or lock it as it is, so that the wheel moves it."""
-        self.y_range, self.is_locked = y_range, is_locked
-        self.view.setMouseEnabled(x=True, y=is_locked)
-        self._fit_values()
-
-    def set_legend(self, keys: Sequence[tuple[str, str, int]], is_shown: bool) -> None:
-        """Name the curves in the plot: colour, name, number of the cube."""
-        more = [f"and {len(keys) - MOST_LEGEND} more"] if len(keys) > MOST_LEGEND else []
-        signs = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
-        rows = [
-            f'<span style="color:{tint}">{signs[style % len(signs)]}</span>&nbsp;{html.escape(name)}'
-            for tint, name, style in keys[:MOST_LEGEND]
-        ]
-        text = self._theme.text.as_hex() if self._theme is not None else NO_COLOUR
-        self.legend.setHtml(f'<div style="color:{text}">{"<br>".join([*rows, *more])}</div>')
-        self.legend.setVisible(is_shown and bool(keys))
-        self._place_legend()
-
-    def _place_legend(self) -> None:
-        self.legend.setPos(self.view.width() - 6, 4)
-
-    def set_markers(self, markers: Sequence[tuple[str, str, float]]) -> None:
-        """Draw lines that can be dragged, each with a name, a colour and a wavelength."""
-        while self.markers:
-            self.view.removeItem(self.markers.pop())
-        for number, (name, tint, wavelength) in enumerate(markers):
-            options = {"position": 0.86 - 0.08 * number, "color": tint}
-            line = pg.InfiniteLine(
-                wavelength,
-                angle=90,
-                movable=True,
-                pen=pg.mkPen(tint, width=2),
-                label=f"{name} {self._format}",
-                labelOpts=options,
-            )
-            line.sigDragged.connect(self._on_marker_dragged)
-            self.view.addItem(line, ignoreBounds=True)
-            self.markers.append(line)
-        if self._theme is not None:
-            for line in self.markers:
-                line.label.fill = pg.mkBrush(self._theme.background.as_hex())
-
-    def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
-        self.band_dragged.emit(line.value())
-
-    def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
-        self.marker_dragged.emit(self.markers.index(line), line.value())
-
-    def set_cursor(self, wavelength: float | None) -> None:
-        """Draw the reading line at *wavelength*, or none."""
-        _place(self.cursor, wavelength)
+    # ------------------------------------------------------------ mouse
 
     def line_at(self, position: QPointF) -> int:
-        """The entry whose curve is nearest to a place of the scene; -1 if none is near."""
-        x, y = (lambda at: (at.x(), at.y()))(self.view.mapSceneToView(position))
+        """The row of the curve that is nearest to a place of the scene; `NO_ENTRY` if none is near."""
+        place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
-        best, distance = -1, NEAR * per_pixel
-        for line in (one for one in self.curves.lines if one.entry >= 0):
-            order = np.argsort(line.spectrum.wavelengths)
-            value = np.interp(x, line.spectrum.wavelengths[order], line.spectrum.values[order])
-            if abs(value - y) < distance:
-                best, distance = line.entry, abs(value - y)
+        best, distance = NO_ENTRY, NEAR * per_pixel
+        for line in self.curves.lines:
+            if line.entry == NO_ENTRY:
+                continue
+            away = abs(_value_at(line.spectrum, place.x()) - place.y())
+            if away < distance:
+                best, distance = line.entry, away
         return best
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -282,11 +356,13 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Qt calls this when a button goes up in the plot: a click selects the curve under it."""
         super().mouseReleaseEvent(event)
         place = QPointF(event.position())
-        is_click = (
-            self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
-        )
-        if is_click and event.button() == Qt.MouseButton.LeftButton and self._is_inside(place):
+        is_left = event.button() == Qt.MouseButton.LeftButton
+        if is_left and self._is_click(place) and self._is_inside(place):
             self.line_clicked.emit(self.line_at(place))
+
+    def _is_click(self, place: QPointF) -> bool:
+        """Whether the mouse has hardly moved since its button went down; else it has dragged something."""
+        return self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Qt calls this at a double click in the plot: show everything."""
@@ -302,9 +378,27 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         return bool(self.view.sceneBoundingRect().contains(position))
 
     def _on_mouse_moved(self, position: QPointF) -> None:
-        self.cursor_moved.emit(
-            self.view.mapSceneToView(position).x() if self._is_inside(position) else None
-        )
+        wavelength = None
+        if self._is_inside(position):
+            wavelength = self.view.mapSceneToView(position).x()
+        self.cursor_moved.emit(wavelength)
+
+    def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
+        self.band_dragged.emit(line.value())
+
+    def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
+        self.marker_dragged.emit(self.markers.index(line), line.value())
+
+
+def _legend_row(key: Key) -> str:
+    sign = SIGNS[key.style % len(SIGNS)]
+    return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'
+
+
+def _value_at(spectrum: Spectrum, wavelength: float) -> float:
+    """The value of the curve at *wavelength*, between its bands."""
+    order = np.argsort(spectrum.wavelengths)
+    return float(np.interp(wavelength, spectrum.wavelengths[order], spectrum.values[order]))
 
 
 def _place(line: pg.InfiniteLine, value: float | None) -> None:

@@ -1,116 +1,128 @@
-"""What is read of cubes for points and regions, on another thread: the latest that was asked for."""
+"""Reads the spectra of points and regions out of cubes, away from the window: what was asked for last."""
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from functools import partial
+from threading import Event
 from typing import Any
 
-from qtpy.QtCore import QObject, Signal
-from superqt.utils import FunctionWorker, create_worker
+from psygnal import Signal
 
 from napari_mst.errors import Cancelled
 from napari_mst.plugin.spectra.region_tasks import Task
+from napari_mst.plugin.spectra.work import Start, Work, run_now
 from napari_mst.watch import Watch
 
 logger = logging.getLogger("napari_mst")
 
 Found = dict[Hashable, Any]
-"""What each task has read, by its key; or the latest of each slot."""
+"""What was read, by the key of its task or by its slot."""
 
 
-Work = tuple[Sequence[Task], Callable[[], bool]]
-"""Tasks, and what asks whether to stop."""
-
-
-def run_all(box: list[Work]) -> Found:
-    """What the tasks in *box* find, until it is stopped. It empties the box, as PySide6 keeps some workers."""
-    tasks, is_stopped = box.pop()
+def run_all(tasks: Sequence[Task], stop: Event, _: Watch) -> Found:
+    """What *tasks* read, by their keys; those that were finished before *stop* was set."""
     found: Found = {}
-    watch = Watch(is_cancelled=is_stopped)
+    watch = Watch(is_cancelled=stop.is_set)
     for task in tasks:
         try:
             found[task.key] = task.run(watch)
         except Cancelled:
             break
-        if is_stopped():
+        if stop.is_set():
             break
     return found
 
 
-class RegionReader(QObject):
-    """Keeps what was read as long as it is asked for; `found_more` tells that there is more.
+class Reader:
+    """Keeps what was read for as long as somebody asks for it; one batch of tasks is read at a time.
 
-    `latest` is the last that was read of each slot: of a region that is dragged, the curve of a moment ago.
+    Attributes
+    ----------
+    found
+        What each task has read, by its key; None where there was nothing to read.
+    latest
+        What was read last of each slot: for a region that is being dragged, the curve of a moment ago.
+    found_more
+        Emitted after a batch was read.
     """
 
     found_more = Signal()
 
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, start: Start = run_now) -> None:
         self.found: Found = {}
         self.latest: Found = {}
+        self._start = start
         self._slots = set[Hashable]()
         self._wanted: tuple[Task, ...] = ()
         self._running: tuple[Task, ...] = ()
-        self._worker: FunctionWorker[Found] | None = None
-        self._stop = _Flag()
+        self._stop = Event()
+        self._generation = 0
 
     @property
     def is_busy(self) -> bool:
         """Whether something is being read."""
-        return self._worker is not None
+        return bool(self._running)
 
     def ask(self, tasks: Sequence[Task]) -> None:
-        """Have *tasks* read, and forget all others. What is large makes way for what is not."""
-        keys, self._slots = {task.key for task in tasks}, {task.slot for task in tasks}
+        """Have *tasks* read, and forget all others."""
+        keys = {task.key for task in tasks}
+        self._slots = {task.slot for task in tasks}
         self.found = {key: read for key, read in self.found.items() if key in keys}
-        known = {task.slot: self.found.get(task.key, self.latest.get(task.slot)) for task in tasks}
-        self.latest = {slot: read for slot, read in known.items() if read is not None}
+        self.latest = self._latest_of(tasks)
         self._wanted = tuple(task for task in tasks if task.key not in self.found)
-        is_large = any(task.is_large for task in self._running)
-        if is_large and not all(task.is_large for task in self._wanted):
-            self._stop.is_set = True
+        is_large_running = any(task.is_large for task in self._running)
+        is_small_wanted = not all(task.is_large for task in self._wanted)
+        # Thousands of labels take seconds: a shape that is dragged meanwhile does not wait for them.
+        if is_large_running and is_small_wanted:
+            self._stop.set()
         self._begin()
 
-    def stop(self) -> None:
-        """Forget everything."""
-        self._stop.is_set = True
+    def forget(self) -> None:
+        """Forget everything, and also what is being read right now."""
+        self._generation += 1
+        self._stop.set()
         self.ask(())
 
+    def _latest_of(self, tasks: Sequence[Task]) -> Found:
+        latest: Found = {}
+        for task in tasks:
+            read = self.found.get(task.key, self.latest.get(task.slot))
+            if read is not None:
+                latest[task.slot] = read
+        return latest
+
     def _begin(self) -> None:
-        if self._worker is not None or not self._wanted:
+        if self._running or not self._wanted:
             return
         small = tuple(task for task in self._wanted if not task.is_large)
-        self._stop, self._running = _Flag(), small or self._wanted[:1]
-        self._worker = create_worker(
-            run_all, [(self._running, self._stop.get)], _start_thread=False
+        self._running = small or self._wanted[:1]
+        self._stop = Event()
+        generation = self._generation
+        work = Work(
+            run=partial(run_all, self._running, self._stop),
+            on_done=partial(self._on_found, generation),
+            on_failed=partial(self._on_failed, generation),
+            on_end=self._on_end,
         )
-        self._worker.returned.connect(self._on_found)
-        self._worker.errored.connect(self._on_error)
-        self._worker.finished.connect(self._on_finished)
-        self._worker.start()
+        self._start(work)
 
-    def _on_found(self, found: Found) -> None:
+    def _on_found(self, generation: int, found: Found) -> None:
+        if generation != self._generation:
+            return
         self.found |= found
-        read = {
-            task.slot: found[task.key] for task in self._running if found.get(task.key) is not None
-        }
-        self.latest |= {slot: one for slot, one in read.items() if slot in self._slots}
+        for task in self._running:
+            read = found.get(task.key)
+            if read is not None and task.slot in self._slots:
+                self.latest[task.slot] = read
         self.found_more.emit()
 
-    def _on_error(self, error: Exception) -> None:
-        """Do not try again what failed."""
+    def _on_failed(self, generation: int, error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
-        self.found |= {task.key: None for task in self._running}
+        if generation == self._generation:
+            # Without a result they would be wanted again at once, and fail for ever.
+            self.found |= {task.key: None for task in self._running}
 
-    def _on_finished(self, _: None = None) -> None:
-        self._worker, self._running = None, ()
+    def _on_end(self) -> None:
+        self._running = ()
         self._wanted = tuple(task for task in self._wanted if task.key not in self.found)
         self._begin()
-
-
-class _Flag:
-    def __init__(self) -> None:
-        self.is_set = False
-
-    def get(self) -> bool:
-        return self.is_set

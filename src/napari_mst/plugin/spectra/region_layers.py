@@ -5,43 +5,50 @@ from dataclasses import replace
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Labels, Shapes
+from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.plugin.viewer.layers import METADATA_KEY
-from napari_mst.plugin.viewer.picks import unused_colour
-from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.layers import METADATA_KEY, Placement
+from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.spectra.spectrum import Spectrum
 
 ROLE = "map"
-"""What marks a map of ours in its metadata: its labels are no regions until a person takes the mark away."""
+"""Marks a map of ours in its metadata: its labels are no regions until a person takes the mark away."""
+WHITE = [1.0, 1.0, 1.0, 0.15]
+"""RGBA of the faces of new shapes: the image stays visible through them. napari takes no tuple."""
+RELATIVE_WIDTH = 0.004
+"""Width of the edges of new shapes as a share of the longer side of the image."""
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
-    """The visible layers with regions, but for the maps that we made."""
-    layers = (
-        layer for layer in viewer.layers if isinstance(layer, Shapes | Labels) and layer.visible
-    )
-    return [layer for layer in layers if layer.metadata.get(METADATA_KEY) != ROLE]
+    """The visible layers with regions, without the maps that we made."""
+    return [layer for layer in viewer.layers if _has_regions(layer)]
+
+
+def _has_regions(layer: Layer) -> bool:
+    is_drawn = isinstance(layer, Shapes | Labels) and layer.visible
+    return is_drawn and layer.metadata.get(METADATA_KEY) != ROLE
 
 
 class Looks:
-    """Names and colours of the regions of a layer as they are now."""
+    """Names and colours that the regions of a layer have right now."""
 
     def __init__(self, layer: Shapes | Labels, indices: Sequence[int]) -> None:
-        self._layer, self._first = layer.name, int(isinstance(layer, Shapes))
+        self._layer = layer.name
+        # A person counts shapes from 1; labels have the numbers that they are painted with.
+        self._first = 1 if isinstance(layer, Shapes) else 0
         self._names = _names(layer)
         wanted = np.array(indices, dtype=int)
-        found = (
-            layer.edge_color[wanted] if isinstance(layer, Shapes) else layer.colormap.map(wanted)
-        )
-        self._colours = dict(
-            zip(indices, np.asarray(found, dtype=float).reshape(-1, 4), strict=True)
-        )
+        if isinstance(layer, Shapes):
+            found = layer.edge_color[wanted]
+        else:
+            found = layer.colormap.map(wanted)
+        rgba = np.asarray(found, dtype=float).reshape(-1, 4)
+        self._colours = dict(zip(indices, rgba, strict=True))
 
     def name(self, index: int) -> str:
-        """What a region is called: its feature "name", or the layer's name and its number."""
+        """Name of a region: its feature "name", or else the layer's name and its number."""
         return self._names.get(index) or f"{self._layer} {index + self._first}"
 
     def colour(self, index: int) -> str:
@@ -60,10 +67,11 @@ class Looks:
 
 
 def _numbers(layer: Shapes | Labels) -> list[int]:
-    """Which shape or label each row of the features is of."""
+    """The index of the shape, or the label, that each row of the features describes."""
     features = layer.features
-    is_told = isinstance(layer, Labels) and "index" in features
-    return [int(number) for number in (features["index"] if is_told else range(len(features)))]
+    if isinstance(layer, Labels) and "index" in features:
+        return [int(number) for number in features["index"]]
+    return list(range(len(features)))
 
 
 def _names(layer: Shapes | Labels) -> dict[int, str]:
@@ -78,7 +86,8 @@ def _names(layer: Shapes | Labels) -> dict[int, str]:
 
 def rename(layer: Shapes | Labels, index: int, name: str) -> None:
     """Give a region another name, in the feature "name"; other features stay."""
-    features, numbers = layer.features.copy(), _numbers(layer)
+    features = layer.features.copy()
+    numbers = _numbers(layer)
     if index not in numbers:
         numbers.append(index)
         features = features.reindex(range(len(numbers)))
@@ -90,21 +99,24 @@ def rename(layer: Shapes | Labels, index: int, name: str) -> None:
 
 
 def recolour(layer: Shapes, colours: Mapping[int, ArrayLike]) -> None:
-    """Give the edges of shapes other RGB colours (0-1), and their faces, where these are to be seen through."""
+    """Give the edges of shapes other RGB colours (0-1), and their faces where one can see through them."""
     edges, faces = np.array(layer.edge_color), np.array(layer.face_color)
     for index, colour in colours.items():
         edges[index, :3] = colour
         if faces[index, 3] < 1:
             faces[index, :3] = colour
-    layer.edge_color, layer.face_color = edges, faces
+    layer.edge_color = edges
+    layer.face_color = faces
 
 
 def tell_apart(layer: Shapes, picked: NDArray[np.floating]) -> None:
-    """Give each shape whose colour an earlier one, or one of the picks (n, 4), has a colour of its own."""
-    edges, changes = np.array(layer.edge_color), dict[int, ArrayLike]()
+    """Give a shape another colour if an earlier one, or one of the picks with RGBA (n, 4), has the same."""
+    edges = np.array(layer.edge_color)
+    changes = dict[int, ArrayLike]()
     for index, colour in enumerate(edges):
         taken = np.concatenate([picked.reshape(-1, 4), edges[:index]])
-        if np.isclose(taken[:, :3], colour[:3], atol=1e-2).all(axis=1).any():
+        is_taken = np.isclose(taken[:, :3], colour[:3], atol=1e-2).all(axis=1).any()
+        if is_taken:
             edges[index] = unused_colour(taken)
             changes[index] = edges[index, :3]
     if changes:
@@ -112,12 +124,13 @@ def tell_apart(layer: Shapes, picked: NDArray[np.floating]) -> None:
 
 
 def add_regions(viewer: ViewerModel, cube_layer: Image) -> Shapes:
-    """A layer to draw regions on, selected, on the place of *cube_layer*."""
+    """Add a layer to draw regions on, where *cube_layer* lies; it becomes the selected one."""
+    longer_side = max(cube_layer.data.shape[-2:])
     return viewer.add_shapes(
         ndim=2,
         **Placement.of(cube_layer).image_kwargs(),
         name="Regions",
-        face_color=[1, 1, 1, 0.15],
-        edge_width=max(1.0, 0.004 * max(cube_layer.data.shape[-2:])),
-        edge_color="#e6194b",
+        face_color=WHITE,
+        edge_width=max(1.0, RELATIVE_WIDTH * longer_side),
+        edge_color=PALETTE[0],
     )

@@ -1,14 +1,14 @@
-"""What is read of a cube for the regions that a person has drawn: shapes and labels.
+"""The tasks that read a cube for the regions that a person has drawn: shapes and labels.
 
-What a task needs is looked up on the main thread, and frozen; its `run` reads the cube on another one.
-Letters: B bands, H rows, W columns.
+Everything that a task needs from the layers is looked up on the main thread, and frozen; its `run` then reads the cube
+on another one. Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
@@ -27,28 +27,31 @@ from napari_mst.spectra.spectrum import Origin, Spectrum
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
+"""Corners of the polygon that stands for an ellipse."""
 OPEN_SHAPES = frozenset(["line", "path"])
+"""napari's names for shapes without an inside: the pixels under the line are read."""
 STEP = 0.5
-"""Pixels between two points of a line that is read."""
+"""Pixels between two points of a line that is read: at most half a pixel, so that none is stepped over."""
 STRIP_PIXELS = 2**18
+"""Pixels of labels that are brought onto the grid of the cube at a time; bounds the memory for their indices."""
 
 Points2 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Something to be read of a cube.
+    """Something to be read from a cube.
 
     Attributes
     ----------
     key
-        Tells it from any other.
+        Tells it from every other task: two tasks with equal keys read the same.
     slot
-        What it is of: that of a shape stays the same while the shape is dragged, and its key changes.
+        Names what it is read for: while a shape is dragged its slot stays, and its key changes.
     run
-        Reads; it is given who watches, and raises `Cancelled` soon after they cancel.
+        Reads; it gets a watch, and raises `Cancelled` soon after that is cancelled.
     is_large
-        Whether it waits for all that are not.
+        Whether it waits for all tasks that are not large.
     """
 
     key: Hashable
@@ -59,43 +62,84 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is read: a key that tells it from other readings; of one region, whose slot is told; of all labels."""
+    """What is read of each region of a cube layer: its spectrum, or its errors.
+
+    Attributes
+    ----------
+    what
+        Tells it from other readings.
+    of_region
+        Reads one region; also gets the slot of its task.
+    of_labels
+        Reads all labels at once.
+    """
 
     what: tuple[Hashable, ...]
     of_region: Callable[[Region, Hashable], Any]
-    of_labels: Callable[..., Labelled[Any] | None]
+    of_labels: Callable[[NDArray[Any], Watch], Labelled[Any] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A shape as it lies on a cube of (H, W) pixels."""
+
+    vertices: Points2
+    kind: str
+    shape: tuple[int, int]
+
+    def region(self) -> Region:
+        """The pixels of the shape. Raises `SpectrumError` if there are none."""
+        if self.kind in OPEN_SHAPES:
+            return _line(self.vertices, self.shape)
+        return Region.of_polygon(self.vertices, self.shape)
+
+
+class Place(NamedTuple):
+    """Where regions lie: on a cube, to whose pixels *matrix* takes those of their layer; *slot* names the layer."""
+
+    cube: SpectralCube
+    matrix: NDArray[np.float64]
+    slot: tuple[Hashable, ...]
 
 
 def tasks_of(
     layer: Shapes | Labels, on: Image, version: Hashable, viewer: ViewerModel, reading: Reading
 ) -> list[Task]:
-    """Tasks of the cube layer *on*: one a shape, or one for all labels, whose state *version* tells from another.
+    """The tasks that read the regions of *layer* on the cube layer *on*.
 
-    The first gives what was read, or None off the image; the other gives it by the numbers of the labels.
+    There is one task for each shape, which finds what was read, or None off the image; or one for all labels, which
+    finds it by their numbers. *version* tells one state of the labels' pixels from another.
     """
     cube, matrix = cube_of(on), to_pixels(layer, on)
     if cube is None or matrix is None:
         return []
-    slot, shape = (reading.what[0], id(on), id(layer)), cube.shape[1:]
+    place = Place(cube, matrix, slot=(reading.what[0], id(on), id(layer)))
     if isinstance(layer, Labels):
-        labels, page = _page(layer, viewer)
-        key = (reading.what, id(cube.data), id(layer), version, page, matrix.tobytes())
-        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-        return [
-            Task(key, slot, partial(_read_labels, labels, inverse, shape, reading), is_large=True)
-        ]
+        return [_labels_task(layer, place, version, viewer, reading)]
     outlines = [
-        _vertices(corners, kind, matrix)
+        Outline(_vertices(corners, kind, matrix), kind, cube.shape[1:])
         for corners, kind in zip(layer.data, layer.shape_type, strict=True)
     ]
-    return [
-        Task(
-            (reading.what, id(cube.data), kind, outline.tobytes()),
-            (*slot, index, len(outlines)),
-            partial(_read_shape, outline, kind, shape, reading, (*slot, index)),
-        )
-        for index, (outline, kind) in enumerate(zip(outlines, layer.shape_type, strict=True))
-    ]
+    return [_shape_task(outlines, index, place, reading) for index in range(len(outlines))]
+
+
+def _shape_task(outlines: list[Outline], index: int, place: Place, reading: Reading) -> Task:
+    outline = outlines[index]
+    key = (reading.what, id(place.cube.data), outline.kind, outline.vertices.tobytes())
+    # The count is part of the slot: after a shape was deleted, its index may be that of another one.
+    slot = (*place.slot, index, len(outlines))
+    return Task(key, slot, partial(_read_shape, outline, reading, (*place.slot, index)))
+
+
+def _labels_task(
+    layer: Labels, place: Place, version: Hashable, viewer: ViewerModel, reading: Reading
+) -> Task:
+    labels, page = _page(layer, viewer)
+    data = id(place.cube.data)
+    key = (reading.what, data, id(layer), version, page, place.matrix.tobytes())
+    to_labels = np.asarray(np.linalg.inv(place.matrix), dtype=np.float64)
+    run = partial(_read_labels, labels, to_labels, place.cube.shape[1:], reading)
+    return Task(key, place.slot, run, is_large=True)
 
 
 def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
@@ -105,41 +149,32 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
         raise TypeError(f"Expected a cube layer, got {on.name!r}.")
 
     def of_region(region: Region, slot: Hashable) -> Spectrum:
-        return region_spectrum(
-            cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts
-        )
+        known = moving.mean_and_std(slot, cube, region)
+        return region_spectrum(cube, region, spread, known=known, **facts)
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
         return label_spectra(cube, labels, spread, **facts, **watch.arguments)
 
-    return Reading(
-        ("spectra", spread, *facts.values()),
-        of_region,
-        of_labels,
-    )
+    return Reading(("spectra", spread, *facts.values()), of_region, of_labels)
 
 
 def errors_of(on: Image, reference: Image) -> Reading:
-    """Compares the pixels of the cube layer *on* with those of *reference*; nothing if they cannot be compared."""
+    """Compares the pixels of the cube layer *on* with those of *reference*; finds None if they cannot be compared."""
     cube, truth = cube_of(on), cube_of(reference)
 
     def of_region(region: Region, _: Hashable) -> Comparison | None:
+        if cube is None or truth is None:
+            return None
         try:
-            return (
-                compare_region(cube, truth, region)
-                if cube is not None and truth is not None
-                else None
-            )
+            return compare_region(cube, truth, region)
         except SpectrumError:
             return None
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Comparison] | None:
+        if cube is None or truth is None:
+            return None
         try:
-            return (
-                None
-                if cube is None or truth is None
-                else compare_labels(cube, truth, labels, **watch.arguments)
-            )
+            return compare_labels(cube, truth, labels, **watch.arguments)
         except SpectrumError:
             return None
 
@@ -147,7 +182,7 @@ def errors_of(on: Image, reference: Image) -> Reading:
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
-    """Reads lower and upper spectrum of the 90 % error band of a pixel; None if the cube has none."""
+    """Reads the lower and the upper spectrum of the 90 % error band of a pixel; finds None if the cube has none."""
     key = ("error band", id(cube.data), row, column)
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
@@ -155,24 +190,23 @@ def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
 def _error_band(
     cube: SpectralCube, row: int, column: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    from napari_mst.reconstruction.error_bands import (
-        spectrum_band,
-    )  # it imports torch, which takes seconds
+    # It imports torch, which takes seconds: not before somebody asks for a band, and not on the thread of the window.
+    from napari_mst.reconstruction.error_bands import spectrum_band
 
     return spectrum_band(cube, row, column)
 
 
 def _vertices(corners: Points2, kind: str, matrix: NDArray[np.float64]) -> Points2:
-    """The outline of a shape, as *matrix* takes it to the pixels of a cube."""
-    outline = _ellipse(corners[:, -2:]) if kind == "ellipse" else corners[:, -2:]
+    """The outline of a shape as (row, column), as *matrix* takes it to the pixels of a cube."""
+    outline = corners[:, -2:]
+    if kind == "ellipse":
+        outline = _ellipse(outline)
     return np.asarray(outline @ matrix[:2, :2].T + matrix[:2, 2])
 
 
-def _read_shape(
-    vertices: Points2, kind: str, shape: tuple[int, int], reading: Reading, slot: Hashable, _: Watch
-) -> Any:
+def _read_shape(outline: Outline, reading: Reading, slot: Hashable, _: Watch) -> Any:
     try:
-        region = (_line if kind in OPEN_SHAPES else Region.of_polygon)(vertices, shape)
+        region = outline.region()
     except SpectrumError:
         return None
     return reading.of_region(region, slot)
@@ -181,27 +215,26 @@ def _read_shape(
 def _read_labels(
     labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int], reading: Reading, watch: Watch
 ) -> Any:
-    return reading.of_labels(labels=on_grid(np.asarray(labels), matrix, shape), watch=watch)
+    return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
 
 
 def _facts(layer: Image) -> dict[str, Any]:
-    """What the spectra of a cube layer say about it."""
+    """The name of a cube layer and the area of its pixels, as keyword arguments of `region_spectrum`."""
+    facts: dict[str, Any] = {"cube_name": layer.name}
     unit, matrix = str(layer.units[-1]), image_matrix(layer)
-    facts = {"cube_name": layer.name}
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
         return facts
-    return {
-        **facts,
-        "pixel_area": float(abs(np.linalg.det(matrix[:2, :2]))),
-        "area_unit": f"{unit}^2",
-    }
+    facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2])))
+    facts["area_unit"] = f"{unit}^2"
+    return facts
 
 
 def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
-    """The (H, W) labels that are shown, and where they lie in the stack."""
+    """The (H, W) labels that are shown, and their indices in the stack."""
     data = layer.data[0] if layer.multiscale else layer.data
     at = np.round(layer.world_to_data(viewer.dims.point)[:-2]).astype(int)
-    page = tuple(int(i) for i in np.clip(at, 0, np.array(data.shape[:-2], dtype=int) - 1))
+    last = np.array(data.shape[:-2], dtype=int) - 1
+    page = tuple(int(index) for index in np.clip(at, 0, last))
     return data[page], page
 
 
@@ -216,29 +249,35 @@ def on_grid(
     step = max(1, STRIP_PIXELS // shape[1])
     for start in range(0, shape[0], step):
         rows = np.arange(start, min(shape[0], start + step))[:, None]
-        at = [np.floor(m[0] * rows + m[1] * columns + m[2] + 0.5).astype(int) for m in matrix[:2]]
-        inside = np.logical_and.reduce(
-            [(one >= 0) & (one < side) for one, side in zip(at, labels.shape, strict=True)]
-        )
-        found[start : start + step][inside] = labels[at[0][inside], at[1][inside]]
+        at_row = _rounded(matrix[0, 0] * rows + matrix[0, 1] * columns + matrix[0, 2])
+        at_column = _rounded(matrix[1, 0] * rows + matrix[1, 1] * columns + matrix[1, 2])
+        inside = (at_row >= 0) & (at_row < labels.shape[0])
+        inside &= (at_column >= 0) & (at_column < labels.shape[1])
+        found[start : start + step][inside] = labels[at_row[inside], at_column[inside]]
     return found
+
+
+def _rounded(places: NDArray[np.float64]) -> NDArray[np.int_]:
+    """The pixels that *places* lie in; halves go up, as where a pick is read."""
+    return np.asarray(np.floor(places + 0.5).astype(int))
 
 
 def _ellipse(corners: Points2) -> Points2:
     """The outline of the ellipse in a (4, 2) frame."""
     turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
     centre = corners.mean(axis=0)
-    one, two = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
-    return np.asarray(centre + np.cos(turn) * one + np.sin(turn) * two)
+    first_axis = (corners[1] - corners[0]) / 2
+    second_axis = (corners[3] - corners[0]) / 2
+    return np.asarray(centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis)
 
 
 def _line(vertices: Points2, shape: tuple[int, int]) -> Region:
     """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
-    parts = [
-        np.linspace(start, stop, max(2, int(np.abs(stop - start).max() / STEP) + 2))
-        for start, stop in pairwise(vertices)
-    ]
-    pixels = np.floor(np.concatenate(parts) + 0.5).astype(int)
+    parts = []
+    for start, stop in pairwise(vertices):
+        count = int(np.abs(stop - start).max() / STEP) + 2
+        parts.append(np.linspace(start, stop, count))
+    pixels = _rounded(np.concatenate(parts))
     pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
     if not len(pixels):
         raise SpectrumError("Expected a line on the image, got none there. Move it.")

@@ -16,20 +16,28 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
+"""Pixels of the dot in the colour of a curve."""
 ROW_HEIGHT = 22
+"""Pixels."""
 ROWS_SHOWN = 5
 """Rows that the table has room for when there are as many."""
+FRAME = 4
+"""Pixels that the frame takes beside the rows."""
+VALUE_COLUMN = 3
+"""The column of the values at one band."""
 
 Role = Qt.ItemDataRole
 
 
 @dataclass(frozen=True)
 class Column:
-    """A title, a tooltip, and what it says of an entry."""
+    """A column: its title, its tooltip, and what it says about an entry."""
 
     title: str
     tip: str
@@ -37,9 +45,10 @@ class Column:
 
 
 def counted(entry: Entry) -> str:
-    """How many pixels, and how many were left out."""
+    """The number of pixels, and in brackets how many were left out."""
     origin = entry.first.origin
-    return f"{origin.pixels:,}" + (f" (-{origin.excluded:,})" if origin.excluded else "")
+    left_out = f" (-{origin.excluded:,})" if origin.excluded else ""
+    return f"{origin.pixels:,}{left_out}"
 
 
 def area(entry: Entry) -> str:
@@ -55,8 +64,29 @@ NAME = Column(
 )
 PLACE = Column("Place", "Row and column, or the layer of the region.", lambda entry: entry.place)
 PIXELS = Column(
-    "Pixels", "Pixels that it is the mean of; in brackets, those without a number.", counted
+    "Pixels",
+    "Number of pixels in the mean; in brackets, pixels left out because they are not numbers.",
+    counted,
 )
+
+
+def _score(title: str, tip: str, text: Callable[[Comparison], str]) -> Column:
+    def text_of(entry: Entry) -> str:
+        return "" if entry.comparison is None else text(entry.comparison)
+
+    return Column(title, tip, text_of)
+
+
+SCORES = (
+    _score("RMSE", "Root mean square error to the reference.", lambda one: f"{one.rmse:.4f}"),
+    _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
+    _score(
+        "SAM",
+        "Mean spectral angle to the reference in degrees.",
+        lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}",
+    ),
+)
+"""The columns of a comparison with a reference."""
 
 
 def value_at(spectrum: Spectrum, wavelength: float) -> float:
@@ -69,7 +99,7 @@ def _number(value: float) -> str:
 
 
 class SpectraModel(QAbstractTableModel):
-    """What the table shows; `renamed` and `ticked` tell the row, and what was entered."""
+    """The content of the table; `renamed` and `ticked` tell the row, and what was entered there."""
 
     renamed = Signal(int, str)
     ticked = Signal(int, bool)
@@ -78,37 +108,43 @@ class SpectraModel(QAbstractTableModel):
         super().__init__()
         self.entries: Sequence[Entry] = ()
         self.extra: tuple[Column, ...] = ()
-        self.wavelength, self.unit = 0.0, ""
+        self.wavelength = 0.0
+        self.unit = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """All columns, from left to right."""
         at = f"{self.wavelength:g} {self.unit}"
-        value = Column(
-            at, f"Value at {at}.", lambda entry: _number(value_at(entry.first, self.wavelength))
-        )
+        value = Column(at, f"Value at {at}.", self._value)
         return (NAME, PLACE, PIXELS, value, *self.extra)
 
+    def _value(self, entry: Entry) -> str:
+        return _number(value_at(entry.first, self.wavelength))
+
     def set_entries(self, entries: Sequence[Entry], extra: tuple[Column, ...] = ()) -> None:
-        """Show *entries*."""
+        """Show *entries*, with the columns *extra*. Rows that stay as many stay selected."""
         if len(entries) != len(self.entries) or extra != self.extra:
             self.beginResetModel()
-            self.entries, self.extra = entries, extra
+            self.entries = entries
+            self.extra = extra
             self.endResetModel()
         else:
             self.entries = entries
             self._tell(0, len(self.columns) - 1)
 
     def set_wavelength(self, wavelength: float, unit: str) -> None:
-        """Where the values are read."""
+        """Read the values at the band nearest to *wavelength*."""
         if (wavelength, unit) != (self.wavelength, self.unit):
-            self.wavelength, self.unit = wavelength, unit
-            self._tell(3, 3)
-            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 3, 3)
+            self.wavelength = wavelength
+            self.unit = unit
+            self._tell(VALUE_COLUMN, VALUE_COLUMN)
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, VALUE_COLUMN, VALUE_COLUMN)
 
     def _tell(self, first: int, last: int) -> None:
+        """Have Qt ask again for some columns of all rows."""
         if self.entries:
-            self.dataChanged.emit(self.index(0, first), self.index(len(self.entries) - 1, last))
+            bottom = len(self.entries) - 1
+            self.dataChanged.emit(self.index(0, first), self.index(bottom, last))
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:
         """See Qt."""
@@ -125,36 +161,37 @@ class SpectraModel(QAbstractTableModel):
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
         column = self.columns[section]
-        align = Qt.AlignmentFlag.AlignVCenter | (
-            Qt.AlignmentFlag.AlignLeft if section < 2 else Qt.AlignmentFlag.AlignRight
-        )
-        return {
-            Role.DisplayRole: column.title,
-            Role.ToolTipRole: column.tip,
-            Role.TextAlignmentRole: align,
-        }.get(role)
+        if role == Role.DisplayRole:
+            return column.title
+        if role == Role.ToolTipRole:
+            return column.tip
+        if role == Role.TextAlignmentRole:
+            is_number = section >= 2
+            side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
+            return Qt.AlignmentFlag.AlignVCenter | side
+        return None
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
         entry, column = self.entries[index.row()], index.column()
         if role in (Role.DisplayRole, Role.EditRole):
             return self.columns[column].text(entry)
-        if role == Role.TextAlignmentRole and column > 1:
+        if role == Role.TextAlignmentRole and column >= 2:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Role.ToolTipRole:
             return area(entry) if column == 2 else self.columns[column].text(entry)
         if column == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
-        return swatch(entry.first.colour) if column == 0 and role == Role.DecorationRole else None
+        if column == 0 and role == Role.DecorationRole:
+            return swatch(entry.first.colour)
+        return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
         """See Qt."""
-        flags = super().flags(index)
-        return (
-            flags | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsUserCheckable
-            if index.column() == 0
-            else flags
-        )
+        flags: Qt.ItemFlag = super().flags(index)
+        if index.column() == 0:
+            flags |= Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsUserCheckable
+        return flags
 
     def setData(self, index: QModelIndex, value: object, role: int = Role.EditRole) -> bool:
         """See Qt; the change comes back as new entries."""
@@ -168,22 +205,22 @@ class SpectraModel(QAbstractTableModel):
 
 
 def swatch(colour: str) -> QIcon:
-    """A dot of *colour* ("#rrggbb"; "" is grey)."""
+    """A dot in *colour* ("#rrggbb"; "" is grey)."""
     pixmap = QPixmap(SWATCH, SWATCH)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(colour or "#888888"))
+    painter.setBrush(QColor(colour or NO_COLOUR))
     painter.drawEllipse(QRectF(1, 1, SWATCH - 2, SWATCH - 2))
     painter.end()
     icon = QIcon(pixmap)
-    icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else Qt tints it
+    icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else Qt tints it in a selected row
     return icon
 
 
 class SpectraTable(QTableView):
-    """A quiet table: `deleted` tells that the chosen rows are to go."""
+    """A table without grid and row numbers; `deleted` tells that the selected rows are to go."""
 
     deleted = Signal()
 
@@ -204,6 +241,7 @@ class SpectraTable(QTableView):
         rows.setDefaultSectionSize(ROW_HEIGHT)
         rows.setMinimumSectionSize(ROW_HEIGHT)
         columns.setHighlightSections(False)
+        # Widths follow the rows in sight: to measure thousands would take seconds.
         columns.setResizeContentsPrecision(0)
         model.modelReset.connect(self._fit)
         self._fit()
@@ -215,29 +253,26 @@ class SpectraTable(QTableView):
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others."""
         chosen = QItemSelection()
+        last = self.model().columnCount() - 1
         for row in rows:
-            chosen.select(
-                self.model().index(row, 0), self.model().index(row, self.model().columnCount() - 1)
-            )
+            chosen.select(self.model().index(row, 0), self.model().index(row, last))
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Qt calls this; Delete and Backspace take the chosen rows away."""
+        """Qt calls this; Delete and Backspace take the selected rows away."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             self.deleted.emit()
         else:
             super().keyPressEvent(event)
 
     def _fit(self) -> None:
+        """Give the table the height of its rows, and the names the width that the other columns leave."""
         count = self.model().rowCount()
         self.setVisible(count > 0)
-        rows = min(max(count, 1), ROWS_SHOWN)
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows * ROW_HEIGHT + 4)
         header = self.horizontalHeader()
+        rows = min(max(count, 1), ROWS_SHOWN)
+        self.setFixedHeight(header.sizeHint().height() + rows * ROW_HEIGHT + FRAME)
+        modes = QHeaderView.ResizeMode
         for column in range(header.count()):
-            mode = (
-                QHeaderView.ResizeMode.Stretch
-                if column == 0
-                else QHeaderView.ResizeMode.ResizeToContents
-            )
+            mode = modes.Stretch if column == 0 else modes.ResizeToContents
             header.setSectionResizeMode(column, mode)

@@ -1,0 +1,427 @@
+"""The spectra workbench without a window: picks, regions, comparisons and maps of one viewer, for a dock or a script.
+
+user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a frozen `Snapshot` -> whoever draws it.
+
+    bench = Bench(viewer)
+    bench.attach()
+    bench.pin((550, 4, 7))
+    snapshot = bench.finish()
+    snapshot.curves.lines[0].spectrum.values
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Layer, Shapes
+from psygnal import Signal
+
+from napari_mst.errors import NapariMstError
+from napari_mst.plugin.spectra import region_layers, row_edits
+from napari_mst.plugin.spectra.layer_events import layer_of
+from napari_mst.plugin.spectra.reader import Reader
+from napari_mst.plugin.spectra.resolve import HINT, Intent, Snapshot, resolve
+from napari_mst.plugin.spectra.restoring import restore
+from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.scene import Scene
+from napari_mst.plugin.spectra.settings import Settings
+from napari_mst.plugin.spectra.work import Start, Work, run_now
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
+from napari_mst.plugin.viewer.picks import Position
+from napari_mst.spectra.library import write_spectra
+from napari_mst.spectra.matching import Match, best_matches
+from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
+
+MATCHES = 5
+"""Spectra of a library that are listed."""
+
+
+class Bench:
+    """Everything that a person does to spectra, and what they then see; it does not keep its viewer alive.
+
+    A dock has cubes read on another thread; a script, which starts no work elsewhere, has everything done at once.
+
+    Attributes
+    ----------
+    snapshot
+        What is to be seen, since the last `changed`.
+    changed
+        Emitted with the new snapshot.
+    became_stale
+        Emitted when layers or choices have changed: call `update` soon. Many changes need only one update.
+    failed
+        Emitted with an error that the person should read.
+    """
+
+    changed = Signal(Snapshot)
+    became_stale = Signal()
+    failed = Signal(Exception)
+
+    def __init__(
+        self, viewer: ViewerModel, start_reading: Start = run_now, start_job: Start = run_now
+    ) -> None:
+        self.snapshot = Snapshot()
+        self._scene = Scene(viewer, Reader(start_reading))
+        self._start_job = start_job
+        self._intent = Intent()
+        self._library: list[Spectrum] = []
+        self._position: Position | None = None
+        self._is_stale = True
+        self._uses = 0
+        self._connected: list[tuple[Any, Callable[..., None]]] = []
+        self._scene.reader.found_more.connect(self.touch)
+
+    @property
+    def viewer(self) -> ViewerModel:
+        """The viewer whose layers hold picks and regions."""
+        return self._scene.viewer
+
+    # ------------------------------------------------------------ listening
+
+    def attach(self) -> None:
+        """Listen to the viewer from now on."""
+        if self._connected:
+            return
+        viewer = self.viewer
+        self._connected = [
+            (viewer.layers.events, self._on_layers),
+            (viewer.layers.selection.events.active, self.touch),
+            (viewer.dims.events.ndisplay, self.touch),
+            (viewer.dims.events.current_step, self._on_step),
+        ]
+        for emitter, slot in self._connected:
+            emitter.connect(slot)
+        self._scene.history.record(self._scene.picks)
+        self.touch()
+
+    def detach(self) -> None:
+        """Listen no more, and let go of every layer and of everything that was read."""
+        for emitter, slot in self._connected:
+            emitter.disconnect(slot)
+        self._connected = []
+        self._scene.forget()
+        self._intent = replace(self._intent, entries=(), groups=(), chosen=(), bands=None, live=())
+        self.snapshot = Snapshot(settings=self.settings)
+
+    def touch(self) -> None:
+        """Mark everything as stale: it will be gathered again at the next `update`."""
+        self._is_stale = True
+        self.became_stale.emit()
+
+    def _on_layers(self, event: Any) -> None:
+        layer = layer_of(event, self.viewer)
+        if event.type == "selected_label" and layer is not None:
+            self._choose_label(layer, layer.selected_label)
+        # napari emits "highlight" all the time; it matters when other points are selected than rows.
+        is_selecting = event.type == "highlight" and layer is self._scene.picks
+        if is_selecting and self._rows_of_points() is not None:
+            self.touch()
+        if self._scene.is_stale_after(event, has_regions=self.settings.has_regions):
+            self.touch()
+
+    def _on_step(self) -> None:
+        """Follow the slider: to gather everything again is only needed where it depends on the band."""
+        if self._scene.has_pages or self.settings.view.is_of_band:
+            self.touch()
+        else:
+            self._publish()
+
+    # ------------------------------------------------------------ what is shown
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a cube is being read."""
+        return self._scene.reader.is_busy
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The rows: picks, regions, and spectra from files."""
+        return self._intent.entries
+
+    @property
+    def shown(self) -> list[Entry]:
+        """The rows whose curves are drawn."""
+        return [entry for entry in self.entries if entry.is_shown]
+
+    @property
+    def chosen(self) -> list[Entry]:
+        """The rows that are selected."""
+        entries = self.entries
+        return [entries[row] for row in self._intent.chosen if row < len(entries)]
+
+    def update(self, *, is_recording: bool = True) -> Snapshot:
+        """Gather what is stale, and read the spectra under the mouse.
+
+        *is_recording* is False while the user drags something: its places on the way are no steps to undo.
+        """
+        if self._is_stale:
+            # Before the rest: recording names new picks, and that makes everything stale again.
+            self._is_stale = False
+            if is_recording:
+                self._scene.record()
+            self._intent = self._scene.gathered(self._intent)
+            rows = self._rows_of_points()
+            if rows is not None:
+                self._choose(rows)
+        self._intent = self._scene.with_live(self._intent, self._position)
+        return self._publish()
+
+    def finish(self) -> Snapshot:
+        """Update until nothing is stale, for a script, where every read is over as soon as it has begun."""
+        snapshot = self.update()
+        while self._is_stale:
+            snapshot = self.update()
+        return snapshot
+
+    def _publish(self) -> Snapshot:
+        if not self._scene.is_closed:  # the viewer may be closed while a file is written
+            self._intent = self._scene.with_bands(self._intent)
+            self.snapshot = resolve(self._intent, self.snapshot)
+            self.changed.emit(self.snapshot)
+        return self.snapshot
+
+    def _end_action(self) -> None:
+        """Close an action of the user: however many things it has changed, it is one step to undo."""
+        self._scene.record()
+        self.touch()
+
+    # ------------------------------------------------------------ picks
+
+    def pin(self, position: Position) -> bool:
+        """Pin the pixel under the world *position*; False where there is none, or it is pinned already."""
+        self._intent = replace(self._intent, hint=HINT)
+        is_pinned = picks.pin(self.viewer, position, self.settings.window)
+        self._end_action()
+        return is_pinned
+
+    def click(self, position: Position) -> None:
+        """Pin the pixel under the world *position*, if clicks pin."""
+        if self.settings.is_picking:
+            self.pin(position)
+
+    def clear(self) -> None:
+        """Take all picks off the image, and spectra from files off the plot."""
+        self._scene.collection.files.clear()
+        points = self._scene.picks
+        if points is not None:
+            points.data = np.empty((0, points.ndim))
+        self._end_action()
+
+    def undo(self) -> None:
+        """Undo the last change of the picks."""
+        self._scene.history.undo(self._scene.picks)
+        self.touch()
+
+    def draw_regions(self, mode: str) -> Shapes | None:
+        """Let the user draw on the layer of the regions with the napari tool *mode*; None without a cube."""
+        viewer = self.viewer
+        cube_layer = active_cube_layer(viewer)
+        if cube_layer is None:
+            return None
+        regions = region_layers.region_layers(viewer)
+        shapes = [layer for layer in regions if isinstance(layer, Shapes)]
+        layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
+        viewer.layers.selection.active = layer
+        layer.mode = mode
+        self.settings = replace(self.settings, has_regions=True)
+        return layer
+
+    # ------------------------------------------------------------ rows
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Select *rows* and no others; their points are selected on the image as well."""
+        if tuple(rows) != self._intent.chosen:
+            self._choose(rows)
+            self._publish()
+
+    def _choose(self, rows: Sequence[int]) -> None:
+        self._intent = replace(self._intent, chosen=tuple(rows))
+        points = self._scene.picks
+        if points is not None:
+            picked = {entry.index for entry in self.chosen if entry.layer is points}
+            points.selected_data = picked
+        self._find_matches()
+
+    def _rows_of_points(self) -> list[int] | None:
+        return self._scene.rows_of_points(self.entries, self._intent.chosen)
+
+    def _choose_label(self, layer: Layer, label: int) -> None:
+        """Select the row of the label that is selected on the image, for example with napari's colour picker."""
+        for row, entry in enumerate(self.entries):
+            if entry.layer is layer and entry.index == label:
+                self.choose([row])
+
+    def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
+        """Draw the curves of *entries*, or hide them."""
+        self._scene.collection.show(entries, is_shown)
+        self._end_action()
+
+    def solo(self, entries: Sequence[Entry]) -> None:
+        """Draw only the curves of *entries*; if no others are drawn already, draw all again."""
+        keys = {entry.key for entry in entries}
+        others = [entry for entry in self.entries if entry.key not in keys]
+        is_solo = not any(entry.is_shown for entry in others)
+        self._scene.collection.show(others, is_solo)
+        self._scene.collection.show(entries, True)
+        self._end_action()
+
+    def delete(self, entries: Sequence[Entry]) -> None:
+        """Take *entries* away; labels stay, as they are pixels of an image."""
+        self.choose(())
+        row_edits.delete(entries, self._scene.collection.files)
+        self._end_action()
+
+    def recolour(self, entry: Entry, colour: str) -> None:
+        """Give a pick or a shape another colour ("#rrggbb")."""
+        row_edits.recolour(entry, colour)
+        self._end_action()
+
+    def rename(self, entry: Entry, name: str) -> None:
+        """Give *entry* another name."""
+        row_edits.rename(entry, name, self._scene.collection.files)
+        self._end_action()
+
+    # ------------------------------------------------------------ choices
+
+    @property
+    def settings(self) -> Settings:
+        """The choices in the menus: `bench.settings = replace(bench.settings, window=3)`."""
+        return self._intent.settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        before = self.settings
+        self._intent = replace(self._intent, settings=settings)
+        points = self._scene.picks
+        if settings.window != before.window and points is not None:
+            # So that picks that are added with napari's own tool are of the same size.
+            points.feature_defaults = {"name": "", "window": settings.window}
+        if settings.has_error_bands != before.has_error_bands:
+            self._scene.collection.picks.forget()
+        if settings.has_regions and not before.has_regions:
+            self._scene.tell_regions_apart()
+        if _gathered_by(settings) != _gathered_by(before):
+            self.touch()
+        self._publish()
+
+    @property
+    def reference(self) -> Image | None:
+        """The cube layer that the others are compared with, if it is still there."""
+        return self._scene.reference
+
+    @reference.setter
+    def reference(self, layer: Image | None) -> None:
+        self._scene.collection.set_reference(layer)
+        if layer is None:
+            self.settings = replace(self.settings, is_error_shown=False)
+        self.touch()
+
+    @property
+    def library(self) -> Sequence[Spectrum]:
+        """The spectra that the selected one is matched with."""
+        return self._library
+
+    @library.setter
+    def library(self, spectra: Sequence[Spectrum]) -> None:
+        self._library = list(spectra)
+        self._find_matches()
+        self._publish()
+
+    def choose_match(self, row: int) -> None:
+        """Draw another one of the spectra that the selected one is most like."""
+        self._intent = replace(self._intent, match_row=row)
+        self._publish()
+
+    def _find_matches(self) -> None:
+        chosen = self.chosen
+        matches = list[Match]()
+        if chosen and self._library:
+            try:
+                matches = best_matches(chosen[0].first, self._library, MATCHES)
+            except NapariMstError as error:
+                self.failed.emit(error)
+        self._intent = replace(self._intent, matches=tuple(matches), match_row=0)
+
+    # ------------------------------------------------------------ pointing
+
+    def point_at(self, position: Position | None) -> None:
+        """Read the spectra under the world *position* at the next `update`."""
+        self._position = position
+
+    def point_at_wavelength(self, wavelength: float | None) -> None:
+        """Have the table read values at *wavelength*; at the band that is shown if it is None."""
+        self._intent = replace(self._intent, cursor=wavelength)
+        self._publish()
+
+    def go_to(self, wavelength: float) -> None:
+        """Show the band of the selected cube that is nearest to *wavelength*."""
+        layer = active_cube_layer(self.viewer)
+        if layer is not None:
+            go_to(self.viewer, layer, wavelength)
+
+    def say(self, text: str) -> None:
+        """Show *text* until the mouse moves over the image."""
+        self._position = None
+        self._intent = replace(self._intent, hint=text, live=())
+        self._publish()
+
+    # ------------------------------------------------------------ files
+
+    def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
+        """Put *spectra* back where they were taken from; those that belong to no place here are only drawn."""
+        others = restore(self.viewer, spectra)
+        self._scene.collection.files.spectra += others
+        self.touch()
+        self.say(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
+
+    def save_spectra(self, path: str | PathLike[str]) -> None:
+        """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
+        name = Path(path).name
+        self.use_spectra(partial(_write, path), lambda count: f"{count:,} spectra saved as {name}.")
+
+    def use_spectra(self, use: Callable[[list[Spectrum]], Any], said: Callable[[Any], str]) -> None:
+        """Have *use* called with the spectra whose curves are shown; *said* gets its result, and tells what was done.
+
+        Thousands of spectra take seconds: in a dock, *use* is called on another thread.
+        """
+
+        def on_done(result: Any) -> None:
+            self.say(said(result))
+
+        self._uses += 1
+        work = Work(partial(_use, use, self.shown), on_done, self.failed.emit, self._on_used)
+        self._start_job(work)
+
+    def _on_used(self) -> None:
+        self._uses -= 1
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether spectra are being written."""
+        return self._uses > 0
+
+
+def _gathered_by(settings: Settings) -> tuple[Any, ...]:
+    """The choices after which cubes are read again; the others only change how the curves are drawn."""
+    return settings.spread, settings.has_regions, settings.has_error_bands
+
+
+def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
+    """The spectra of *entries* as they were measured; may be called on any thread."""
+    return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
+
+
+def _use(use: Callable[[list[Spectrum]], Any], entries: Sequence[Entry], _: Watch) -> Any:
+    return use(spectra_of(entries))
+
+
+def _write(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
+    write_spectra(path, spectra, overwrite=True)
+    return len(spectra)

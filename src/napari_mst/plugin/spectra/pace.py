@@ -1,0 +1,56 @@
+"""Paces what is drawn again and again, so that a window stays alive while the mouse moves."""
+
+import time
+from collections.abc import Callable
+
+from qtpy.QtCore import QObject, QTimer
+
+INTERVAL = 25
+"""Milliseconds between two drawings, at least."""
+REST = 3
+"""A drawing is followed by a pause of so many times its own length, for cubes that are slow to read."""
+
+
+class Pace(QObject):
+    """Calls *draw* when it is asked to, but never twice within `INTERVAL`."""
+
+    def __init__(self, draw: Callable[[], None], parent: QObject) -> None:
+        super().__init__(parent)
+        self.is_due = False
+        self._draw = draw
+        self._timer = QTimer(self, singleShot=True, interval=INTERVAL)
+        self._timer.timeout.connect(self._on_timer)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether a drawing that is asked for now has to wait."""
+        return bool(self._timer.isActive())
+
+    def draw_soon(self) -> None:
+        """Draw within `INTERVAL`: whatever else changes until then is drawn along."""
+        self.is_due = True
+        if not self.is_resting:
+            self._timer.start(INTERVAL)
+
+    def draw_at_once(self) -> None:
+        """Draw now, or as soon as the rest is over."""
+        self.is_due = True
+        if not self.is_resting:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw now, and then rest."""
+        begun = time.perf_counter()
+        self.is_due = False
+        self._draw()
+        milliseconds = 1000 * (time.perf_counter() - begun)
+        self._timer.start(max(INTERVAL, round(REST * milliseconds)))
+
+    def stop(self) -> None:
+        """Forget what was asked for, and rest no more."""
+        self._timer.stop()
+        self.is_due = False
+
+    def _on_timer(self) -> None:
+        if self.is_due:
+            self.draw()

@@ -1,0 +1,180 @@
+"""The rows of picks: spectra of single pixels, or of small squares around them, with the error bands of their model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from napari.layers import Image, Points
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.reader import Reader
+from napari_mst.plugin.spectra.region_tasks import Task, error_band_of
+from napari_mst.plugin.spectra.rows import Entry, Spectra
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.spectra.compare import Comparison, compare_spectra
+from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
+from napari_mst.watch import UNWATCHED
+
+AT_ONCE = 5
+"""Error bands that are computed while the picks are gathered, once torch is there; each takes half a millisecond."""
+
+Band = tuple[Any, Any]
+"""The lower and the upper spectrum of an error band."""
+
+
+class Look(NamedTuple):
+    """How a pick is read and named, wherever it lies."""
+
+    window: int
+    name: str
+    colour: str
+
+
+class PickKey(NamedTuple):
+    """Everything that the spectrum of a pick depends on, beside the values of its cube."""
+
+    row: int
+    column: int
+    cube_name: str
+    look: Look
+
+    def read(self, cube: SpectralCube) -> Spectrum:
+        """The spectrum of the pick on *cube*."""
+        window, name, colour = self.look
+        return point_spectrum(
+            cube,
+            self.row,
+            self.column,
+            window,
+            cube_name=self.cube_name,
+            name=name,
+            colour=colour,
+        )
+
+
+class Known(NamedTuple):
+    """The spectra that were read of one cube; *data* is kept with them, as nothing else has its id meanwhile."""
+
+    data: Any
+    spectra: dict[PickKey, Spectrum]
+
+
+class PickRows:
+    """Reads picks, and keeps their spectra as long as their cube is shown: a thousand picks are not all read again."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.bands = ErrorBands(reader)
+        self._known = dict[int, Known]()
+
+    def forget(self) -> None:
+        """Let go of everything that was read."""
+        self._known = {}
+
+    def gather(
+        self, points: Points | None, layers: Sequence[Image], truth: Image | None
+    ) -> list[Entry]:
+        """The entries of the picks on the cube *layers*, compared with those on *truth*, one of these layers."""
+        self.bands.begin()
+        cubes = [cube_at(layer) for layer in layers]
+        self._known = {
+            id(cube.data): self._known.get(id(cube.data), Known(cube.data, {})) for cube in cubes
+        }
+        if points is None or not points.visible:
+            return []
+        columns = [self._column(layer, points) for layer in layers]
+        rows: list[Spectra] = list(zip(*columns, strict=True))
+        reference = layers.index(truth) if truth in layers else None
+
+        def comparison_of(index: int) -> Comparison | None:
+            return None if reference is None else _compared(rows[index], reference)
+
+        shown = points.shown.tolist()
+        return [
+            Entry(points, index, rows.__getitem__, comparison_of, shown[index])
+            for index, row in enumerate(rows)
+            if any(spectrum is not None for spectrum in row)
+        ]
+
+    def _column(self, layer: Image, points: Points) -> list[Spectrum | None]:
+        """The spectra of all *points* on one cube layer; None for those off the image."""
+        cube = cube_at(layer)
+        before = self._known[id(cube.data)].spectra
+        now = dict[PickKey, Spectrum]()
+        found = list[Spectrum | None]()
+        pixels, inside = picks.pixels_of(points, layer)
+        looks = _looks(points)
+        for (row, column), is_inside, look in zip(pixels.tolist(), inside, looks, strict=True):
+            if not is_inside:
+                found.append(None)
+                continue
+            key = PickKey(row, column, layer.name, look)
+            now[key] = self.bands.around(before.get(key) or key.read(cube), cube)
+            found.append(now[key])
+        self._known[id(cube.data)] = Known(cube.data, now)
+        return found
+
+
+class ErrorBands:
+    """Puts error bands around the spectra of single pixels, and collects the tasks that read those still missing."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.is_on = True
+        self.tasks: list[Task] = []
+        self._reader = reader
+        self._has_torch = False
+
+    def begin(self) -> None:
+        """Nothing is missing any more: the picks are gathered anew."""
+        self.tasks = []
+
+    def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
+        """*spectrum* of a pixel of *cube* with its error band; as it is where there is none, or none yet."""
+        row, column = spectrum.origin.row, spectrum.origin.column
+        is_wanted = self.is_on and cube.has_wavelengths and cube.provenance.error_factor > 0
+        if not is_wanted or spectrum.spread or row is None or column is None:
+            return spectrum
+        task = error_band_of(cube, row, column)
+        band = self._read(task)
+        if band is None:
+            self.tasks.append(task)
+            return spectrum
+        # The first band has imported torch: from now on a few more do not hold up the window.
+        self._has_torch = True
+        lower, upper = band
+        return replace(spectrum, lower=lower, upper=upper, spread=MODEL_ERROR)
+
+    def _read(self, task: Task) -> Band | None:
+        found = self._reader.found
+        is_quick = self._has_torch and len(self.tasks) < AT_ONCE
+        band: Band | None = found.get(task.key)
+        if task.key not in found and is_quick:
+            band = task.run(UNWATCHED)
+        return band
+
+
+def cube_at(layer: Image) -> SpectralCube:
+    """The cube of a cube layer."""
+    cube = cube_of(layer)
+    if cube is None:
+        raise TypeError(f"Expected a cube layer, got {layer.name!r}.")
+    return cube
+
+
+def _looks(points: Points) -> list[Look]:
+    windows = picks.windows(points).tolist()
+    names, colours = picks.names(points), picks.colours(points)
+    return [Look(*look) for look in zip(windows, names, colours, strict=True)]
+
+
+def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
+    """The first of *spectra* against the one with number *truth*."""
+    estimate, reference = spectra[0], spectra[truth]
+    if estimate is None or reference is None:
+        return None
+    try:
+        return compare_spectra(estimate, reference)
+    except SpectrumError:
+        return None
