@@ -1,6 +1,9 @@
-"""The spectra workbench without a window: picks, regions, comparisons and maps of one viewer, for a dock or a script.
+"""The spectra workbench without a window, for a dock or a script.
 
-user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a frozen `Snapshot` -> whoever draws it.
+It knows the picks, regions, comparisons and maps of one viewer.
+
+user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a frozen `Snapshot`
+-> whoever draws it.
 
     bench = Bench(viewer)
     bench.attach()
@@ -44,9 +47,10 @@ MATCHES = 5
 
 
 class Bench:
-    """Everything that a person does to spectra, and what they then see; it does not keep its viewer alive.
+    """Does what a person asks for, and knows what they then see.
 
-    A dock has cubes read on another thread; a script, which starts no work elsewhere, has everything done at once.
+    A dock has cubes read on another thread; for a script everything is done at once. The bench
+    does not keep its viewer alive.
 
     Attributes
     ----------
@@ -55,7 +59,8 @@ class Bench:
     changed
         Emitted with the new snapshot.
     became_stale
-        Emitted when layers or choices have changed: call `update` soon. Many changes need only one update.
+        Emitted when layers or choices have changed: call `update` soon. Many changes need only
+        one update.
     failed
         Emitted with an error that the person should read.
     """
@@ -119,7 +124,7 @@ class Bench:
         layer = layer_of(event, self.viewer)
         if event.type == "selected_label" and layer is not None:
             self._choose_label(layer, layer.selected_label)
-        # napari emits "highlight" all the time; it matters when other points are selected than rows.
+        # napari emits "highlight" all the time: it matters where points and rows differ.
         is_selecting = event.type == "highlight" and layer is self._scene.picks
         if is_selecting and self._rows_of_points() is not None:
             self.touch()
@@ -127,7 +132,7 @@ class Bench:
             self.touch()
 
     def _on_step(self) -> None:
-        """Follow the slider: to gather everything again is only needed where it depends on the band."""
+        """Follow the slider; everything is only gathered again where it depends on the band."""
         if self._scene.has_pages or self.settings.view.is_of_band:
             self.touch()
         else:
@@ -137,7 +142,7 @@ class Bench:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a cube is being read."""
+        """True while a cube is being read."""
         return self._scene.reader.is_busy
 
     @property
@@ -159,7 +164,8 @@ class Bench:
     def update(self, *, is_recording: bool = True) -> Snapshot:
         """Gather what is stale, and read the spectra under the mouse.
 
-        *is_recording* is False while the user drags something: its places on the way are no steps to undo.
+        *is_recording* is False while the user drags something: places on the way are no steps to
+        undo.
         """
         if self._is_stale:
             # Before the rest: recording names new picks, and that makes everything stale again.
@@ -174,7 +180,7 @@ class Bench:
         return self._publish()
 
     def finish(self) -> Snapshot:
-        """Update until nothing is stale, for a script, where every read is over as soon as it has begun."""
+        """Update until nothing is stale: for a script, where no read goes on meanwhile."""
         snapshot = self.update()
         while self._is_stale:
             snapshot = self.update()
@@ -188,14 +194,14 @@ class Bench:
         return self.snapshot
 
     def _end_action(self) -> None:
-        """Close an action of the user: however many things it has changed, it is one step to undo."""
+        """Close an action of the user: it is one step to undo, however much it has changed."""
         self._scene.record()
         self.touch()
 
     # ------------------------------------------------------------ picks
 
     def pin(self, position: Position) -> bool:
-        """Pin the pixel under the world *position*; False where there is none, or it is pinned already."""
+        """Pin the pixel under the world *position*; False if there is none, or no new one."""
         self._intent = replace(self._intent, hint=HINT)
         is_pinned = picks.pin(self.viewer, position, self.settings.window)
         self._end_action()
@@ -220,7 +226,7 @@ class Bench:
         self.touch()
 
     def draw_regions(self, mode: str) -> Shapes | None:
-        """Let the user draw on the layer of the regions with the napari tool *mode*; None without a cube."""
+        """Let the user draw regions with the napari tool *mode*; None without a cube."""
         viewer = self.viewer
         cube_layer = active_cube_layer(viewer)
         if cube_layer is None:
@@ -253,7 +259,7 @@ class Bench:
         return self._scene.rows_of_points(self.entries, self._intent.chosen)
 
     def _choose_label(self, layer: Layer, label: int) -> None:
-        """Select the row of the label that is selected on the image, for example with napari's colour picker."""
+        """Select the row of *label*, which was selected on the image."""
         for row, entry in enumerate(self.entries):
             if entry.layer is layer and entry.index == label:
                 self.choose([row])
@@ -375,7 +381,7 @@ class Bench:
     # ------------------------------------------------------------ files
 
     def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
-        """Put *spectra* back where they were taken from; those that belong to no place here are only drawn."""
+        """Put *spectra* back where they were taken from; those of no place here are only drawn."""
         others = restore(self.viewer, spectra)
         self._scene.collection.files.spectra += others
         self.touch()
@@ -387,7 +393,7 @@ class Bench:
         self.use_spectra(partial(_write, path), lambda count: f"{count:,} spectra saved as {name}.")
 
     def use_spectra(self, use: Callable[[list[Spectrum]], Any], said: Callable[[Any], str]) -> None:
-        """Have *use* called with the spectra whose curves are shown; *said* gets its result, and tells what was done.
+        """Have *use* called with the spectra shown; *said* turns its result into a message.
 
         Thousands of spectra take seconds: in a dock, *use* is called on another thread.
         """
@@ -404,12 +410,12 @@ class Bench:
 
     @property
     def is_saving(self) -> bool:
-        """Whether spectra are being written."""
+        """True while spectra are being written."""
         return self._uses > 0
 
 
 def _gathered_by(settings: Settings) -> tuple[Any, ...]:
-    """The choices after which cubes are read again; the others only change how the curves are drawn."""
+    """The choices after which cubes are read again; others only change the drawing."""
     return settings.spread, settings.has_regions, settings.has_error_bands
 
 

@@ -52,7 +52,7 @@ class FileRows:
             self._hidden |= indices
 
     def gather(self, layers: Sequence[Image]) -> list[Entry]:
-        """The entries of the spectra in the unit of the cube *layers*; of all spectra where there is no cube."""
+        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
         unit = cube_at(layers[0]).unit if layers else None
         # A spectrum from a file lies on no cube: it stands in the column of the first.
         blank = (None,) * max(0, len(layers) - 1)
@@ -65,7 +65,7 @@ class FileRows:
 
 
 class Collection:
-    """Gathers the entries of a viewer; everything that was read of a cube is kept while the cube is shown."""
+    """Gathers the entries of a viewer; what was read of a cube is kept while it is shown."""
 
     def __init__(self, reader: Reader) -> None:
         self.picks = PickRows(reader)
@@ -85,7 +85,7 @@ class Collection:
         return layer if layer in viewer.layers and cube_of(layer) is not None else None
 
     def cubes(self, viewer: ViewerModel) -> list[Image]:
-        """The cube layers whose spectra are drawn; the reference is the last, unless it is shown anyway."""
+        """The cube layers whose spectra are drawn; a reference that is hidden comes last."""
         shown = shown_cube_layers(viewer)
         reference = self.reference(viewer)
         if shown and reference is not None and reference not in shown:
@@ -95,7 +95,7 @@ class Collection:
     def live(
         self, viewer: ViewerModel, position: picks.Position, window: int
     ) -> list[Spectrum | None]:
-        """The spectra under the world *position* on the cubes that are shown; None off the image, and in 3-D."""
+        """The spectra under the world *position* on each cube; None off the image, and in 3-D."""
         layers = shown_cube_layers(viewer)
         if viewer.dims.ndisplay != 2:
             return [None] * len(layers)

@@ -12,7 +12,7 @@ from napari_mst.plugin.spectra.resolve import NO_COLOUR, Line
 from napari_mst.spectra.spectrum import Spectrum
 
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
-"""Dash patterns of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
+"""Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
 BAND_OPACITY = 0.22
 FADED = 0.25
 """Opacity of the curves that are not selected, while some are."""
@@ -23,7 +23,10 @@ MARGIN = 0.05
 
 
 class CurvesItem(pg.GraphicsObject):
-    """All pinned curves as one item, kept as a picture, so that the live curve is redrawn without them."""
+    """All pinned curves as one item.
+
+    Qt keeps it as a picture, so that the live curve is redrawn without them.
+    """
 
     def __init__(self) -> None:
         super().__init__()

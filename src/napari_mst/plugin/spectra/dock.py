@@ -1,4 +1,4 @@
-"""The dock "Spectra": the live spectrum under the mouse, picks and regions, of the cube layers that are shown."""
+"""The dock "Spectra": spectra under the mouse, of picks and of regions, on the cubes shown."""
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error
@@ -117,7 +117,7 @@ class SpectraDock(Dock):
 
     @property
     def is_drawing(self) -> bool:
-        """Whether a redraw is due, or a cube is being read."""
+        """True while a redraw is due, or a cube is being read."""
         return self.pace.is_due or self.bench.is_busy
 
     def _update(self) -> None:
@@ -143,7 +143,7 @@ class SpectraDock(Dock):
         has_other_rows = new.entries is not old.entries or new.has_scores != old.has_scores
         if has_other_rows:
             self.model.set_entries(new.entries, SCORES if new.has_scores else ())
-        # To ask the table is slow with thousands of rows, and under the mouse nothing of it changes.
+        # To ask the table is slow with thousands of rows, and the mouse changes none of them.
         is_other_selection = has_other_rows or new.chosen != old.chosen
         if is_other_selection and tuple(self.table.chosen()) != new.chosen:
             self.table.choose(new.chosen)

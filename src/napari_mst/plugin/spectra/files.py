@@ -1,4 +1,4 @@
-"""The menu Save of the spectra dock: cube, spectra and plot to files and to the clipboard, and spectra from files."""
+"""The menu Save of the spectra dock: cube, spectra and plot to files and to the clipboard."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class SpectraFiles:
         menu.addAction("Copy plot", self.copy_plot)
 
     def save_cube(self) -> None:
-        """Ask for a file, and save the cube that is shown, with its wavelengths, its history and the picks."""
+        """Ask for a file, and save the cube with its wavelengths, its history and the picks."""
         ask_to_save(self._bench.viewer)
 
     def save_spectra(self) -> None:
@@ -41,7 +41,7 @@ class SpectraFiles:
             self._bench.save_spectra(path)
 
     def open_spectra(self) -> None:
-        """Ask for a file; its spectra become picks and regions again where they belong to the cube."""
+        """Ask for a file; spectra that belong to the cube become picks and regions again."""
         path, _ = QFileDialog.getOpenFileName(self._parent, "Open spectra", "", OPENS)
         if path:
             with reported():

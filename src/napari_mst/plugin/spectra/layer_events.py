@@ -61,14 +61,14 @@ def tell_apart(viewer: ViewerModel, layer: Layer) -> None:
 
 
 class LayerEvents:
-    """Hears of every change of the layers: gives new picks and regions names and colours, and tells what is stale."""
+    """Gives new picks and regions names and colours, and tells after which events curves differ."""
 
     def __init__(self, regions: RegionRows, history: picks.History) -> None:
         self._regions = regions
         self._history = history
 
     def hear(self, event: Any, viewer: ViewerModel, *, has_regions: bool) -> bool:
-        """Whether curves may be others after *event*; shapes get colours only while there are regions."""
+        """True if curves may be others after *event*; shapes get colours if there are regions."""
         layer = layer_of(event, viewer)
         if event.type == "set_data":
             return self._is_reshaped(layer)
@@ -85,7 +85,7 @@ class LayerEvents:
         return True
 
     def _is_reshaped(self, layer: Layer | None) -> bool:
-        """Whether a redrawing was a shape that is being dragged, or paint that was undone."""
+        """True if a redrawing was a shape that is being dragged, or paint that was undone."""
         if isinstance(layer, Labels):
             return self._regions.is_undone(layer)
         return isinstance(layer, Shapes)

@@ -48,7 +48,7 @@ SHAPES = (
 
 
 class SpectraMenus:
-    """Makes the buttons, and has *bench* and *plot* do what they say; dialogs open over *parent*."""
+    """Makes the buttons, and forwards them to *bench* and *plot*; dialogs open over *parent*."""
 
     def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
         self._bench = bench

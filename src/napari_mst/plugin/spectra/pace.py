@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject, QTimer
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
 REST = 3
-"""A drawing is followed by a pause of so many times its own length, for cubes that are slow to read."""
+"""A drawing rests so many times its own length, as some cubes are slow to read."""
 
 
 class Pace(QObject):
@@ -23,7 +23,7 @@ class Pace(QObject):
 
     @property
     def is_resting(self) -> bool:
-        """Whether a drawing that is asked for now has to wait."""
+        """True while a drawing that is asked for has to wait."""
         return bool(self._timer.isActive())
 
     def draw_soon(self) -> None:

@@ -1,4 +1,4 @@
-"""The rows of picks: spectra of single pixels, or of small squares around them, with the error bands of their model."""
+"""The rows of picks: spectra of single pixels, or of small squares around them, and error bands."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,14 +19,14 @@ from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.watch import UNWATCHED
 
 AT_ONCE = 5
-"""Error bands that are computed while the picks are gathered, once torch is there; each takes half a millisecond."""
+"""Error bands computed while the picks are gathered, after torch was imported; 0.5 ms each."""
 
 Band = tuple[Any, Any]
 """The lower and the upper spectrum of an error band."""
 
 
 class Look(NamedTuple):
-    """How a pick is read and named, wherever it lies."""
+    """The properties of a pick that do not depend on its place."""
 
     window: int
     name: str
@@ -56,14 +56,17 @@ class PickKey(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The spectra that were read of one cube; *data* is kept with them, as nothing else has its id meanwhile."""
+    """The spectra that were read of one cube, and its data.
+
+    Nothing else can have the id of the data while it is kept.
+    """
 
     data: Any
     spectra: dict[PickKey, Spectrum]
 
 
 class PickRows:
-    """Reads picks, and keeps their spectra as long as their cube is shown: a thousand picks are not all read again."""
+    """Reads picks; after one of a thousand has moved, the others are not read again."""
 
     def __init__(self, reader: Reader) -> None:
         self.bands = ErrorBands(reader)
@@ -76,7 +79,7 @@ class PickRows:
     def gather(
         self, points: Points | None, layers: Sequence[Image], truth: Image | None
     ) -> list[Entry]:
-        """The entries of the picks on the cube *layers*, compared with those on *truth*, one of these layers."""
+        """The entries of picks on the cube *layers*, compared with *truth*, one of these layers."""
         self.bands.begin()
         cubes = [cube_at(layer) for layer in layers]
         self._known = {
@@ -118,7 +121,7 @@ class PickRows:
 
 
 class ErrorBands:
-    """Puts error bands around the spectra of single pixels, and collects the tasks that read those still missing."""
+    """Puts error bands around spectra of single pixels, and collects tasks for missing bands."""
 
     def __init__(self, reader: Reader) -> None:
         self.is_on = True
@@ -131,7 +134,7 @@ class ErrorBands:
         self.tasks = []
 
     def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
-        """*spectrum* of a pixel of *cube* with its error band; as it is where there is none, or none yet."""
+        """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
         row, column = spectrum.origin.row, spectrum.origin.column
         is_wanted = self.is_on and cube.has_wavelengths and cube.provenance.error_factor > 0
         if not is_wanted or spectrum.spread or row is None or column is None:

@@ -1,4 +1,4 @@
-"""The plot of spectra: curves over wavelength, the visible spectrum under them, a line at the band that is shown."""
+"""The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
 import html
 from collections.abc import Iterator, Sequence
@@ -63,8 +63,8 @@ class Look(NamedTuple):
 def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
     """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
 
-    No screen can show them: negative values are clipped. Each colour is made as bright as it gets, except at the ends
-    of the spectrum, where the eye sees little.
+    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
+    except at the ends of the spectrum, where the eye sees little.
     """
     rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
     rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
@@ -74,8 +74,8 @@ def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
 class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
-    `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged` also the number of the
-    marker, `line_clicked` the row of a curve (`NO_ENTRY`: none).
+    `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged`
+    also the number of the marker, `line_clicked` the row of a curve (`NO_ENTRY`: none).
     """
 
     band_dragged = Signal(float)
@@ -172,7 +172,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
-        """Meanwhile the plot is black on white with its legend, and without the lines that follow the mouse."""
+        """Show the plot black on white with its legend, and without lines that follow the mouse."""
         look = self._look
         live = [line.spectrum for line in self._live_lines]
         guides = [line for line in (self.band, self.cursor) if line.isVisible()]
@@ -210,7 +210,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     # ------------------------------------------------------------ wavelengths
 
     def set_axes(self, wavelengths: NDArray[np.float64], unit: str, label: str) -> None:
-        """Fit the axes to *wavelengths* in *unit*, unless they are the same as before; *label* names the values."""
+        """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values."""
         self.left.setLabel(label)
         axes = (unit, wavelengths.tobytes())
         if axes == self._axes:  # a zoom stays
@@ -322,7 +322,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         return min(low for low, _ in drawn), max(high for _, high in drawn)
 
     def _is_fitting(self) -> bool:
-        """Whether the axis shows all values and is at most twice as long as needed: it then rests under the mouse."""
+        """True if the axis shows all values and is at most twice as long as needed.
+
+        Such an axis stays as it is, so that it rests while the mouse moves.
+        """
         values = self._values()
         if values is None:
             return True
@@ -335,7 +338,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     # ------------------------------------------------------------ mouse
 
     def line_at(self, position: QPointF) -> int:
-        """The row of the curve that is nearest to a place of the scene; `NO_ENTRY` if none is near."""
+        """The row of the curve nearest to a place in the scene; `NO_ENTRY` if none is near."""
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
         best, distance = NO_ENTRY, NEAR * per_pixel
@@ -361,7 +364,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
             self.line_clicked.emit(self.line_at(place))
 
     def _is_click(self, place: QPointF) -> bool:
-        """Whether the mouse has hardly moved since its button went down; else it has dragged something."""
+        """True if the mouse has hardly moved since its button went down; else it has dragged."""
         return self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
@@ -406,4 +409,5 @@ def _place(line: pg.InfiniteLine, value: float | None) -> None:
     line.setVisible(value is not None)
     if value is not None:
         line.setValue(value)
-        line.label.valueChanged()  # pyqtgraph leaves it out for a line that moved while it was hidden
+        # pyqtgraph leaves the label of a line alone that has moved while it was hidden.
+        line.label.valueChanged()

@@ -1,4 +1,4 @@
-"""Reads the spectra of points and regions out of cubes, away from the window: what was asked for last."""
+"""Reads the spectra of points and regions that were asked for last, away from the window."""
 
 import logging
 from collections.abc import Hashable, Sequence
@@ -16,11 +16,11 @@ from napari_mst.watch import Watch
 logger = logging.getLogger("napari_mst")
 
 Found = dict[Hashable, Any]
-"""What was read, by the key of its task or by its slot."""
+"""Results of tasks, by the key of the task or by its slot."""
 
 
 def run_all(tasks: Sequence[Task], stop: Event, _: Watch) -> Found:
-    """What *tasks* read, by their keys; those that were finished before *stop* was set."""
+    """Run *tasks* until *stop* is set; returns what they have read, by their keys."""
     found: Found = {}
     watch = Watch(is_cancelled=stop.is_set)
     for task in tasks:
@@ -34,14 +34,15 @@ def run_all(tasks: Sequence[Task], stop: Event, _: Watch) -> Found:
 
 
 class Reader:
-    """Keeps what was read for as long as somebody asks for it; one batch of tasks is read at a time.
+    """Reads one batch of tasks at a time, and keeps the results while somebody asks for them.
 
     Attributes
     ----------
     found
         What each task has read, by its key; None where there was nothing to read.
     latest
-        What was read last of each slot: for a region that is being dragged, the curve of a moment ago.
+        What was read last of each slot: for a region that is being dragged, the curve of a
+        moment ago.
     found_more
         Emitted after a batch was read.
     """
@@ -60,7 +61,7 @@ class Reader:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being read."""
+        """True while something is being read."""
         return bool(self._running)
 
     def ask(self, tasks: Sequence[Task]) -> None:
@@ -72,7 +73,7 @@ class Reader:
         self._wanted = tuple(task for task in tasks if task.key not in self.found)
         is_large_running = any(task.is_large for task in self._running)
         is_small_wanted = not all(task.is_large for task in self._wanted)
-        # Thousands of labels take seconds: a shape that is dragged meanwhile does not wait for them.
+        # Thousands of labels take seconds: a shape that is dragged does not wait for them.
         if is_large_running and is_small_wanted:
             self._stop.set()
         self._begin()

@@ -14,9 +14,9 @@ from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.spectra.spectrum import Spectrum
 
 ROLE = "map"
-"""Marks a map of ours in its metadata: its labels are no regions until a person takes the mark away."""
+"""Marks our maps in their metadata: labels with this mark are no regions."""
 WHITE = [1.0, 1.0, 1.0, 0.15]
-"""RGBA of the faces of new shapes: the image stays visible through them. napari takes no tuple."""
+"""RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
 RELATIVE_WIDTH = 0.004
 """Width of the edges of new shapes as a share of the longer side of the image."""
 
@@ -99,7 +99,7 @@ def rename(layer: Shapes | Labels, index: int, name: str) -> None:
 
 
 def recolour(layer: Shapes, colours: Mapping[int, ArrayLike]) -> None:
-    """Give the edges of shapes other RGB colours (0-1), and their faces where one can see through them."""
+    """Give the edges of shapes other RGB colours (0-1), and also faces that one sees through."""
     edges, faces = np.array(layer.edge_color), np.array(layer.face_color)
     for index, colour in colours.items():
         edges[index, :3] = colour
@@ -110,7 +110,7 @@ def recolour(layer: Shapes, colours: Mapping[int, ArrayLike]) -> None:
 
 
 def tell_apart(layer: Shapes, picked: NDArray[np.floating]) -> None:
-    """Give a shape another colour if an earlier one, or one of the picks with RGBA (n, 4), has the same."""
+    """Give each shape another colour if an earlier one has it, or a pick, with RGBA (n, 4)."""
     edges = np.array(layer.edge_color)
     changes = dict[int, ArrayLike]()
     for index, colour in enumerate(edges):

@@ -18,7 +18,7 @@ from napari_mst.spectra.labels import Labelled
 from napari_mst.spectra.spectrum import Spectrum, Values
 
 MOST_CURVES = 500
-"""Labels of a layer beyond which their median and range are drawn, and the curves only of those that are selected."""
+"""Labels of a layer beyond which only selected curves are drawn, and the median of all."""
 RANGE = (5.0, 50.0, 95.0)
 """Percentiles of the curves of many labels that are drawn."""
 
@@ -26,7 +26,8 @@ RANGE = (5.0, 50.0, 95.0)
 class Read(NamedTuple):
     """Everything that was read of the regions of one layer, by their numbers.
 
-    *found* has one mapping for each of the first *cubes*, and one more with the errors if there is a reference.
+    *found* has one mapping for each of the *cubes*, and one more with the errors if there is a
+    reference.
     """
 
     found: Sequence[Mapping[int, Any]]
@@ -43,14 +44,14 @@ class Read(NamedTuple):
         return self.found[self.cubes] if len(self.found) > self.cubes else {}
 
     def is_same(self, other: "Read") -> bool:
-        """Whether *other* holds the very same mappings; shapes, which are few, get new ones each time."""
+        """True if *other* holds the very same mappings; shapes get new ones each time."""
         if self.cubes != other.cubes or len(self.found) != len(other.found):
             return False
         return all(one is two for one, two in zip(self.found, other.found, strict=True))
 
 
 class State(NamedTuple):
-    """How the regions of one layer look: a version of their names and colours, and those whose curves are hidden."""
+    """The look of the regions of one layer: a version of names and colours, and hidden ones."""
 
     version: int
     hidden: frozenset[int]
@@ -122,7 +123,7 @@ def _percentiles(values: Values) -> Values:
 
 
 class RegionRows:
-    """Has regions read, and makes their entries; those of labels only when something about them has changed."""
+    """Has regions read, and makes their entries; for labels only if something has changed."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -138,7 +139,7 @@ class RegionRows:
         return list(self._made.values())
 
     def changed(self, layer: Layer, *, has_other_pixels: bool) -> None:
-        """Take notice that names or colours of *layer* have changed, and perhaps the pixels of its labels."""
+        """Take notice that names or colours of *layer* have changed, and perhaps its pixels."""
         self._look_versions[layer] = self._look_versions.get(layer, 0) + 1
         if has_other_pixels:
             self._pixel_versions[layer] = self._pixel_versions.get(layer, 0) + 1
@@ -164,20 +165,20 @@ class RegionRows:
         return found
 
     def is_undone(self, layer: Labels) -> bool:
-        """Whether paint on *layer* was undone since it was read; napari only tells that it was drawn again."""
+        """True if paint was undone since *layer* was read; napari only tells of a redrawing."""
         return self._undone.get(layer, 0) != _undone(layer)
 
     def gather(
         self, tasks: Mapping[Shapes | Labels, Sequence[Sequence[Task]]], cubes: int
     ) -> Iterator[Entry]:
-        """The entries of the regions that are read already on the *cubes*; the others come later."""
+        """The entries of the regions that are read already on the *cubes*; others come later."""
         before, self._made = self._made, {}
         for layer, columns in tasks.items():
             read = Read([self._found(layer, column) for column in columns], cubes)
             hidden = frozenset(self._hidden.get(layer, ()))
             state = State(self._look_versions.get(layer, 0), hidden)
             made = before.get(id(layer))
-            # To hide or show a curve makes another version, too, so the version stands for all of the state.
+            # To hide or show a curve makes another version, too: it stands for all of the state.
             if made is None or not made.read.is_same(read) or made.state.version != state.version:
                 made = Group(layer, read, state)
             self._made[id(layer)] = made
@@ -191,7 +192,7 @@ class RegionRows:
         return {index: one for index, one in enumerate(every) if one is not None}
 
     def removed(self, layer: Shapes, indices: set[int]) -> None:
-        """Take notice that the shapes with these indices are gone: those behind them move up, hidden or not."""
+        """Take notice that the shapes with these indices are gone: those behind them move up."""
         if layer in self._hidden:
             self._hidden[layer] = moved_up(self._hidden[layer], indices)
 
@@ -206,5 +207,5 @@ class RegionRows:
 
 
 def _undone(layer: Layer) -> int:
-    """How many changes of labels were undone and can be made again."""
+    """Number of changes of labels that were undone and can be made again."""
     return len(getattr(layer, "_redo_history", ()))

@@ -1,7 +1,7 @@
 """The tasks that read a cube for the regions that a person has drawn: shapes and labels.
 
-Everything that a task needs from the layers is looked up on the main thread, and frozen; its `run` then reads the cube
-on another one. Letters: B bands, H rows, W columns.
+Everything that a task needs from the layers is looked up on the main thread, and frozen; its `run`
+then reads the cube on another one. Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Hashable
@@ -31,9 +31,9 @@ ELLIPSE_CORNERS = 256
 OPEN_SHAPES = frozenset(["line", "path"])
 """napari's names for shapes without an inside: the pixels under the line are read."""
 STEP = 0.5
-"""Pixels between two points of a line that is read: at most half a pixel, so that none is stepped over."""
+"""Largest distance in pixels between two points of a line that is read."""
 STRIP_PIXELS = 2**18
-"""Pixels of labels that are brought onto the grid of the cube at a time; bounds the memory for their indices."""
+"""Pixels of labels that are brought onto the grid of a cube at a time."""
 
 Points2 = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is read of each region of a cube layer: its spectrum, or its errors.
+    """A way to read each region of a cube layer: its spectrum, or its errors.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Outline:
 
 
 class Place(NamedTuple):
-    """Where regions lie: on a cube, to whose pixels *matrix* takes those of their layer; *slot* names the layer."""
+    """The cube that regions lie on; *matrix* takes pixels of their layer to its pixels."""
 
     cube: SpectralCube
     matrix: NDArray[np.float64]
@@ -107,8 +107,9 @@ def tasks_of(
 ) -> list[Task]:
     """The tasks that read the regions of *layer* on the cube layer *on*.
 
-    There is one task for each shape, which finds what was read, or None off the image; or one for all labels, which
-    finds it by their numbers. *version* tells one state of the labels' pixels from another.
+    A shape has a task of its own, which gives what was read, or None off the image. All labels
+    have one task, which gives it by their numbers; *version* tells one state of their pixels from
+    another.
     """
     cube, matrix = cube_of(on), to_pixels(layer, on)
     if cube is None or matrix is None:
@@ -126,7 +127,7 @@ def tasks_of(
 def _shape_task(outlines: list[Outline], index: int, place: Place, reading: Reading) -> Task:
     outline = outlines[index]
     key = (reading.what, id(place.cube.data), outline.kind, outline.vertices.tobytes())
-    # The count is part of the slot: after a shape was deleted, its index may be that of another one.
+    # The count is part of the slot: after one was deleted, its index may be that of another.
     slot = (*place.slot, index, len(outlines))
     return Task(key, slot, partial(_read_shape, outline, reading, (*place.slot, index)))
 
@@ -159,7 +160,7 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
 
 
 def errors_of(on: Image, reference: Image) -> Reading:
-    """Compares the pixels of the cube layer *on* with those of *reference*; finds None if they cannot be compared."""
+    """Compares pixels of the cube layer *on* with *reference*; gives None if that is impossible."""
     cube, truth = cube_of(on), cube_of(reference)
 
     def of_region(region: Region, _: Hashable) -> Comparison | None:
@@ -182,7 +183,7 @@ def errors_of(on: Image, reference: Image) -> Reading:
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
-    """Reads the lower and the upper spectrum of the 90 % error band of a pixel; finds None if the cube has none."""
+    """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
     key = ("error band", id(cube.data), row, column)
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
@@ -190,7 +191,7 @@ def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
 def _error_band(
     cube: SpectralCube, row: int, column: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    # It imports torch, which takes seconds: not before somebody asks for a band, and not on the thread of the window.
+    # It imports torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.reconstruction.error_bands import spectrum_band
 
     return spectrum_band(cube, row, column)
@@ -219,7 +220,7 @@ def _read_labels(
 
 
 def _facts(layer: Image) -> dict[str, Any]:
-    """The name of a cube layer and the area of its pixels, as keyword arguments of `region_spectrum`."""
+    """The name of a cube layer and the area of its pixels, for `region_spectrum`."""
     facts: dict[str, Any] = {"cube_name": layer.name}
     unit, matrix = str(layer.units[-1]), image_matrix(layer)
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
@@ -241,7 +242,10 @@ def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
 def on_grid(
     labels: NDArray[Any], matrix: NDArray[np.float64], shape: tuple[int, int]
 ) -> NDArray[Any]:
-    """The label at the centre of each of (H, W) pixels, which *matrix* takes to pixels of *labels*; 0 outside."""
+    """The label at the centre of each of (H, W) pixels; 0 outside.
+
+    *matrix* takes these pixels to pixels of *labels*.
+    """
     if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
         return labels
     found = np.zeros(shape, dtype=labels.dtype)

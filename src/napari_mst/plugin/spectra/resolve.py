@@ -1,7 +1,8 @@
-"""Resolves what a person has asked for into a frozen snapshot: exactly what the plot, the table and the notes show.
+"""Resolves what a person has asked for into a frozen snapshot of everything that is to be seen.
 
-Nothing here changes anything or reads a cube, so the same intent always gives the same snapshot. What is expensive to
-draw is taken from the last snapshot where nothing that it is made from has changed; whoever draws compares with `is`.
+Nothing here changes anything or reads a cube, so the same intent always gives the same snapshot.
+Parts that are expensive to draw are taken from the last snapshot if nothing that they are made from
+has changed: whoever draws compares them with `is`.
 """
 
 from collections.abc import Sequence
@@ -127,7 +128,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The pinned curves with their legend, and what is said about those that are not drawn as they are."""
+    """The pinned curves with their legend, and notes on those that are not drawn as they are."""
 
     lines: tuple[Line, ...] = ()
     keys: tuple[Key, ...] = ()
@@ -145,7 +146,9 @@ class Live:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is to be seen. Its fields are the same objects as in the snapshot before where nothing has changed.
+    """Everything that is to be seen.
+
+    A field is the same object as in the snapshot before if nothing about it has changed.
 
     Attributes
     ----------
@@ -183,7 +186,7 @@ class Snapshot:
 
 
 def resolve(intent: Intent, last: Snapshot) -> Snapshot:
-    """The snapshot of *intent*, which shares with the *last* one everything that has not changed."""
+    """The snapshot of *intent*, which shares with the *last* one what has not changed."""
     before = last.made_from
     curves = last.curves
     if _curve_inputs(intent) != _curve_inputs(before):
@@ -213,7 +216,7 @@ def resolve(intent: Intent, last: Snapshot) -> Snapshot:
 
 def _view_inputs(intent: Intent) -> tuple[Any, ...]:
     settings = intent.settings
-    # Most ways of showing curves do not depend on the band: then the slider need not draw all curves again.
+    # Most views do not depend on the band: then the slider need not draw all curves again.
     wavelength = intent.wavelength if settings.view.is_of_band else None
     return settings.view, settings.is_error_shown, wavelength
 
@@ -276,7 +279,7 @@ def _match(intent: Intent) -> Match | None:
 
 
 class _Viewing:
-    """Changes spectra to the way in which they are shown, and remembers why some of them could not be."""
+    """Changes spectra to the way in which they are shown, and keeps the reasons of failures."""
 
     def __init__(self, intent: Intent) -> None:
         self.refusals = set[str]()
@@ -323,7 +326,7 @@ def _curves(intent: Intent) -> Curves:
 
 
 def _drawn_rows(intent: Intent) -> tuple[list[int], int]:
-    """The rows whose curves are drawn, and how many selected ones are left out, as there are too many."""
+    """The rows whose curves are drawn, and the number of selected ones that are left out."""
     chosen = set(intent.chosen)
     drawn = list[int]()
     many = 0

@@ -19,13 +19,14 @@ SAME = 1e-5
 """Largest relative difference at which two spectra are the same; text files and float32 round."""
 
 Place = Literal["pick", "region", "elsewhere"]
-"""What a spectrum was taken from on the cube that is shown."""
+"""The thing on the cube that a spectrum was taken from."""
 
 
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
-    """Put *spectra* that were taken from the active cube back as picks and polygons; returns the others.
+    """Put *spectra* of the active cube back as picks and polygons; returns the others.
 
-    A spectrum is put back only where the cube has its values, so that the plot shows exactly what was saved.
+    A spectrum is put back only where the cube has its values, so that the plot shows exactly what
+    was saved.
     """
     layer = active_cube_layer(viewer)
     if layer is None:
@@ -55,7 +56,7 @@ def _place_of(spectrum: Spectrum, layer: Image) -> Place:
 
 
 def _read_again(spectrum: Spectrum, cube: SpectralCube) -> tuple[Place, Spectrum | None]:
-    """What *cube* has where *spectrum* was taken. Raises `SpectrumError` if that is off the image."""
+    """Read *cube* where *spectrum* was taken. Raises `SpectrumError` off the image."""
     origin = spectrum.origin
     if origin.row is not None and origin.column is not None:
         return "pick", point_spectrum(cube, origin.row, origin.column, origin.window)

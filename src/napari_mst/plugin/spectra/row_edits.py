@@ -12,12 +12,12 @@ from napari_mst.plugin.viewer import picks
 
 
 def can_recolour(entry: Entry) -> bool:
-    """Whether the colour is ours to change: the colours of labels are those of their layer."""
+    """True if its colour can be changed; labels have the colours of their layer."""
     return isinstance(entry.layer, Points | Shapes)
 
 
 def can_delete(entry: Entry) -> bool:
-    """Whether it can be taken away: labels stay, as they are pixels of an image."""
+    """True if it can be taken away; labels stay, as they are pixels of an image."""
     return not isinstance(entry.layer, Labels)
 
 

@@ -19,15 +19,16 @@ def _no_comparison(_: int) -> Comparison | None:
 
 @dataclass(eq=False)
 class Entry:
-    """A pick, a region or a spectrum from a file; its spectra are looked up when somebody needs them.
+    """A pick, a region or a spectrum from a file.
 
-    There may be many thousands, of which a table shows five.
+    There may be many thousands, of which the table shows a few: spectra are looked up when somebody
+    needs them.
 
     Attributes
     ----------
     layer, index
-        The Points, Shapes or Labels layer that it is on, and the number of its point, shape or label. No layer if it
-        is from a file.
+        The Points, Shapes or Labels layer that it is on, and the number of its point, shape or
+        label. No layer if it is from a file.
     spectra_of, comparison_of
         Look up its spectra and its comparison with the reference by its index.
     is_shown
@@ -45,7 +46,7 @@ class Entry:
 
     @cached_property
     def spectra(self) -> Spectra:
-        """Its spectra on the cubes that are shown, in their order; None off the image, or when not read yet."""
+        """Its spectra on the cubes that are shown; None off the image, or when not read yet."""
         return self.spectra_of(self.index)
 
     @cached_property
@@ -75,6 +76,6 @@ class Entry:
 
 
 def moved_up(hidden: set[int], removed: set[int]) -> set[int]:
-    """The indices in *hidden* after those in *removed* are gone, and the ones behind them have moved up."""
+    """The indices in *hidden* after those *removed* are gone, and others have moved up."""
     kept = hidden - removed
     return {index - sum(gone < index for gone in removed) for index in kept}

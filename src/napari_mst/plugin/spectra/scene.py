@@ -1,4 +1,4 @@
-"""Looks at the layers of a viewer: which spectra are there, under the mouse and elsewhere, and at which band."""
+"""Looks at the layers of a viewer: which spectra are there, and which band is shown."""
 
 import weakref
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from napari_mst.spectra.spectrum import Spectrum
 
 
 class Scene:
-    """The layers of one viewer, and everything that was read of them; it does not keep the viewer alive."""
+    """The layers of one viewer, which it does not keep alive, and everything read of them."""
 
     def __init__(self, viewer: ViewerModel, reader: Reader) -> None:
         self.reader = reader
@@ -32,7 +32,7 @@ class Scene:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the viewer is gone."""
+        """True when the viewer is gone."""
         return self._viewer_ref() is None
 
     @property
@@ -55,12 +55,12 @@ class Scene:
 
     @property
     def has_pages(self) -> bool:
-        """Whether there are stacked labels, which show another page when the slider moves."""
+        """True if there are stacked labels, which show another page when the slider moves."""
         layers = self.viewer.layers
         return any(isinstance(layer, Labels) and layer.ndim > 2 for layer in layers)
 
     def is_stale_after(self, event: Any, *, has_regions: bool) -> bool:
-        """Whether curves may be others after an event of the layers; new picks and regions get names and colours."""
+        """True if curves may be others after *event*; new picks and regions get their looks."""
         return self._events.hear(event, self.viewer, has_regions=has_regions)
 
     def record(self) -> None:
@@ -79,7 +79,7 @@ class Scene:
         """*intent* with the entries that are there now."""
         entries = self.collection.gather(self.viewer, intent.settings)
         has_reference = self.reference is not None
-        # The table is built anew when its size changes, and then nothing is selected: the numbers of rows have moved.
+        # A table of another size is built anew, and then nothing is selected: rows have moved.
         is_same_table = len(entries) == len(intent.entries)
         is_same_table &= has_reference == intent.has_reference
         return replace(
@@ -109,7 +109,7 @@ class Scene:
         return replace(intent, bands=bands, wavelength=shown)
 
     def rows_of_points(self, entries: Sequence[Entry], chosen: Sequence[int]) -> list[int] | None:
-        """The rows of the points that are selected on the image; None if just these are *chosen* already."""
+        """The rows of the points selected on the image; None if just these are *chosen* already."""
         points = self.picks
         if points is None:
             return None

@@ -1,4 +1,4 @@
-"""How spectra are read and shown: everything that a person chooses in the menus of the spectra dock."""
+"""The settings of the workbench: everything that a person chooses in the menus of its dock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ class View:
     label
         Names the values at the axis; "" keeps the name that the cube gives them.
     change
-        Gets a spectrum and the wavelength of the band that is shown, and returns the spectrum to draw.
+        Gets a spectrum and the wavelength of the band that is shown, and returns the spectrum to
+        draw.
     is_of_band
         Whether the curves change when another band is shown.
     """
@@ -92,7 +93,7 @@ RANGES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What a person has chosen.
+    """The choices of a person.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The table of spectra under the plot: what each is, where it was taken, its value; names and ticks can be changed."""
+"""The table of spectra under the plot: names, places and values. Names and ticks can be edited."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -266,7 +266,7 @@ class SpectraTable(QTableView):
             super().keyPressEvent(event)
 
     def _fit(self) -> None:
-        """Give the table the height of its rows, and the names the width that the other columns leave."""
+        """Give the table the height of its rows; the names get the width that is left."""
         count = self.model().rowCount()
         self.setVisible(count > 0)
         header = self.horizontalHeader()

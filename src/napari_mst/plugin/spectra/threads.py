@@ -12,22 +12,21 @@ from napari_mst.watch import Watch
 
 
 def start_reading(work: Work) -> Cancel:
-    """Start *work* that nobody waits for.
+    """Start *work* that nobody waits for, such as the reading of a region that is dragged.
 
-    napari would list it among its tasks, and keep every worker until the viewer closes; a mouse that drags a region
-    starts dozens in a second.
+    napari would list each of these as a task.
     """
     return _start(create_worker, work)
 
 
 def start_job(work: Work) -> Cancel:
-    """Start *work* that napari lists among its tasks, so that nobody closes the viewer by mistake meanwhile."""
+    """Start *work* that napari lists among its tasks."""
     return _start(napari_threads.create_worker, work)
 
 
 def _start(create: Callable[..., Any], work: Work) -> Cancel:
-    # Workers and their slots outlive the work under some bindings, and `work.run` may hold a cube. The worker empties
-    # its box when it begins, and no slot below holds `work` as a whole.
+    # PySide6 and napari keep some workers with their slots, and `work.run` may hold a cube: so the
+    # worker empties its box when it begins, and no slot below holds `work` as a whole.
     worker = create(
         _run, work.run, _worker_class=JobWorker, _ignore_errors=True, _start_thread=False
     )

@@ -1,4 +1,4 @@
-"""Work that takes long, and how it is started: on another thread in a window, at once in a script."""
+"""Work that takes long, and its start: on another thread in a window, at once in a script."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Work:
     Attributes
     ----------
     run
-        Computes; it may be called on another thread, and raises `Cancelled` soon after its watch asks for that.
+        Computes; it may be called on another thread, and raises `Cancelled` soon after its watch
+        asks for that.
     on_done
         Gets what `run` has returned, unless the work was cancelled.
     on_failed
