@@ -21,7 +21,7 @@ from tests.plugin.conftest import GatedJob, make_cube, picks_in, with_photo
 
 from napari_mst import read_cube
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.resolve import HINT
+from napari_mst.plugin.spectra.snapshot import HINT
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
 

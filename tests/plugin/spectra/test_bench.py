@@ -26,9 +26,16 @@ band, row, column = np.indices((31, 20, 30), dtype=np.float32)
 values = (band * 10_000 + row * 100 + column) / 310_000
 wavelengths = np.arange(400.0, 701.0, 10.0)
 viewer = ViewerModel()
-truth = viewer.add_image(values - 1, **cube_layer(SpectralCube(values - 1, wavelengths), "truth")[1])
+
+
+def add_cube(data, name):
+    cube = SpectralCube(data, wavelengths)
+    return viewer.add_image(data, **cube_layer(cube, name)[1])
+
+
+truth = add_cube(values - 1, "truth")
 truth.visible = False
-cube = viewer.add_image(values, **cube_layer(SpectralCube(values, wavelengths), "cube")[1])
+cube = add_cube(values, "cube")
 bench = Bench(viewer)
 bench.attach()
 
@@ -76,10 +83,23 @@ assert bench.snapshot.text == "2 spectra saved as spectra.csv."
 
 # live
 bench.point_at((550, 2, 3))
-np.testing.assert_allclose(bench.update().live.spectra[0].values, values[:, 1:4, 2:5].mean(axis=(1, 2)), rtol=1e-6)
+live = bench.update().live.spectra[0]
+np.testing.assert_allclose(live.values, values[:, 1:4, 2:5].mean(axis=(1, 2)), rtol=1e-6)
 assert bench.snapshot.text == "row 2, column 3, mean of 9 pixels"
 
 # map
+bench.maps.choose("ratio")
+bench.maps.move_line(0, 700)
+bench.maps.move_line(1, 500)
+bench.maps.run()
+ratio = viewer.layers["Ratio A / B: cube"]
+np.testing.assert_allclose(ratio.data, values[30] / values[10], rtol=1e-5)
+bench.maps.choose("classes")
+bench.maps.number = 1
+bench.maps.run()
+classes = viewer.layers["Spectral angle classes: cube"]
+assert (classes.data[4, 7], classes.data[9, 9]) == (1, 2)
+assert classes.features["name"].tolist() == ["", "leaf", "pick 2"]
 
 assert not any(sys.modules.get(module) for module in BLOCKED)
 print("done")

@@ -20,12 +20,12 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.models.cards import MODELS
 from napari_mst.plugin.spectra import region_tasks
-from napari_mst.plugin.spectra.bench import spectra_of
 from napari_mst.plugin.spectra.curves import pen
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.plot import Marker
 from napari_mst.plugin.spectra.region_rows import MOST_CURVES
-from napari_mst.plugin.spectra.resolve import Line
+from napari_mst.plugin.spectra.saving import spectra_of
+from napari_mst.plugin.spectra.snapshot import Line
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of, go_to
 from napari_mst.reconstruction import error_bands
@@ -509,7 +509,7 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.saver.is_busy)
     assert len(read_spectra(path)) == 2
     for name in ("Picks", "soil"):
         cube_viewer.layers.remove(cube_viewer.layers[name])
@@ -568,7 +568,7 @@ def test_spectra_are_copied_as_a_table(spectra_dock: SpectraDock, qtbot: QtBot) 
     spectra_dock.bench.pin((550, 4, 7))
     lines(spectra_dock, qtbot)
     spectra_dock.menus.files.copy_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.saver.is_busy)
     text = QApplication.clipboard().text()
     assert "pick 1" in text
     assert f"{make_cube().data[0, 4, 7]:.4f}"[:6] in text
@@ -725,7 +725,7 @@ def test_the_error_band_is_saved_with_the_spectra(
     spectra_dock.bench.pin((550, 4, 8))
     lines(spectra_dock, qtbot)
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.saver.is_busy)
     for saved, kept in zip(read_spectra(path), spectra_of(spectra_dock.bench.entries), strict=True):
         assert saved.spread == MODEL_ERROR
         np.testing.assert_allclose((saved.lower, saved.upper), (kept.lower, kept.upper), rtol=1e-5)
@@ -763,7 +763,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range
     path = tmp_path / "cells.sli"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     spectra_dock.menus.files.save_spectra()
-    qtbot.waitUntil(lambda: not spectra_dock.bench.is_saving)
+    qtbot.waitUntil(lambda: not spectra_dock.bench.saver.is_busy)
     saved = read_spectra(path)
     assert [one.name for one in saved] == [f"cells {7 * number}" for number in range(1, 600)]
     np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)

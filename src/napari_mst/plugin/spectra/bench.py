@@ -14,9 +14,7 @@ user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a froz
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,20 +25,21 @@ from psygnal import Signal
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.spectra import region_layers, row_edits
 from napari_mst.plugin.spectra.layer_events import layer_of
+from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.reader import Reader
-from napari_mst.plugin.spectra.resolve import HINT, Intent, Snapshot, resolve
+from napari_mst.plugin.spectra.resolve import resolve
 from napari_mst.plugin.spectra.restoring import restore
 from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.saving import Saver
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.settings import Settings
-from napari_mst.plugin.spectra.work import Start, Work, run_now
+from napari_mst.plugin.spectra.snapshot import HINT, Intent, Snapshot
+from napari_mst.plugin.spectra.work import Start, run_now
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import Watch
 
 MATCHES = 5
 """Spectra of a library that are listed."""
@@ -63,6 +62,10 @@ class Bench:
         one update.
     failed
         Emitted with an error that the person should read.
+    maps
+        Makes maps of the selected cube.
+    saver
+        Writes spectra to files.
     """
 
     changed = Signal(Snapshot)
@@ -82,6 +85,8 @@ class Bench:
         self._uses = 0
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._scene.reader.found_more.connect(self.touch)
+        self.maps = MapMaker(self._scene, lambda: self.shown, start_job, self.failed.emit)
+        self.saver = Saver(start_job, self.say, self.failed.emit)
 
     @property
     def viewer(self) -> ViewerModel:
@@ -389,45 +394,9 @@ class Bench:
 
     def save_spectra(self, path: str | PathLike[str]) -> None:
         """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
-        name = Path(path).name
-        self.use_spectra(partial(_write, path), lambda count: f"{count:,} spectra saved as {name}.")
-
-    def use_spectra(self, use: Callable[[list[Spectrum]], Any], said: Callable[[Any], str]) -> None:
-        """Have *use* called with the spectra shown; *said* turns its result into a message.
-
-        Thousands of spectra take seconds: in a dock, *use* is called on another thread.
-        """
-
-        def on_done(result: Any) -> None:
-            self.say(said(result))
-
-        self._uses += 1
-        work = Work(partial(_use, use, self.shown), on_done, self.failed.emit, self._on_used)
-        self._start_job(work)
-
-    def _on_used(self) -> None:
-        self._uses -= 1
-
-    @property
-    def is_saving(self) -> bool:
-        """True while spectra are being written."""
-        return self._uses > 0
+        self.saver.save(self.shown, path)
 
 
 def _gathered_by(settings: Settings) -> tuple[Any, ...]:
     """The choices after which cubes are read again; others only change the drawing."""
     return settings.spread, settings.has_regions, settings.has_error_bands
-
-
-def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
-    """The spectra of *entries* as they were measured; may be called on any thread."""
-    return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
-
-
-def _use(use: Callable[[list[Spectrum]], Any], entries: Sequence[Entry], _: Watch) -> Any:
-    return use(spectra_of(entries))
-
-
-def _write(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
-    write_spectra(path, spectra, overwrite=True)
-    return len(spectra)

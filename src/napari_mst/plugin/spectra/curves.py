@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
-from napari_mst.plugin.spectra.resolve import NO_COLOUR, Line
+from napari_mst.plugin.spectra.resolve import NO_COLOUR
+from napari_mst.plugin.spectra.snapshot import Line
 from napari_mst.spectra.spectrum import Spectrum
 
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])

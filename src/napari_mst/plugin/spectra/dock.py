@@ -14,8 +14,8 @@ from napari_mst.plugin.spectra.match_list import MatchList
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
 from napari_mst.plugin.spectra.pace import Pace
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.resolve import HINT, Snapshot
 from napari_mst.plugin.spectra.row_menu import RowMenu
+from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
 from napari_mst.plugin.spectra.threads import start_job, start_reading
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
@@ -38,7 +38,7 @@ class SpectraDock(Dock):
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
         self.menus = SpectraMenus(self.bench, self.plot, self)
-        self.maps = MapsBar(self.bench, self.plot)
+        self.maps = MapsBar(self.bench.maps, self.plot)
         self.pace = Pace(self._update, self)
         self._row_menu = RowMenu(self.bench, self.table)
         self._mouse = CanvasMouse(self._on_move, self.bench.click, self.bench.undo)
@@ -67,6 +67,8 @@ class SpectraDock(Dock):
 
     def _wire(self) -> None:
         bench = self.bench
+        # Also while the dock is hidden: a file may be written then.
+        bench.failed.connect(lambda error: show_error(str(error)))
         self.plot.band_dragged.connect(bench.go_to)
         self.plot.cursor_moved.connect(bench.point_at_wavelength)
         self.plot.line_clicked.connect(self._on_line)
@@ -88,7 +90,6 @@ class SpectraDock(Dock):
         return [
             (self.bench.changed, self._draw),
             (self.bench.became_stale, self.pace.draw_soon),
-            (self.bench.failed, self._on_error),
             (self.viewer.events.theme, self._dress),
         ]
 
@@ -197,6 +198,3 @@ class SpectraDock(Dock):
 
     def _tick(self, row: int, is_shown: bool) -> None:
         self.bench.show([self.bench.entries[row]], is_shown)
-
-    def _on_error(self, error: Exception) -> None:
-        show_error(str(error))

@@ -49,7 +49,7 @@ class SpectraFiles:
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
-        self._bench.use_spectra(spectra_text, _copy)
+        self._bench.saver.use(self._bench.shown, spectra_text, _copy)
 
     def save_plot(self) -> None:
         """Ask for a file, and save the plot with its legend."""

@@ -8,12 +8,12 @@ import numpy as np
 from napari.layers import Image
 from napari.utils.colormaps import DirectLabelColormap
 
-from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.spectra.region_layers import ROLE
 from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MapInputs, MapKind, MapPlane, MapResult
+from napari_mst.watch import Watch
 
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""
@@ -36,7 +36,7 @@ class Order:
     photo: LayerPhoto | None = None
 
 
-def make_map(order: Order, reports: Reports) -> list[LayerTuple]:
+def make_map(order: Order, watch: Watch) -> list[LayerTuple]:
     """The job: the layers of a map, on the place of its cube, the topmost last.
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
@@ -44,7 +44,7 @@ def make_map(order: Order, reports: Reports) -> list[LayerTuple]:
     inputs = order.inputs
     if order.kind.needs == "photo" and order.photo is not None:
         inputs = replace(inputs, photo=order.photo.read())
-    result = order.kind.make(inputs, reports.watch)
+    result = order.kind.make(inputs, watch)
     layers = []
     for plane in result.planes:
         is_first = plane is result.planes[0]

@@ -1,6 +1,5 @@
 """The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
-import html
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -12,27 +11,20 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QMouseEvent
 
-from napari_mst import colour
 from napari_mst.cube import NANOMETRES
+from napari_mst.plugin.spectra.colour_strip import VISIBLE, visible_spectrum
 from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, pen, value_range
-from napari_mst.plugin.spectra.resolve import NO_ENTRY, Key, Line
+from napari_mst.plugin.spectra.legend import legend_html
 from napari_mst.plugin.spectra.settings import FITTED, ValueRange
+from napari_mst.plugin.spectra.snapshot import NO_ENTRY, Key, Line, Marker
 from napari_mst.spectra.spectrum import Spectrum
 
-VISIBLE = (380, 780)
-"""nm; the range of the strip of colours."""
-DIM = 0.25
-"""Share of the brightest wavelength below which a wavelength is drawn darker."""
 STRIP_HEIGHT = 9
 """Pixels of the strip of colours."""
 BOTTOM_HEIGHT = 40
 """Pixels of the wavelength axis with its ticks and label."""
 LEFT_WIDTH = 54
 """Pixels of the value axis with its ticks and label."""
-MOST_LEGEND = 20
-"""Curves that the legend names; it counts the others."""
-SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
-"""A solid line, dashes, dots, and dashes with dots in the legend: as `curves.DASHES`."""
 LEGEND_OPACITY = 0.75
 """Opacity of the legend's background, so that its text can be read on top of curves."""
 LIVE_WIDTH = 1.5
@@ -43,14 +35,6 @@ NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
 
 
-class Marker(NamedTuple):
-    """A line that can be dragged: its name, its colour, and its wavelength."""
-
-    name: str
-    colour: str
-    wavelength: float
-
-
 class Look(NamedTuple):
     """Everything of the plot that is another on paper."""
 
@@ -58,17 +42,6 @@ class Look(NamedTuple):
     background: str
     keys: Sequence[Key]
     is_legend_shown: bool
-
-
-def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
-
-    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
-    except at the ends of the spectrum, where the eye sees little.
-    """
-    rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
-    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
-    return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
 
 
 class SpectraPlot(pg.GraphicsLayoutWidget):
@@ -193,11 +166,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def set_legend(self, keys: Sequence[Key], is_shown: bool) -> None:
         """Name the curves in the plot."""
         self._look = self._look._replace(keys=keys, is_legend_shown=is_shown)
-        rows = [_legend_row(key) for key in keys[:MOST_LEGEND]]
-        if len(keys) > MOST_LEGEND:
-            rows.append(f"and {len(keys) - MOST_LEGEND} more")
-        text = self._look.theme.text.as_hex()
-        self.legend.setHtml(f'<div style="color:{text}">{"<br>".join(rows)}</div>')
+        self.legend.setHtml(legend_html(keys, self._look.theme.text.as_hex()))
         self.legend.setVisible(is_shown and bool(keys))
         self._place_legend()
 
@@ -391,11 +360,6 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
         self.marker_dragged.emit(self.markers.index(line), line.value())
-
-
-def _legend_row(key: Key) -> str:
-    sign = SIGNS[key.style % len(SIGNS)]
-    return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'
 
 
 def _value_at(spectrum: Spectrum, wavelength: float) -> float:

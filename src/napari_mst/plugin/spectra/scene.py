@@ -12,8 +12,8 @@ from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.spectra.collection import Collection
 from napari_mst.plugin.spectra.layer_events import LayerEvents, tell_apart
 from napari_mst.plugin.spectra.reader import Reader
-from napari_mst.plugin.spectra.resolve import Bands, Intent
 from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.snapshot import Bands, Intent
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.picks import Position

@@ -1,0 +1,227 @@
+"""Makes maps of a cube as layers: which map, its number and its wavelengths, run and cancel."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from napari.layers import Image, Layer
+from psygnal import Signal
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.maps import Order, fitting_photo, make_map
+from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.scene import Scene
+from napari_mst.plugin.spectra.snapshot import Marker
+from napari_mst.plugin.spectra.work import Cancel, Start, Work
+from napari_mst.plugin.viewer.layers import (
+    LayerTuple,
+    Placement,
+    active_cube_layer,
+    cube_of,
+    photo_layers,
+    put_on_top,
+)
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
+from napari_mst.spectra.spectrum import Spectrum
+
+
+class MapMaker:
+    """Makes the chosen map; when one of its lines is moved, it is made anew in the same layer.
+
+    Attributes
+    ----------
+    kind
+        The map that is chosen, a row of `MAPS`.
+    number
+        The number that it asks for.
+    is_open
+        Whether its lines can be moved: then the plot shows them.
+    is_busy
+        Whether a map is being made.
+    lines_changed, busy_changed
+        Emitted when the plot has other lines to show, and when a run begins or ends.
+    progressed
+        Emitted with the share of a run that is done, 0-1.
+    """
+
+    lines_changed = Signal()
+    busy_changed = Signal()
+    progressed = Signal(float)
+
+    def __init__(
+        self,
+        scene: Scene,
+        shown: Callable[[], Sequence[Entry]],
+        start: Start,
+        on_failed: Callable[[Exception], Any],
+    ) -> None:
+        self.kind = next(iter(MAPS.values()))
+        self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        self.is_open = False
+        self.is_busy = False
+        self._scene = scene
+        self._shown = shown
+        self._start_work = start
+        self._on_failed = on_failed
+        self._places = dict[str, list[float]]()
+        self._drawn: weakref.ref[Layer] | None = None
+        self._is_again = False
+        self._generation = 0
+        self._cancel: Cancel | None = None
+
+    # ------------------------------------------------------------ what is chosen
+
+    def choose(self, name: str) -> None:
+        """Choose the map *name* of `MAPS`, with its usual number."""
+        self.kind = MAPS[name]
+        self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        self._drawn = None
+        self.lines_changed.emit()
+
+    def open(self) -> None:
+        """Show the lines of the map in the plot."""
+        self.is_open = True
+        self.lines_changed.emit()
+
+    def close(self) -> None:
+        """Take the lines off the plot, and cancel a run."""
+        self.is_open = False
+        self._drawn = None
+        self.cancel()
+        self.lines_changed.emit()
+
+    @property
+    def wavelengths(self) -> list[float]:
+        """The wavelengths of the lines, within those of the selected cube; none without a cube."""
+        cube = cube_of(active_cube_layer(self._scene.viewer))
+        if cube is None:
+            return []
+        low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
+        return [min(max(place, low), high) for place in self._places_on(cube)]
+
+    def _places_on(self, cube: SpectralCube) -> list[float]:
+        first = list(self.kind.first_wavelengths(cube))
+        return self._places.setdefault(self.kind.name, first)
+
+    @property
+    def markers(self) -> list[Marker]:
+        """The lines that the plot shows."""
+        if not self.is_open:
+            return []
+        lines = zip(self.kind.lines, self.wavelengths, strict=False)
+        return [Marker(line.name, line.colour, wavelength) for line, wavelength in lines]
+
+    def move_line(self, number: int, wavelength: float) -> None:
+        """Move one of the lines; the map that was made last follows it."""
+        cube = cube_of(active_cube_layer(self._scene.viewer))
+        if cube is not None:
+            self._places_on(cube)[number] = wavelength
+        if not self.is_live:
+            return
+        if self.is_busy:
+            self._is_again = True
+        else:
+            self._start()
+
+    # ------------------------------------------------------------ runs
+
+    @property
+    def is_live(self) -> bool:
+        """True while the map that was made last follows its lines."""
+        return self._drawn is not None and self._drawn() in self._scene.viewer.layers
+
+    def run(self) -> None:
+        """Make the map that is chosen, as a new layer. Raises `SpectrumError` without a cube."""
+        self._drawn = None
+        self._start()
+
+    def cancel(self) -> None:
+        """Cancel the run, if there is one."""
+        # What the run sends from now on is of an older generation, and dropped.
+        self._generation += 1
+        if self.is_busy and self._cancel is not None:
+            self._cancel()
+
+    def _start(self) -> None:
+        order = self._order()
+        self._generation += 1
+        generation = self._generation
+        work = Work(
+            run=partial(make_map, order),
+            on_done=partial(self._on_made, generation, order.kind),
+            on_failed=self._on_failed,
+            on_end=self._on_end,
+            on_progress=self.progressed.emit,
+        )
+        self.is_busy = True
+        self.busy_changed.emit()
+        self._cancel = self._start_work(work)
+
+    def _order(self) -> Order:
+        """Everything that the map is made from, as it is now."""
+        viewer = self._scene.viewer
+        layer = active_cube_layer(viewer)
+        cube = cube_of(layer)
+        if layer is None or cube is None:
+            raise SpectrumError("Expected a cube layer to make a map of, got none. Select one.")
+        reference = self._scene.reference
+        inputs = MapInputs(
+            cube,
+            number=self.number,
+            wavelengths=tuple(self.wavelengths),
+            spectra=tuple(self._spectra()),
+            reference=None if reference is None else cube_of(reference),
+        )
+        photo = fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point)
+        return Order(self.kind, inputs, layer.name, Placement.of(layer), photo)
+
+    def _spectra(self) -> list[Spectrum]:
+        """The spectra on the selected cube that pixels are classified by."""
+        if self.kind.needs != "spectra":
+            return []
+        # One more than can be used is enough to be refused, where thousands would take seconds.
+        entries = self._shown()[: MOST_CLASSES + 1]
+        return [entry.first for entry in entries if entry.spectra[0] is not None]
+
+    def _on_made(self, generation: int, kind: MapKind, found: list[LayerTuple]) -> None:
+        if generation != self._generation:
+            return
+        data, *_ = found[-1]
+        drawn = None if self._drawn is None else self._drawn()
+        is_there = drawn in self._scene.viewer.layers
+        if is_there and isinstance(drawn, Image) and drawn.data.shape == data.shape:
+            drawn.data = data
+            return
+        layers = self._add(found)
+        if kind.lines and kind is self.kind:
+            self._drawn = weakref.ref(layers[-1])
+
+    def _add(self, found: Sequence[LayerTuple]) -> list[Layer]:
+        """New layers on top of all images; the selected layer stays selected."""
+        viewer = self._scene.viewer
+        active = viewer.layers.selection.active
+        layers = []
+        for data, arguments, layer_type in found:
+            add = viewer.add_labels if layer_type == "labels" else viewer.add_image
+            layer = add(data, **arguments)
+            put_on_top(viewer, layer)
+            layer.visible = arguments["visible"]
+            layers.append(layer)
+        viewer.layers.selection.active = active
+        return layers
+
+    def _on_end(self) -> None:
+        self.is_busy = False
+        self.busy_changed.emit()
+        is_again, self._is_again = self._is_again, False
+        if is_again and self.is_open:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Follow a line that was moved during the run."""
+        try:
+            self._start()
+        except SpectrumError as error:  # the cube is gone
+            self._on_failed(error)

@@ -1,0 +1,186 @@
+"""The records of the workbench: an intent, and the snapshot of what is to be seen.
+
+`resolve` makes the one from the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.plugin.spectra.region_rows import Group
+from napari_mst.plugin.spectra.rows import Entry, Spectra
+from napari_mst.plugin.spectra.settings import Settings
+from napari_mst.spectra.matching import Match
+from napari_mst.spectra.spectrum import Spectrum
+
+DEFAULTS = Settings()
+HINT = "Move over a cube; click to pin its spectrum."
+NO_ENTRY = -1
+"""Number of the entry of a curve that belongs to none."""
+
+
+class Bands(NamedTuple):
+    """The spectral axis of the cube that is selected, and its band that is shown."""
+
+    wavelengths: NDArray[np.float64]
+    unit: str
+    quantity: str
+    shown: float
+
+
+@dataclass(frozen=True, eq=False)
+class Intent:
+    """Everything that a snapshot is made from, at one moment.
+
+    Attributes
+    ----------
+    entries, groups
+        The rows, and the regions of each layer.
+    chosen
+        The selected rows.
+    settings
+        The choices in the menus.
+    cube_names, has_reference
+        The cubes whose spectra are drawn, and whether the first is compared with another one.
+    bands
+        Of the selected cube; None without a cube.
+    wavelength
+        Of the band that was shown last: it outlives its cube.
+    cursor
+        Wavelength under the mouse in the plot; None outside.
+    live
+        The spectra under the mouse, on each cube.
+    hint
+        What is said while no spectrum is under the mouse.
+    matches, match_row
+        The spectra of a library that the selected one is most like, and which of them is drawn.
+    """
+
+    settings: Settings = DEFAULTS
+    entries: Sequence[Entry] = ()
+    groups: Sequence[Group] = ()
+    chosen: tuple[int, ...] = ()
+    cube_names: tuple[str, ...] = ()
+    has_reference: bool = False
+    bands: Bands | None = None
+    wavelength: float = 0.0
+    cursor: float | None = None
+    live: Spectra = ()
+    hint: str = HINT
+    matches: tuple[Match, ...] = ()
+    match_row: int = 0
+
+
+class Axes(NamedTuple):
+    """Wavelengths that the plot spans, their unit, and the name of the values."""
+
+    wavelengths: NDArray[np.float64]
+    unit: str
+    label: str
+
+
+class Reading(NamedTuple):
+    """The band at which the table reads values."""
+
+    wavelength: float
+    unit: str
+
+
+class Key(NamedTuple):
+    """A line of the legend: the colour, the name, and the style of the curve (0 is solid)."""
+
+    colour: str
+    name: str
+    style: int
+
+
+class Marker(NamedTuple):
+    """A line in the plot that can be dragged: its name, its colour, and its wavelength."""
+
+    name: str
+    colour: str
+    wavelength: float
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A curve that is drawn.
+
+    Attributes
+    ----------
+    spectrum
+        With its colour and its error band.
+    style
+        Number of the cube that it is of: the first is solid, others are dashed.
+    entry
+        The row of the curve; `NO_ENTRY` if it has none.
+    is_faded
+        Whether others stand out, as they are selected.
+    """
+
+    spectrum: Spectrum
+    style: int = 0
+    entry: int = 0
+    is_faded: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The pinned curves with their legend, and notes on those that are not drawn as they are."""
+
+    lines: tuple[Line, ...] = ()
+    keys: tuple[Key, ...] = ()
+    notes: tuple[str, ...] = ()
+    refusals: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """The curves under the mouse, on each cube."""
+
+    spectra: Spectra = ()
+    refusals: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything that is to be seen.
+
+    A field is the same object as in the snapshot before if nothing about it has changed.
+
+    Attributes
+    ----------
+    axes
+        None until there is a cube or a spectrum.
+    band, cursor
+        Wavelengths of the two lines in the plot; None for no line.
+    reading
+        The band at which the table reads values; None until there is a cube.
+    entries, chosen
+        The rows of the table, and the selected ones.
+    has_scores
+        Whether the table has the columns of a comparison.
+    curves, live
+        The curves of the plot.
+    text, notes
+        The line below the plot, and what the plot does not show.
+    """
+
+    settings: Settings = DEFAULTS
+    axes: Axes | None = None
+    band: float | None = None
+    cursor: float | None = None
+    reading: Reading | None = None
+    entries: Sequence[Entry] = ()
+    chosen: tuple[int, ...] = ()
+    has_scores: bool = False
+    curves: Curves = Curves()
+    live: Live = Live()
+    text: str = HINT
+    notes: tuple[str, ...] = ()
+    matches: tuple[Match, ...] = ()
+    match_row: int = 0
+    made_from: Intent = field(default=Intent(), repr=False)

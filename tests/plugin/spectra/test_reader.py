@@ -1,0 +1,103 @@
+"""The reader of cubes, with work that is done when the test says so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from napari_mst.plugin.spectra.reader import Reader
+from napari_mst.plugin.spectra.region_tasks import Task
+from napari_mst.plugin.spectra.work import Cancel, Work, run_now
+from napari_mst.watch import Watch
+
+
+class Later:
+    """Starts work by keeping it until `do`."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Work] = []
+
+    def __call__(self, work: Work) -> Cancel:
+        self.waiting.append(work)
+        return lambda: None
+
+    def do(self) -> None:
+        run_now(self.waiting.pop(0))
+
+
+def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> Task:
+    def run(_: Watch) -> Any:
+        return f"spectrum of {key}" if read is None else read()
+
+    return Task(key, slot=key[0], run=run, is_large=is_large)
+
+
+def test_a_result_is_kept_as_long_as_somebody_asks_for_it() -> None:
+    reader = Reader()
+    reader.ask([task("a1")])
+    assert reader.found == {"a1": "spectrum of a1"}
+    reader.ask([task("a1"), task("b1")])
+    assert reader.found == {"a1": "spectrum of a1", "b1": "spectrum of b1"}
+    reader.ask([task("b1")])
+    assert reader.found == {"b1": "spectrum of b1"}
+
+
+def test_while_a_slot_is_read_anew_its_last_result_stays() -> None:
+    later = Later()
+    reader = Reader(later)
+    reader.ask([task("a1")])
+    later.do()
+    reader.ask([task("a2")])
+    assert reader.is_busy
+    assert reader.latest == {"a": "spectrum of a1"}
+    later.do()
+    assert reader.latest == {"a": "spectrum of a2"}
+    assert not reader.is_busy
+
+
+def test_a_result_of_before_a_forget_is_dropped() -> None:
+    later = Later()
+    reader = Reader(later)
+    told: list[None] = []
+    reader.found_more.connect(lambda: told.append(None))
+    reader.ask([task("a1")])
+    reader.forget()
+    reader.ask([task("b1")])
+    later.do()
+    assert (reader.found, reader.latest, told) == ({}, {}, [])
+    later.do()
+    assert reader.found == {"b1": "spectrum of b1"}
+    assert len(told) == 1
+
+
+def test_what_is_large_makes_way_for_what_is_not() -> None:
+    later = Later()
+    reader = Reader(later)
+    stopped: list[bool] = []
+
+    def read(watch: Watch) -> str:
+        stopped.append(watch.is_cancelled is not None and watch.is_cancelled())
+        return "labels"
+
+    large = Task("labels", "labels", read, is_large=True)
+    reader.ask([large])
+    reader.ask([large, task("a1")])
+    later.do()
+    assert stopped == [True]
+    later.do()
+    assert reader.found["a1"] == "spectrum of a1"
+
+
+def test_what_cannot_be_read_is_not_tried_again() -> None:
+    later = Later()
+    reader = Reader(later)
+
+    def broken() -> None:
+        raise OSError("the disk is gone")
+
+    reader.ask([task("a1", broken)])
+    with pytest.raises(OSError, match="the disk is gone"):
+        later.do()
+    assert reader.found == {"a1": None}
+    reader.ask([task("a1", broken)])
+    assert not reader.is_busy

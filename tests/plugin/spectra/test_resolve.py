@@ -1,0 +1,102 @@
+"""Snapshots of the workbench, on a viewer without a window."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from tests.plugin.conftest import make_cube
+
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.resolve import resolve
+from napari_mst.plugin.spectra.settings import VIEWS
+from napari_mst.plugin.spectra.snapshot import HINT, Intent, Snapshot
+from napari_mst.plugin.viewer.layers import cube_layer
+
+
+@pytest.fixture
+def bench(cube_viewer: ViewerModel) -> Bench:
+    """A bench with two picks, under the mouse a third pixel."""
+    bench = Bench(cube_viewer)
+    bench.attach()
+    bench.pin((550, 4, 7))
+    bench.pin((550, 5, 8))
+    bench.point_at((550, 1, 2))
+    bench.finish()
+    return bench
+
+
+def test_an_empty_intent_shows_the_hint() -> None:
+    snapshot = resolve(Intent(), Snapshot())
+    assert snapshot.text == HINT
+    assert snapshot.axes is None
+    assert snapshot.band is None
+    assert snapshot.curves.lines == ()
+
+
+def test_the_same_intent_gives_the_same_snapshot(bench: Bench) -> None:
+    first = bench.snapshot
+    again = resolve(first.made_from, Snapshot())
+    assert again.curves.keys == first.curves.keys
+    assert (again.text, again.notes, again.band) == (first.text, first.notes, first.band)
+    for one, two in zip(again.curves.lines, first.curves.lines, strict=True):
+        np.testing.assert_array_equal(one.spectrum.values, two.spectrum.values)
+
+
+def test_a_cursor_leaves_everything_else_as_it_is(bench: Bench) -> None:
+    before = bench.snapshot
+    bench.point_at_wavelength(412)
+    after = bench.snapshot
+    assert after.reading is not None
+    assert (after.cursor, after.reading.wavelength) == (412, 410)
+    for part in ("axes", "entries", "curves", "live", "matches"):
+        assert getattr(after, part) is getattr(before, part)
+
+
+def test_a_selection_changes_the_curves_and_not_the_rows(bench: Bench) -> None:
+    before = bench.snapshot
+    bench.choose([1])
+    after = bench.snapshot
+    assert [line.is_faded for line in after.curves.lines] == [True, False]
+    assert after.entries is before.entries
+    assert after.live is before.live
+    assert after.axes is before.axes
+
+
+@pytest.mark.parametrize("number", [0, 3], ids=["as it is", "normalised at the band"])
+def test_another_band_makes_other_curves_only_if_they_depend_on_it(
+    bench: Bench, cube_viewer: ViewerModel, number: int
+) -> None:
+    bench.settings = replace(bench.settings, view=VIEWS[number])
+    before = bench.snapshot
+    cube_viewer.dims.set_point(0, 620)
+    bench.finish()
+    values = bench.snapshot.curves.lines[0].spectrum.values
+    assert bench.snapshot.band == 620
+    if number:
+        assert values[22] == pytest.approx(1)
+    else:
+        assert values is before.curves.lines[0].spectrum.values
+
+
+def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: ViewerModel) -> None:
+    bench.detach()
+    assert bench.entries == ()
+    assert bench.snapshot.curves.lines == ()
+    heard: list[Snapshot] = []
+    bench.changed.connect(heard.append)
+    cube_viewer.dims.set_point(0, 620)
+    cube_viewer.layers.selection.active = None
+    assert heard == []
+
+
+def test_an_axis_of_errors_says_so(bench: Bench, cube_viewer: ViewerModel) -> None:
+    data, arguments, _ = cube_layer(make_cube(), "truth")
+    bench.reference = cube_viewer.add_image(data, **arguments)
+    bench.settings = replace(bench.settings, is_error_shown=True)
+    snapshot = bench.finish()
+    assert snapshot.axes is not None
+    assert snapshot.axes.label == "error"
+    assert snapshot.live.spectra == ()
+    bench.reference = None
+    assert bench.finish().axes != snapshot.axes
