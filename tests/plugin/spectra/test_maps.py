@@ -10,6 +10,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
 from tests.plugin.conftest import make_cube
 
 from napari_mst import colour
@@ -47,7 +48,7 @@ def made(dock: SpectraDock, title: str, qtbot: QtBot) -> Any:
     before = set(dock.viewer.layers)
     dock.menus.maps.setChecked(True)
     dock.maps.kinds.setCurrentIndex(NUMBERS[title])
-    qtbot.mouseClick(dock.maps.run_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(dock.maps.run_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not dock.maps.is_busy, timeout=30_000)
     return [layer for layer in dock.viewer.layers if layer not in before][-1]
 
@@ -212,9 +213,9 @@ def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_firs
 def test_thousands_of_spectra_are_refused_as_classes(
     spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
 ) -> None:
-    curve = Spectrum([400.0, 700.0], [0.1, 0.2])
-    spectra_dock.bench.open_spectra([curve] * (maps.MOST_CLASSES + 1))
-    qtbot.waitUntil(lambda: len(spectra_dock.bench.entries) > maps.MOST_CLASSES)
+    curve = Spectrum(np.array([400.0, 700.0]), np.array([0.1, 0.2]))
+    spectra_dock.bench.open_spectra([curve] * (MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(spectra_dock.bench.entries) > MOST_CLASSES)
     spectra_dock.menus.maps.setChecked(True)
     spectra_dock.maps.run()
     qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)

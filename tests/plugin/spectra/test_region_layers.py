@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
+from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.spectra import region_layers, region_tasks
@@ -33,11 +34,13 @@ def names(layer: Shapes | Labels, *indices: int) -> list[str]:
     return [looks.name(index) for index in indices]
 
 
-def mean(mask: np.ndarray) -> np.ndarray:
-    return make_cube().data[:, mask].astype(float).mean(axis=1)
+def mean(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    data: NDArray[np.float32] = make_cube().data
+    means: NDArray[np.float64] = data[:, mask].astype(float).mean(axis=1)
+    return means
 
 
-def block() -> np.ndarray:
+def block() -> NDArray[np.bool_]:
     mask = np.zeros((20, 30), dtype=bool)
     mask[3:9, 4:10] = True
     return mask
@@ -198,5 +201,6 @@ def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(
     )
     spectrum = task.run(UNWATCHED)
     expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
+    assert expected.lower is not None
     np.testing.assert_allclose(spectrum.lower, expected.lower)
     assert spectrum.spread == expected.spread
