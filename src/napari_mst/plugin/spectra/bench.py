@@ -77,12 +77,10 @@ class Bench:
     ) -> None:
         self.snapshot = Snapshot()
         self._scene = Scene(viewer, Reader(start_reading))
-        self._start_job = start_job
         self._intent = Intent()
         self._library: list[Spectrum] = []
         self._position: Position | None = None
         self._is_stale = True
-        self._uses = 0
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._scene.reader.found_more.connect(self.touch)
         self.maps = MapMaker(self._scene, lambda: self.shown, start_job, self.failed.emit)
@@ -108,6 +106,7 @@ class Bench:
         ]
         for emitter, slot in self._connected:
             emitter.connect(slot)
+        # Picks that are there already, perhaps from a file, are what the first undo goes back to.
         self._scene.history.record(self._scene.picks)
         self.touch()
 
@@ -116,6 +115,7 @@ class Bench:
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
+        # A dock may stay hidden for long, and a cube takes gigabytes.
         self._scene.forget()
         self._intent = replace(self._intent, entries=(), groups=(), chosen=(), bands=None, live=())
         self.snapshot = Snapshot(settings=self.settings)
@@ -207,6 +207,7 @@ class Bench:
 
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none, or no new one."""
+        # What was said about the action before is out of date.
         self._intent = replace(self._intent, hint=HINT)
         is_pinned = picks.pin(self.viewer, position, self.settings.window)
         self._end_action()
@@ -285,6 +286,7 @@ class Bench:
 
     def delete(self, entries: Sequence[Entry]) -> None:
         """Take *entries* away; labels stay, as they are pixels of an image."""
+        # Rows move up: what is selected by its number would be others.
         self.choose(())
         row_edits.delete(entries, self._scene.collection.files)
         self._end_action()
@@ -314,11 +316,12 @@ class Bench:
         if settings.window != before.window and points is not None:
             # So that picks that are added with napari's own tool are of the same size.
             points.feature_defaults = {"name": "", "window": settings.window}
+        # Spectra that were read keep their bands, or are without.
         if settings.has_error_bands != before.has_error_bands:
             self._scene.collection.picks.forget()
         if settings.has_regions and not before.has_regions:
             self._scene.tell_regions_apart()
-        if _gathered_by(settings) != _gathered_by(before):
+        if settings.reading != before.reading:
             self.touch()
         self._publish()
 
@@ -330,6 +333,7 @@ class Bench:
     @reference.setter
     def reference(self, layer: Image | None) -> None:
         self._scene.collection.set_reference(layer)
+        # Without a reference there are no errors to show, and the plot would be empty.
         if layer is None:
             self.settings = replace(self.settings, is_error_shown=False)
         self.touch()
@@ -395,8 +399,3 @@ class Bench:
     def save_spectra(self, path: str | PathLike[str]) -> None:
         """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
         self.saver.save(self.shown, path)
-
-
-def _gathered_by(settings: Settings) -> tuple[Any, ...]:
-    """The choices after which cubes are read again; others only change the drawing."""
-    return settings.spread, settings.has_regions, settings.has_error_bands

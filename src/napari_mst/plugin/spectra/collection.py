@@ -123,6 +123,7 @@ class Collection:
             readings.append((layers[0], errors_of(layers[0], reference)))
         tasks = self.regions.tasks(drawn, readings, viewer)
         wanted = [task for columns in tasks.values() for column in columns for task in column]
+        # One list for all: what is not asked for any more is forgotten.
         self._reader.ask([*wanted, *self.picks.bands.tasks])
         return list(self.regions.gather(tasks, len(layers)))
 

@@ -50,6 +50,7 @@ class CurvesItem(pg.GraphicsObject):
         """Qt calls this when the picture is to be drawn anew."""
         is_smooth = len(self.lines) <= MOST_SMOOTH
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
+        # All areas come first, so that none of them lies over a curve.
         for line in self.lines:
             band = _band(line.spectrum)
             if band is not None:
@@ -85,6 +86,7 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
     x, lower, upper = spectrum.wavelengths, spectrum.lower, spectrum.upper
     if lower is None or upper is None:
         return None
+    # A gap has no bounds; the area is closed across it.
     good = np.isfinite(lower) & np.isfinite(upper)
     around = np.concatenate([x[good], x[good][::-1]])
     bounds = np.concatenate([upper[good], lower[good][::-1]])

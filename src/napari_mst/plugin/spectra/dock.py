@@ -83,8 +83,6 @@ class SpectraDock(Dock):
         """Qt asks for this when it lays out the docks."""
         return QSize(*SIZE)
 
-    # ------------------------------------------------------------ shown, hidden
-
     def links(self) -> list[Link]:
         """See `Dock`."""
         return [
@@ -110,11 +108,10 @@ class SpectraDock(Dock):
         self.bench.detach()
         self._drawn = Snapshot()
         self.model.set_entries([])
+        # napari hides a dock also when its viewer is closed.
         viewer = self._viewer_ref()
         if viewer is not None:
             self._mouse.detach(viewer)
-
-    # ------------------------------------------------------------ drawing
 
     @property
     def is_drawing(self) -> bool:
@@ -153,7 +150,7 @@ class SpectraDock(Dock):
         plot = self.plot
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
-        # Always: the mouse may have dragged the line between two bands, which no snapshot tells.
+        # Also when the band is the same: the mouse may have left its line between two bands.
         plot.set_band(new.band)
         plot.set_cursor(new.cursor)
         if new.settings.value_range != old.settings.value_range:

@@ -81,6 +81,7 @@ class LayerEvents:
         if event.type == "inserted":
             if has_regions:
                 tell_apart(viewer, event.value)
+            # If these are picks from a file, the first undo goes back to what they are now.
             self._history.record(picks.picks_layer(viewer))
         return True
 
@@ -103,6 +104,7 @@ class LayerEvents:
     def _on_added(
         self, layer: Layer, added: Sequence[int], viewer: ViewerModel, has_regions: bool
     ) -> None:
+        # napari gives a new point the colour and the name of the one before.
         if layer is picks.picks_layer(viewer):
             picks.tell_apart(layer, added)
             picks.name_all(layer, added)

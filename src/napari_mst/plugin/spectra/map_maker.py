@@ -66,6 +66,7 @@ class MapMaker:
         self._start_work = start
         self._on_failed = on_failed
         self._places = dict[str, list[float]]()
+        # Weak, so that a map that a person deletes is freed.
         self._drawn: weakref.ref[Layer] | None = None
         self._is_again = False
         self._generation = 0
@@ -77,6 +78,7 @@ class MapMaker:
         """Choose the map *name* of `MAPS`, with its usual number."""
         self.kind = MAPS[name]
         self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        # The layer of another map does not follow the lines of this one.
         self._drawn = None
         self.lines_changed.emit()
 
@@ -121,6 +123,7 @@ class MapMaker:
         if not self.is_live:
             return
         if self.is_busy:
+            # Only the last place counts: the lines between are passed over.
             self._is_again = True
         else:
             self._start()
@@ -195,6 +198,7 @@ class MapMaker:
             drawn.data = data
             return
         layers = self._add(found)
+        # A person may have chosen another map during the run.
         if kind.lines and kind is self.kind:
             self._drawn = weakref.ref(layers[-1])
 

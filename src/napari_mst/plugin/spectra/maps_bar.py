@@ -104,6 +104,7 @@ class MapsBar(QWidget):
 
     def _show_kind(self) -> None:
         kind = self._maps.kind
+        # What is only shown here was chosen already, perhaps by a script.
         with QSignalBlocker(self.kinds):
             self.kinds.setCurrentIndex(self.kinds.findData(kind.name))
         self.kinds.setToolTip(_tip(kind))
@@ -115,6 +116,7 @@ class MapsBar(QWidget):
         self.number.setVisible(number is not None)
         if number is None:
             return
+        # Qt would cut the old number to the new range, and tell that as a choice.
         with QSignalBlocker(self.number):
             self.number.setDecimals(number.decimals)
             self.number.setRange(number.low, number.high)

@@ -20,6 +20,7 @@ class MatchList(QListWidget):
 
     def set_matches(self, matches: Sequence[Match]) -> None:
         """List *matches*, and select the first."""
+        # A list that is filled changes its row, which nobody has chosen.
         with QSignalBlocker(self):
             self.clear()
             self.addItems([_text(match) for match in matches])

@@ -100,7 +100,7 @@ class SpectraMenus:
         self.undo = menu.addAction("Undo", self._bench.undo)
         self.undo.setShortcut(QKeySequence.StandardKey.Undo)
         self.undo.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        # A shortcut of a menu that is closed is not heard; that of a widget with the focus is.
+        # The dock has the action as well: so the shortcut is heard while the menu is closed.
         self._parent.addAction(self.undo)
         self.clear = menu.addAction("Clear all", self._bench.clear)
         self.pick.toggled.connect(self._set_picking)

@@ -52,5 +52,6 @@ class Pace(QObject):
         self.is_due = False
 
     def _on_timer(self) -> None:
+        # The timer also ends a rest, in which perhaps nobody has asked for anything.
         if self.is_due:
             self.draw()

@@ -81,13 +81,15 @@ class PickRows:
     ) -> list[Entry]:
         """The entries of picks on the cube *layers*, compared with *truth*, one of these layers."""
         self.bands.begin()
+        # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
         cubes = [cube_at(layer) for layer in layers]
         self._known = {
             id(cube.data): self._known.get(id(cube.data), Known(cube.data, {})) for cube in cubes
         }
         if points is None or not points.visible:
             return []
-        columns = [self._column(layer, points) for layer in layers]
+        looks = _looks(points)
+        columns = [self._column(layer, points, looks) for layer in layers]
         rows: list[Spectra] = list(zip(*columns, strict=True))
         reference = layers.index(truth) if truth in layers else None
 
@@ -95,25 +97,26 @@ class PickRows:
             return None if reference is None else _compared(rows[index], reference)
 
         shown = points.shown.tolist()
+        # Off all images there is nothing to list; the point stays on its layer.
         return [
             Entry(points, index, rows.__getitem__, comparison_of, shown[index])
             for index, row in enumerate(rows)
             if any(spectrum is not None for spectrum in row)
         ]
 
-    def _column(self, layer: Image, points: Points) -> list[Spectrum | None]:
+    def _column(self, layer: Image, points: Points, looks: Sequence[Look]) -> list[Spectrum | None]:
         """The spectra of all *points* on one cube layer; None for those off the image."""
         cube = cube_at(layer)
         before = self._known[id(cube.data)].spectra
         now = dict[PickKey, Spectrum]()
         found = list[Spectrum | None]()
         pixels, inside = picks.pixels_of(points, layer)
-        looks = _looks(points)
         for (row, column), is_inside, look in zip(pixels.tolist(), inside, looks, strict=True):
             if not is_inside:
                 found.append(None)
                 continue
             key = PickKey(row, column, layer.name, look)
+            # A band that was missing so far may have been read meanwhile.
             now[key] = self.bands.around(before.get(key) or key.read(cube), cube)
             found.append(now[key])
         self._known[id(cube.data)] = Known(cube.data, now)

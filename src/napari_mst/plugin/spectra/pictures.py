@@ -52,6 +52,7 @@ def _save_svg(scene: QGraphicsScene, size: QSize, path: Path) -> None:
 def _save_png(scene: QGraphicsScene, size: QSize, path: Path) -> None:
     image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(FINENESS)
+    # A new image holds whatever was in that memory.
     image.fill(Qt.GlobalColor.white)
     _paint(scene, QPainter(image), size)
     if not image.save(str(path), "PNG"):
@@ -64,4 +65,5 @@ def _paint(scene: QGraphicsScene, painter: QPainter, size: QSize) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     frame = QRectF(0, 0, size.width(), size.height())
     scene.render(painter, frame, frame)
+    # Only now does Qt write the file of an SVG.
     painter.end()

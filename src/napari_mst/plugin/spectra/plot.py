@@ -99,6 +99,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.left.linkToView(self.view)
         self.bottom.linkToView(self.view)
         self.view.setMouseEnabled(x=True, y=False)
+        # The ranges are set by `set_axes` and `_fit_values`.
         self.view.disableAutoRange()
 
     def _arrange_strip(self) -> None:
@@ -276,6 +277,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         if self.value_range.is_locked or values is None:
             return
         low, high = values
+        # An axis that nearly reaches zero may as well begin there.
         if 0 <= low < NEAR_ZERO * high:
             low = 0.0
         if high <= low:
@@ -364,13 +366,18 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
 def _value_at(spectrum: Spectrum, wavelength: float) -> float:
     """The value of the curve at *wavelength*, between its bands."""
+    # A file may list its bands in any order, which `np.interp` does not allow.
     order = np.argsort(spectrum.wavelengths)
     return float(np.interp(wavelength, spectrum.wavelengths[order], spectrum.values[order]))
 
 
 def _place(line: pg.InfiniteLine, value: float | None) -> None:
     """Show *line* at *value*, or hide it."""
-    line.setVisible(value is not None)
+    is_shown = value is not None
+    # Each change draws the plot again, and this is called at every move of the mouse.
+    if line.isVisible() == is_shown and (value is None or line.value() == value):
+        return
+    line.setVisible(is_shown)
     if value is not None:
         line.setValue(value)
         # pyqtgraph leaves the label of a line alone that has moved while it was hidden.

@@ -96,6 +96,7 @@ class Reader:
         if self._running or not self._wanted:
             return
         small = tuple(task for task in self._wanted if not task.is_large)
+        # One large task at a time: a small one that comes meanwhile waits for no more than that.
         self._running = small or self._wanted[:1]
         self._stop = Event()
         generation = self._generation

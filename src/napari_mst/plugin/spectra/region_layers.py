@@ -88,6 +88,7 @@ def rename(layer: Shapes | Labels, index: int, name: str) -> None:
     """Give a region another name, in the feature "name"; other features stay."""
     features = layer.features.copy()
     numbers = _numbers(layer)
+    # A label has a row of its own only when somebody has said something about it.
     if index not in numbers:
         numbers.append(index)
         features = features.reindex(range(len(numbers)))
@@ -103,6 +104,7 @@ def recolour(layer: Shapes, colours: Mapping[int, ArrayLike]) -> None:
     edges, faces = np.array(layer.edge_color), np.array(layer.face_color)
     for index, colour in colours.items():
         edges[index, :3] = colour
+        # A face that hides the image was made so by a person: it stays.
         if faces[index, 3] < 1:
             faces[index, :3] = colour
     layer.edge_color = edges

@@ -137,6 +137,7 @@ def _labels_task(
 ) -> Task:
     labels, page = _page(layer, viewer)
     data = id(place.cube.data)
+    # The pixels themselves are not compared, as that would take as long as to read them again.
     key = (reading.what, data, id(layer), version, page, place.matrix.tobytes())
     to_labels = np.asarray(np.linalg.inv(place.matrix), dtype=np.float64)
     run = partial(_read_labels, labels, to_labels, place.cube.shape[1:], reading)
@@ -223,6 +224,7 @@ def _facts(layer: Image) -> dict[str, Any]:
     """The name of a cube layer and the area of its pixels, for `region_spectrum`."""
     facts: dict[str, Any] = {"cube_name": layer.name}
     unit, matrix = str(layer.units[-1]), image_matrix(layer)
+    # An area needs one unit of length for both axes.
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
         return facts
     facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2])))
@@ -232,6 +234,7 @@ def _facts(layer: Image) -> dict[str, Any]:
 
 def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
     """The (H, W) labels that are shown, and their indices in the stack."""
+    # Of a pyramid, the finest level.
     data = layer.data[0] if layer.multiscale else layer.data
     at = np.round(layer.world_to_data(viewer.dims.point)[:-2]).astype(int)
     last = np.array(data.shape[:-2], dtype=int) - 1
@@ -246,6 +249,7 @@ def on_grid(
 
     *matrix* takes these pixels to pixels of *labels*.
     """
+    # The usual case: labels of the image itself, which need no second grid.
     if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
         return labels
     found = np.zeros(shape, dtype=labels.dtype)
@@ -285,6 +289,7 @@ def _line(vertices: Points2, shape: tuple[int, int]) -> Region:
     pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
     if not len(pixels):
         raise SpectrumError("Expected a line on the image, got none there. Move it.")
+    # The mask only covers the rectangle around the line, not the image.
     first = pixels.min(axis=0)
     mask = np.zeros(pixels.max(axis=0) - first + 1, dtype=bool)
     mask[tuple((pixels - first).T)] = True

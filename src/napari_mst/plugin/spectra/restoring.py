@@ -80,6 +80,7 @@ def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None
     for spectrum in spectra:
         origin = spectrum.origin
         place = (origin.row, origin.column, origin.window)
+        # The same file may be opened twice.
         if place in taken:
             continue
         taken.add(place)
@@ -97,6 +98,7 @@ def _tint_last(points: Points, colour: str) -> None:
 
 
 def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+    # A new layer would be selected; what the user has selected stays so.
     active = viewer.layers.selection.active
     shapes = region_layers.add_regions(viewer, layer)
     matrix = to_pixels(layer, shapes)

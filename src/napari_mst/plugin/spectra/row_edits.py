@@ -23,6 +23,7 @@ def can_delete(entry: Entry) -> bool:
 
 def delete(entries: Sequence[Entry], files: FileRows) -> None:
     """Take *entries* off their layers, and out of the spectra from *files*."""
+    # All of a layer at once: after the first was removed, the others would have other indices.
     for layer in {entry.layer for entry in entries}:
         indices = {entry.index for entry in entries if entry.layer is layer}
         if isinstance(layer, Points | Shapes):

@@ -44,6 +44,8 @@ class Entry:
     is_shown: bool = True
     is_of_many: bool = False
 
+    # Remembered, as an entry is made anew when anything about it has changed.
+
     @cached_property
     def spectra(self) -> Spectra:
         """Its spectra on the cubes that are shown; None off the image, or when not read yet."""

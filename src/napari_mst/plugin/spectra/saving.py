@@ -41,6 +41,7 @@ class Saver:
 
     def use(self, entries: Sequence[Entry], use: Use, said: Callable[[Any], str]) -> None:
         """Have *use* called with the spectra of *entries*; *said* words its result."""
+        # The slot must not hold the entries: some workers outlive their work, and keep their slots.
         say = self._say
         self._running += 1
         work = Work(

@@ -118,6 +118,7 @@ class Scene:
         wanted = {row for row in rows if entries[row].index in selected}
         if wanted == rows.intersection(chosen):
             return None
+        # Where no point is selected, regions that are selected stay so.
         return sorted(wanted or set(chosen) - rows)
 
     def forget(self) -> None:

@@ -122,3 +122,8 @@ class Settings:
     value_range: ValueRange = FITTED
     is_error_shown: bool = False
     is_legend_shown: bool = False
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """The choices after which cubes are read again; others only change the drawing."""
+        return self.spread, self.has_regions, self.has_error_bands

@@ -31,6 +31,9 @@ class Bands(NamedTuple):
     shown: float
 
 
+# The records compare by identity (`eq=False`): arrays have no single truth value.
+
+
 @dataclass(frozen=True, eq=False)
 class Intent:
     """Everything that a snapshot is made from, at one moment.

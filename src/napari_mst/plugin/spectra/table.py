@@ -123,6 +123,7 @@ class SpectraModel(QAbstractTableModel):
 
     def set_entries(self, entries: Sequence[Entry], extra: tuple[Column, ...] = ()) -> None:
         """Show *entries*, with the columns *extra*. Rows that stay as many stay selected."""
+        # A reset clears the selection, and ends the editing of a name.
         if len(entries) != len(self.entries) or extra != self.extra:
             self.beginResetModel()
             self.entries = entries

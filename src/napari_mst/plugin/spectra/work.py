@@ -49,6 +49,7 @@ def run_now(work: Work) -> Cancel:
     try:
         result = work.run(Watch(work.on_progress))
     except Exception as error:
+        # Told before it is raised: a listener hears the same in a script as in a window.
         work.on_failed(error)
         raise
     else:
