@@ -4,25 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.plugin.spectra.later import Later
 
 from napari_mst.plugin.spectra.reader import Reader
 from napari_mst.plugin.spectra.region_tasks import Task
-from napari_mst.plugin.spectra.work import Cancel, Work, run_now
 from napari_mst.watch import Watch
-
-
-class Later:
-    """Starts work by keeping it until `do`."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Work] = []
-
-    def __call__(self, work: Work) -> Cancel:
-        self.waiting.append(work)
-        return lambda: None
-
-    def do(self) -> None:
-        run_now(self.waiting.pop(0))
 
 
 def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> Task:

@@ -364,8 +364,6 @@ class Bench:
                 self.failed.emit(error)
         self._intent = replace(self._intent, matches=tuple(matches), match_row=0)
 
-    # ------------------------------------------------------------ pointing
-
     def point_at(self, position: Position | None) -> None:
         """Read the spectra under the world *position* at the next `update`."""
         self._position = position
