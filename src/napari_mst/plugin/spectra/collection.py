@@ -16,7 +16,8 @@ from napari_mst.plugin.spectra.region_tasks import errors_of, spectra_of
 from napari_mst.plugin.spectra.rows import Entry, Spectra, moved_up
 from napari_mst.plugin.spectra.settings import Settings
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_of, pixel_at, shown_cube_layers
+from napari_mst.plugin.viewer.layers import cube_of, shown_cube_layers
+from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
@@ -152,4 +153,5 @@ def _live(layer: Image, position: picks.Position, window: int) -> Spectrum | Non
     pixel = pixel_at(layer, position)
     if pixel is None:
         return None
-    return point_spectrum(cube_at(layer), *pixel, window, cube_name=layer.name)
+    row, column = pixel
+    return point_spectrum(cube_at(layer), row, column, window, cube_name=layer.name)

@@ -15,14 +15,9 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.spectra.work import Cancel, Start, Work
-from napari_mst.plugin.viewer.layers import (
-    LayerTuple,
-    Placement,
-    active_cube_layer,
-    cube_of,
-    photo_layers,
-    put_on_top,
-)
+from napari_mst.plugin.viewer.layers import LayerTuple, active_cube_layer, cube_of, put_on_top
+from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
 from napari_mst.spectra.spectrum import Spectrum
 

@@ -11,7 +11,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, to_pixels
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.placement import to_pixels
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 

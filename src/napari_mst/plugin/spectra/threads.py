@@ -6,7 +6,8 @@ from typing import Any
 from napari.qt import threading as napari_threads
 from superqt.utils import create_worker
 
-from napari_mst.plugin.jobs.worker import JobWorker, Reports
+from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.spectra.work import Cancel, Work
 from napari_mst.watch import Watch
 
