@@ -60,6 +60,7 @@ class Provenance:
     region: str = ""
     is_ensemble: bool = False
     is_preview: bool = False
+    adaptation: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 

@@ -1,0 +1,89 @@
+"""How far to go, and which known spectra contradict each other. Letters: B bands, n spots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.process import EXACT, Spots, leave_one_out
+
+_STEPS = np.linspace(0, 1, 21)
+"""Shares of the correction that are tried."""
+_TRUST = 2.0
+"""Spots that the defaults count for: so many would have to speak against the correction to halve
+it."""
+
+_ALIKE = 0.95
+"""Correlation from which on two spots should have about the same error: they look the same in the
+photo."""
+_APART = 4.0
+"""Standard deviations between two errors beyond which they are not both those of one material."""
+_LEAST_APART = 0.15
+"""Mean difference of log reflectance, 15 %, below which no contradiction is told."""
+
+
+class ContradictingSpectra(UserWarning):
+    """Two spots look the same in the photo, and their known spectra differ."""
+
+
+def reach(kernel: Kernel, spots: Spots) -> float:
+    """The share of the correction, 0 to 1, at which the spots tell each other best.
+
+    One spot alone cannot say: its correction goes as far as the kernel says.
+    """
+    if len(spots) < 2:
+        return 1.0
+    few = _some(spots)
+    told, _ = leave_one_out(kernel, few)
+    size = np.abs(few.errors).mean()
+    left = np.array([np.abs(few.errors - share * told).mean() for share in _STEPS])
+    # the defaults were fitted to many scenes, so that two spots by chance do not undo them
+    prior = _TRUST * size * np.square(1 - _STEPS) / len(few)
+    return float(_STEPS[np.argmin(left + prior)])
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two known spectra, by their places in the list, and by which share they differ."""
+
+    first: int
+    second: int
+    difference: float
+
+    def told(self, known: Sequence[KnownSpectrum]) -> str:
+        """One sentence for a person."""
+        places = f"{known[self.first].place} and {known[self.second].place}"
+        return (
+            f"The known spectra at {places} differ by {self.difference:.0%}, but their spots look "
+            "the same: if they are one material, one of them is wrong."
+        )
+
+
+def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
+    """Pairs of spots that look the same, but whose errors differ by more than noise."""
+    few = _some(spots)
+    covariance = kernel(few.features, few.features)
+    own = np.diag(covariance)
+    noise = kernel.noise + few.noise
+    expected = own[:, None] + own - 2 * covariance + noise[:, None] + noise
+    squares = _mean_squares(few.errors)
+    is_alike = covariance >= _ALIKE * np.sqrt(own[:, None] * own)
+    is_apart = squares > np.maximum(_APART**2 * expected, _LEAST_APART**2)
+    found = np.argwhere(np.triu(is_alike & is_apart, 1))
+    return [Contradiction(int(i), int(j), float(np.sqrt(squares[i, j]))) for i, j in found]
+
+
+def _mean_squares(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the bands of the squared differences between all errors (n, n)."""
+    squares = np.square(errors).mean(axis=1)
+    products = errors @ errors.T / errors.shape[1]
+    return np.asarray(np.maximum(squares[:, None] + squares - 2 * products, 0))
+
+
+def _some(spots: Spots) -> Spots:
+    """The first `EXACT` of *spots*: enough to judge by, and their matrix stays small."""
+    part = slice(0, EXACT)
+    return Spots(spots.features[part], spots.errors[part], spots.noise[part])

@@ -1,0 +1,98 @@
+"""Fits the kernel to the known spectra of one scene, starting at the defaults.
+
+Letters: B bands, n spots.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.process import Spots
+
+FEWEST = 8
+"""Spots from which on they tell more about the kernel than the defaults do."""
+MOST = 200
+"""Spots that are fitted to: their matrix is inverted about a hundred times."""
+
+_FREE = ("colour", "place", "chroma_length", "brightness_length", "place_length", "noise")
+# standard deviation of the logarithms of the hyperparameters around the defaults, by judgement
+_SPREAD = 0.7
+_OUTPUTS = (
+    6  # independent ones among the errors of all bands: their components hold 95 % of the variance
+)
+_STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
+_BAND_TRUST = 8.0  # spots that the default factors of the bands count for
+
+
+def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
+    """*kernel* with the most likely hyperparameters, given *spots* and a prior around it.
+
+    Rasmussen & Williams 2006, equation 2.30. The search goes along one hyperparameter after the
+    other, so that its result depends on nothing but the spots.
+    """
+    if len(spots) < FEWEST:
+        return kernel
+    few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
+    logs = np.zeros(len(_FREE))
+    best = _objective(kernel, few, logs)
+    for step in _STEPS:
+        for place in range(len(_FREE)):
+            logs, best = _searched(kernel, few, logs, place, step, best)
+    return _moved(kernel, logs)
+
+
+def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factors (B,) on the variance: the default *scale*, moved towards what the spots say.
+
+    The mean of the inverse gamma distribution that is conjugate to a Gaussian.
+    """
+    few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
+    matrix = kernel(few.features, few.features) + np.diag(kernel.noise + few.noise)
+    explained = np.einsum("nb,nb->b", few.errors, np.linalg.solve(matrix, few.errors))
+    return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
+
+
+def _searched(
+    kernel: Kernel,
+    spots: Spots,
+    logs: NDArray[np.float64],
+    place: int,
+    step: float,
+    best: float,
+) -> tuple[NDArray[np.float64], float]:
+    """The logarithms *logs*, one of them moved by *step* up or down as long as that is better."""
+    for direction in (step, -step):
+        while True:
+            tried = logs.copy()
+            tried[place] += direction
+            value = _objective(kernel, spots, tried)
+            if value <= best:
+                break
+            logs, best = tried, value
+    return logs, best
+
+
+def _objective(kernel: Kernel, spots: Spots, logs: NDArray[np.float64]) -> float:
+    """Log of the posterior, but for a constant."""
+    moved = _moved(kernel, logs)
+    matrix = moved(spots.features, spots.features) + np.diag(moved.noise + spots.noise)
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return -np.inf
+    whitened = np.linalg.solve(factor, spots.errors)
+    log_determinant = 2 * np.log(np.diag(factor)).sum()
+    # every band has a variance of its own, for which the most likely value stands
+    variances = np.square(whitened).mean(axis=0).clip(1e-12)
+    likelihood = -(len(spots) * np.log(variances).mean() + log_determinant) / 2
+    return float(_OUTPUTS * likelihood - np.square(logs / _SPREAD).sum() / 2)
+
+
+def _moved(kernel: Kernel, logs: NDArray[np.float64]) -> Kernel:
+    changes = {
+        name: getattr(kernel, name) * float(np.exp(by))
+        for name, by in zip(_FREE, logs, strict=True)
+    }
+    return replace(kernel, **changes)

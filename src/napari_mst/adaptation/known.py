@@ -1,0 +1,232 @@
+"""Known spectra: what a person measured at some spots of a scene.
+
+Letters: B bands, n known spectra.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.cube import NANOMETRES, SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra.regions import Region
+from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.transforms import resampled
+
+BRIGHTEST = 2.0
+"""Reflectance that no surface has: larger values are per cent, counts or radiance."""
+
+_FEWEST_SHARED = 0.5  # share of the bands of the cube that a known spectrum has to cover
+_GAP = 1.5  # bands of the cube: over a longer gap a curve is not interpolated
+_FINE = 2  # samples within one band of the cube from which on their mean is taken
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSpectrum:
+    """The true reflectance at one spot of a scene.
+
+    Attributes
+    ----------
+    row, column
+        The pixel in the middle of the spot.
+    spectrum
+        Reflectance, 0 to about 1: a `Spectrum` on wavelengths in nm, or one value for each band of
+        the cube.
+    window
+        Side of the square of pixels that was measured: 1, 3, 5, ...
+    uncertainty
+        Standard deviation of the measurement, as a share of its values: 0.03 for 3 %.
+
+    Raises
+    ------
+    SpectrumError
+        If the window is not odd, the uncertainty is no number from 0 to 1, or the values are no
+        reflectance.
+    """
+
+    row: int
+    column: int
+    spectrum: Spectrum | ArrayLike
+    window: int = 3
+    uncertainty: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("row", "column", "window"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        if self.window < 1 or self.window % 2 == 0:
+            raise SpectrumError(
+                f"Expected a window of 1, 3, 5, ... pixels, got {self.window}. Choose an odd one."
+            )
+        if not (math.isfinite(self.uncertainty) and 0 <= self.uncertainty <= 1):
+            raise SpectrumError(
+                f"Expected an uncertainty from 0 to 1, got {self.uncertainty!r}. Give 0.03 for 3 %."
+            )
+        if not isinstance(self.spectrum, Spectrum):
+            object.__setattr__(self, "spectrum", _values(self.spectrum, self.place))
+        _check_reflectance(self.values, self.place)
+
+    @property
+    def place(self) -> str:
+        """Row and column, for a message."""
+        return f"row {self.row}, column {self.column}"
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The values as they were given."""
+        given = self.spectrum
+        return given.values if isinstance(given, Spectrum) else np.asarray(given)
+
+
+def check_known(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> None:
+    """Refuse spots outside *cube*, and two spectra of one spot.
+
+    Raises
+    ------
+    SpectrumError
+        If a spot lies outside, is not a number in the cube, or has two spectra.
+    """
+    seen: set[tuple[int, int, int]] = set()
+    for one in known:
+        if not isinstance(one, KnownSpectrum):
+            raise SpectrumError(
+                f"Expected known spectra, got {type(one).__name__}. Pass a list of KnownSpectrum."
+            )
+        Region.of_window(one.row, one.column, cube.shape[1:], one.window)
+        spot = one.row, one.column, one.window
+        if spot in seen:
+            raise SpectrumError(
+                f"Expected one spectrum a spot, got two at {one.place}. Keep the one that is right."
+            )
+        seen.add(spot)
+
+
+def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> NDArray[np.float64]:
+    """The known reflectances (n, B) at the bands of *cube*; NaN where a spectrum says nothing.
+
+    Raises
+    ------
+    SpectrumError
+        If a spectrum has another number of bands, another unit, or shares too few wavelengths with
+        the cube.
+    """
+    return np.stack([_at_bands(one, cube) for one in known])
+
+
+def _at_bands(one: KnownSpectrum, cube: SpectralCube) -> NDArray[np.float64]:
+    bands = len(cube.wavelengths)
+    if not isinstance(one.spectrum, Spectrum):
+        if one.values.shape != (bands,):
+            raise SpectrumError(
+                f"Expected {bands} values, one a band, at {one.place}, got {one.values.size}. "
+                "Pass a Spectrum with its wavelengths."
+            )
+        return one.values
+    if one.spectrum.unit != NANOMETRES:
+        raise SpectrumError(
+            f"Expected wavelengths in nm at {one.place}, got {one.spectrum.unit!r}. Convert them."
+        )
+    values = at_wavelengths(one.spectrum, cube.wavelengths)
+    shared = int(np.isfinite(values).sum())
+    if shared < _FEWEST_SHARED * bands:
+        low, high = one.spectrum.wavelengths.min(), one.spectrum.wavelengths.max()
+        raise SpectrumError(
+            f"Expected a spectrum that covers half of the cube's {bands} bands at {one.place}, got "
+            f"{shared} within {low:g}-{high:g} nm. Measure a wider range."
+        )
+    return values
+
+
+def at_wavelengths(spectrum: Spectrum, wavelengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """*spectrum* at *wavelengths* (B,), NaN where it has none.
+
+    Where it is finer than the bands it is averaged over the response of a band, a triangle that
+    ends at the neighbouring ones; elsewhere it is interpolated.
+    """
+    known = np.isfinite(spectrum.values)
+    at, values = spectrum.wavelengths[known], spectrum.values[known]
+    if not at.size:
+        return np.full(wavelengths.shape, np.nan)
+    step = _step(wavelengths)
+    order = np.argsort(at, kind="stable")
+    ordered = Spectrum(at[order], values[order])
+    inside = (wavelengths >= at.min()) & (wavelengths <= at.max())
+    inside &= _gap_around(ordered.wavelengths, wavelengths) <= _GAP * max(step, _step(at))
+    result = np.full(wavelengths.shape, np.nan)
+    if inside.any():
+        result[inside] = resampled(ordered, wavelengths[inside]).values
+    near = (1 - np.abs(wavelengths[:, None] - ordered.wavelengths) / step).clip(0)
+    # half a response, at an end of the spectrum, would be the mean of another wavelength
+    is_whole = (wavelengths - step >= at.min()) & (wavelengths + step <= at.max())
+    is_fine = inside & is_whole & ((near > 0).sum(axis=1) > _FINE)
+    result[is_fine] = near[is_fine] @ ordered.values / near[is_fine].sum(axis=1)
+    return result
+
+
+def _gap_around(
+    samples: NDArray[np.float64], wavelengths: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How far apart (B,) the two samples are that lie around each of *wavelengths*."""
+    above = np.searchsorted(samples, wavelengths).clip(0, samples.size - 1)
+    is_sample = samples[above] == wavelengths
+    below = np.where(is_sample, above, (above - 1).clip(0))
+    return np.asarray(samples[above] - samples[below])
+
+
+def _step(wavelengths: NDArray[np.float64]) -> float:
+    """The usual distance between neighbouring wavelengths."""
+    if wavelengths.size < 2:
+        return 1.0
+    return float(np.median(np.abs(np.diff(wavelengths))))
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise SpectrumError(
+            f"Expected a whole number as the {name} of a known spectrum, got {value!r:.40}."
+        ) from None
+
+
+def _values(values: ArrayLike, place: str) -> NDArray[np.float64]:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 1 or not array.size:
+        raise SpectrumError(
+            f"Expected a list of numbers as the spectrum at {place}, got another thing. "
+            "Pass one value a band, or a Spectrum."
+        )
+    if not np.isfinite(array).all():
+        raise SpectrumError(
+            f"Expected numbers at {place}, got NaN or infinity. "
+            "Pass a Spectrum, which may have gaps."
+        )
+    return array
+
+
+def _check_reflectance(values: NDArray[np.float64], place: str) -> None:
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        raise SpectrumError(f"Expected numbers at {place}, got none. Leave the spectrum out.")
+    if np.isinf(values).any():
+        raise SpectrumError(f"Expected finite numbers at {place}, got infinity. Correct them.")
+    if finite.min() < 0:
+        raise SpectrumError(
+            f"Expected reflectance of 0 or more at {place}, got {finite.min():.3g}. "
+            "Subtract the dark signal anew."
+        )
+    if finite.max() > BRIGHTEST:
+        raise SpectrumError(
+            f"Expected reflectance of about 0 to 1 at {place}, got {finite.max():.4g}: per cent or "
+            "radiance. Divide it by the spectrum of a white reference."
+        )
+    if not finite.max() > 0:
+        raise SpectrumError(
+            f"Expected a reflectance above 0 at {place}, got only zeros. Measure a brighter spot."
+        )

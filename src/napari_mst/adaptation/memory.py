@@ -1,0 +1,138 @@
+"""What the history of an adapted cube keeps of its adaptation, and how it is read back from a file.
+
+It is a mapping of plain values in `Provenance.adaptation`: the known spectra as they were used, the
+features of their spots, the kernel and the factors of the bands. That is all that error bands need;
+the photo is not. Letters: B bands, n spots.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.process import Posterior, Spots, posterior
+from napari_mst.cube import Provenance
+from napari_mst.errors import CubeError
+from napari_mst.spectra.spectrum import Spectrum
+
+METHOD = "Gaussian process on log reflectance"
+_DIGITS = 6  # significant, as many as float32 holds
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """All that there is to remember: see the module.
+
+    Attributes
+    ----------
+    spots
+        Where the truth is known. Their errors are not kept: variances do not depend on them.
+    kernel, band_scale
+        See `process.Posterior`.
+    reach
+        The share of the correction that was made.
+    known
+        The known spectra; none after an adaptation to a coarse cube.
+    source
+        In words, what was known.
+    """
+
+    spots: Spots
+    kernel: Kernel
+    band_scale: NDArray[np.float64]
+    reach: float = 1.0
+    known: tuple[KnownSpectrum, ...] = ()
+    source: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def to_record(adaptation: Adaptation) -> dict[str, Any]:
+    """*adaptation* as plain values, for a `Provenance`."""
+    return {
+        "method": METHOD,
+        "source": adaptation.source,
+        "settings": dict(adaptation.settings),
+        "reach": adaptation.reach,
+        "kernel": asdict(adaptation.kernel),
+        "band scale": _rounded(adaptation.band_scale),
+        "features": [_rounded(row) for row in adaptation.spots.features],
+        "noise": _rounded(adaptation.spots.noise),
+        "known": [_known_record(one) for one in adaptation.known],
+    }
+
+
+def from_record(past: Provenance) -> Adaptation | None:
+    """The adaptation that *past* tells of; None if there was none.
+
+    Raises
+    ------
+    CubeError
+        If the record is damaged.
+    """
+    stored = past.adaptation
+    if not stored:
+        return None
+    try:
+        features = np.array(stored["features"], dtype=np.float64).reshape(-1, 6)
+        noise = np.array(stored["noise"], dtype=np.float64)
+        band_scale = np.array(stored["band scale"], dtype=np.float64)
+        spots = Spots(features, np.zeros((len(features), len(band_scale))), noise)
+        return Adaptation(
+            spots,
+            Kernel(**{name: float(value) for name, value in stored["kernel"].items()}),
+            band_scale,
+            float(stored["reach"]),
+            tuple(_known(one) for one in stored["known"]),
+            str(stored["source"]),
+            dict(stored["settings"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise CubeError(
+            "Expected the record of an adaptation in the history of the cube, got damaged text. "
+            "Adapt the cube again."
+        ) from None
+
+
+def known_spectra(past: Provenance) -> tuple[KnownSpectrum, ...]:
+    """The known spectra to which the cube with the history *past* was adapted."""
+    adaptation = from_record(past)
+    return () if adaptation is None else adaptation.known
+
+
+def posterior_of(adaptation: Adaptation) -> Posterior:
+    """The process again, for its variances; its mean is gone."""
+    return posterior(adaptation.kernel, adaptation.spots, adaptation.band_scale)
+
+
+def _known_record(one: KnownSpectrum) -> dict[str, Any]:
+    record = {
+        "row": one.row,
+        "column": one.column,
+        "window": one.window,
+        "uncertainty": one.uncertainty,
+        "values": _rounded(one.values),
+    }
+    if isinstance(one.spectrum, Spectrum):
+        record["wavelengths"] = one.spectrum.wavelengths.tolist()
+        record["name"] = one.spectrum.name
+    return record
+
+
+def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
+    values = np.array([np.nan if value is None else value for value in stored["values"]])
+    spectrum: Spectrum | NDArray[np.float64] = values
+    if "wavelengths" in stored:
+        spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
+    return KnownSpectrum(
+        stored["row"], stored["column"], spectrum, stored["window"], stored["uncertainty"]
+    )
+
+
+def _rounded(values: NDArray[np.floating] | Sequence[float]) -> list[float | None]:
+    """*values* with `_DIGITS` digits; None for a gap, which JSON has no number for."""
+    texts = (f"{value:.{_DIGITS}g}" for value in np.asarray(values, dtype=np.float64))
+    return [None if text == "nan" else float(text) for text in texts]

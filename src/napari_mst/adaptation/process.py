@@ -1,0 +1,155 @@
+"""What known spectra say about all other pixels: the posterior of a Gaussian process.
+
+Every band is a process of the same kernel k and a variance s of its own. With the known errors D
+(n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance s (k(p, p)
+- k(p) (K + N)^-1 k(p)'), where K is the kernel between the spots, k(p) that between p and them, and
+N the noise of each. This is simple kriging (Matheron, Econ. Geol. 58 (1963) 1246,
+doi:10.2113/gsecongeo.58.8.1246); Rasmussen & Williams 2006, equations 2.25 and 2.26.
+
+Up to `EXACT` spots it is solved as it stands. More are told through that many inducing points,
+chosen among them so that each lowers the variance most: the projected process of Rasmussen &
+Williams 2006, chapter 8.3.4. Neither needs more than NumPy, and the cost of a pixel does not grow
+any more. Letters: B bands, n spots, m inducing points, k pixels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.kernel import Kernel
+
+OFFSET = 0.01
+"""Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
+
+EXACT = 1024
+"""Spots up to which all of them are solved for: 0.1 s and 8 MB for their matrix."""
+
+_FARTHEST = 2.0  # log reflectance: no correction goes beyond a factor of 7
+_JITTER = 1e-10  # of the diagonal of a matrix, for its inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Spots:
+    """Errors of the estimate where the truth is known.
+
+    Attributes
+    ----------
+    features
+        (n, 6), see `features`.
+    errors
+        (n, B) log of true over estimated reflectance, both plus `OFFSET`.
+    noise
+        (n,) variance of the measurement of each spot, beside the noise of the kernel.
+    """
+
+    features: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the known spots say: `shift` at any pixel, and how uncertain that is.
+
+    Attributes
+    ----------
+    kernel
+        The hyperparameters.
+    points
+        (m, 6) features of the spots, or of the inducing points.
+    weights
+        (m, B): the shift at a pixel is its kernel to the points, times these.
+    precision
+        (m, m): the variance at a pixel is what its kernel to the points, squared over this, leaves
+        of its own.
+    band_scale
+        (B,) factors on the variance.
+    """
+
+    kernel: Kernel
+    points: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    precision: NDArray[np.float64]
+    band_scale: NDArray[np.float64]
+
+    def shift(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean of the error (k, B) at pixels of these *features* (k, 6)."""
+        shift = self.kernel(features, self.points) @ self.weights
+        return np.asarray(np.clip(shift, -_FARTHEST, _FARTHEST, out=shift))
+
+    def variance(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Variance of the error (k,) that is left at these *features*, before `band_scale`."""
+        across = self.kernel(features, self.points)
+        explained = np.einsum("km,km->k", across @ self.precision, across)
+        left = self.kernel.own(features) - explained
+        return np.asarray(np.maximum(left, 0) + self.kernel.noise)
+
+
+def errors_of(true: NDArray[np.floating], estimate: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
+    return np.asarray(np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET)))
+
+
+def corrected(estimate: NDArray[np.floating], shift: NDArray[np.float64]) -> NDArray[np.floating]:
+    """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
+    moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
+    return np.asarray(np.maximum(moved, 0))
+
+
+def posterior(kernel: Kernel, spots: Spots, band_scale: NDArray[np.float64]) -> Posterior:
+    """What *spots* say; from more than `EXACT` of them through inducing points."""
+    noise = kernel.noise + spots.noise
+    if len(spots) <= EXACT:
+        inverse = _inverse(kernel(spots.features, spots.features) + np.diag(noise))
+        return Posterior(kernel, spots.features, inverse @ spots.errors, inverse, band_scale)
+    chosen = most_telling(kernel, spots.features, EXACT)
+    points = spots.features[chosen]
+    across = kernel(points, spots.features)
+    among = kernel(points, points)
+    inner = _inverse(among + (across / noise) @ across.T)
+    weights = inner @ ((across / noise) @ spots.errors)
+    return Posterior(kernel, points, weights, _inverse(among) - inner, band_scale)
+
+
+def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The error (n, B) of every spot as all others tell it, and the variance (n,) of that.
+
+    Rasmussen & Williams 2006, equations 5.12: no spot has to be left out in fact.
+    """
+    noise = kernel.noise + spots.noise
+    inverse = _inverse(kernel(spots.features, spots.features) + np.diag(noise))
+    variance = 1 / np.diag(inverse)
+    told = spots.errors - (inverse @ spots.errors) * variance[:, None]
+    return told, variance
+
+
+def most_telling(kernel: Kernel, features: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Indices of *count* points (n, 6), each the least certain one after those before.
+
+    It is the pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.
+    Numer. Math. 62 (2012) 428, doi:10.1016/j.apnum.2011.10.001. It needs *count* columns of the
+    kernel, never all of it.
+    """
+    left = kernel.own(features)
+    columns = np.empty((count, len(features)))
+    chosen = np.empty(count, dtype=np.intp)
+    for place in range(count):
+        best = int(np.argmax(left))
+        chosen[place] = best
+        before = columns[:place]
+        column = kernel(features[best : best + 1], features)[0] - before[:, best] @ before
+        columns[place] = column / np.sqrt(max(left[best], _JITTER))
+        left = left - np.square(columns[place])
+        left[chosen[: place + 1]] = -np.inf
+    return chosen
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse of a symmetric matrix, itself exactly symmetric."""
+    jitter = _JITTER * float(np.trace(matrix)) / len(matrix)
+    inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))
+    return np.asarray((inverse + inverse.T) / 2)

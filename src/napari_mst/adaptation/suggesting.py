@@ -1,0 +1,183 @@
+"""Where a measurement would help most.
+
+Of many candidate spots, the one is chosen that lowers the uncertainty of the whole image most; then
+the next, as if that one were measured. The variance of a Gaussian process does not depend on what
+the measurements will say. It is greedy A-optimal design: Krause, Singh, Guestrin, J. Mach. Learn.
+Res. 9 (2008) 235. Letters: n candidates, t targets.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation import defaults
+from napari_mst.adaptation.adapting import check_cube, spots_of
+from napari_mst.adaptation.colours import photo_of
+from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.fitting import fitted_kernel
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.known import KnownSpectrum, check_known
+from napari_mst.adaptation.process import Spots, posterior
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.watch import IsCancelled, Watch
+
+MOST = 256
+"""Suggestions at a time."""
+
+_CANDIDATES = 1000
+_TARGETS = 1000
+_HALF_WINDOW = 1  # of 3 x 3 pixels, the usual spot
+_DARK = 0.02  # reflectance in any band: below it a measurement is mostly noise
+_DIM = 0.05  # mean reflectance: the same
+_UNEVEN = 1.0  # times the variance of the features in a spot is added to its noise
+
+
+def suggest_spots(
+    cube: SpectralCube,
+    photo: PhotoLike,
+    known: Sequence[KnownSpectrum] = (),
+    count: int = 4,
+    is_cancelled: IsCancelled | None = None,
+) -> list[tuple[int, int]]:
+    """The *count* spots (row, column) to measure, the most helpful first.
+
+    They see only the photo and the estimate, and avoid pixels that are dark or clipped. The same
+    input gives the same spots. *known* spectra count as measured. There are fewer where the image
+    has no more that can be measured.
+
+    Raises
+    ------
+    CubeError, PhotoError, SpectrumError
+        As `adapt`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
+    Cancelled
+        Soon after *is_cancelled* returned true.
+    """
+    check_cube(cube)
+    source = photo_of(cube, as_photo(photo))
+    given = list(known)
+    check_known(cube, given)
+    if not 1 <= count <= MOST:
+        raise SpectrumError(f"Expected 1 to {MOST} suggestions, got {count}. Ask for fewer.")
+    watch = Watch(is_cancelled=is_cancelled)
+    measurable, lit = _measurable(cube, source)
+    candidates = _spaced(measurable, _CANDIDATES)
+    targets = _spaced(lit, _TARGETS)
+    spots = spots_of(cube, given) if given else None
+    kernel = defaults.KERNEL if spots is None else fitted_kernel(defaults.KERNEL, spots)
+    design = _Design(kernel, cube, candidates, targets, spots)
+    chosen = list[int]()
+    for _ in range(min(count, len(candidates))):
+        watch.check()
+        chosen.append(design.next_best(chosen))
+    return [(int(row), int(column)) for row, column in candidates[chosen]]
+
+
+class _Design:
+    """Covariances between candidates and targets, given the spots measured so far."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cube: SpectralCube,
+        candidates: NDArray[np.intp],
+        targets: NDArray[np.intp],
+        known: Spots | None,
+    ) -> None:
+        at, spread = _window_features(cube, candidates)
+        of_targets, _ = _window_features(cube, targets, half=0)
+        self.among = kernel(at, at)
+        self.across = kernel(of_targets, at)
+        # a spot on an edge is a mixture: what it tells holds for no pixel
+        self.noise = kernel.noise + _UNEVEN * spread * kernel.colour
+        if known is not None:
+            self._condition_on(kernel, known, at, of_targets)
+
+    def next_best(self, chosen: list[int]) -> int:
+        """The candidate that lowers the variances most; it then counts as measured."""
+        variance = np.maximum(np.diag(self.among), 0) + self.noise
+        gain = np.square(self.across).sum(axis=0) / variance
+        gain[chosen] = -1
+        best = int(gain.argmax())
+        own = self.among[:, best].copy()
+        theirs = self.across[:, best].copy()
+        self.among -= np.outer(own, own) / variance[best]
+        self.across -= np.outer(theirs, own) / variance[best]
+        return best
+
+    def _condition_on(
+        self,
+        kernel: Kernel,
+        known: Spots,
+        at: NDArray[np.float64],
+        of_targets: NDArray[np.float64],
+    ) -> None:
+        process = posterior(kernel, known, np.ones(known.errors.shape[1]))
+        to_known = kernel(at, process.points)
+        self.among -= to_known @ process.precision @ to_known.T
+        self.across -= kernel(of_targets, process.points) @ process.precision @ to_known.T
+
+
+def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Where (H, W) a spot of 3 x 3 pixels can be measured, and where a pixel is not dark."""
+    height, width = photo.shape
+    lit = np.empty((height, width), dtype=bool)
+    usable = np.empty((height, width), dtype=bool)
+    for row in range(height):
+        line = np.asarray(cube.data[:, row], dtype=np.float64)
+        shown = photo.rows(row, row + 1, linear=False)[:, 0]
+        lit[row] = (line.min(axis=0) > _DARK) & (line.mean(axis=0) > _DIM)
+        usable[row] = lit[row] & ((shown > 0) & (shown < 1)).all(axis=0)
+    if photo.valid is not None:
+        lit &= photo.valid
+        usable &= photo.valid
+    measurable = _eroded(usable)
+    if not measurable.any():
+        measurable = usable
+    if not measurable.any():
+        raise SpectrumError(
+            "Expected pixels that can be measured, got only dark or clipped ones. "
+            "Take another photo."
+        )
+    return measurable, lit
+
+
+def _eroded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where all of the 3 x 3 pixels around are in *mask*; never at the border."""
+    whole = np.zeros_like(mask)
+    if min(mask.shape) > 2 * _HALF_WINDOW:
+        views = np.lib.stride_tricks.sliding_window_view(mask, (3, 3))
+        whole[_HALF_WINDOW:-_HALF_WINDOW, _HALF_WINDOW:-_HALF_WINDOW] = views.all(axis=(2, 3))
+    return whole
+
+
+def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
+    """At most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
+    pixels = np.flatnonzero(mask)
+    if pixels.size > count:
+        pixels = np.sort(np.random.default_rng(0).choice(pixels, count, replace=False))
+    return np.stack(np.divmod(pixels, mask.shape[1]), axis=1)
+
+
+def _window_features(
+    cube: SpectralCube, pixels: NDArray[np.intp], half: int = _HALF_WINDOW
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Features (n, 6) of the spots around *pixels* (n, 2), and how much their colours vary (n,)."""
+    height, width = cube.shape[1:]
+    places = pixels / max(height, width)
+    shifts = range(-half, half + 1)
+    around = list[NDArray[np.float64]]()
+    total = np.zeros((len(pixels), len(cube.wavelengths)))
+    for down in shifts:
+        for right in shifts:
+            rows = (pixels[:, 0] + down).clip(0, height - 1)
+            columns = (pixels[:, 1] + right).clip(0, width - 1)
+            spectra = np.asarray(cube.data[:, rows, columns], dtype=np.float64).T
+            total += spectra
+            around.append(features_of_spectra(spectra, places, cube.wavelengths))
+    mean = features_of_spectra(total / len(around), places, cube.wavelengths)
+    spread = np.square(np.stack(around)[:, :, :4] - mean[:, :4]).sum(axis=2).mean(axis=0)
+    return mean, spread

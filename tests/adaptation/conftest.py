@@ -1,0 +1,59 @@
+"""A simulated scene, its photo and its estimate, which the tests of adaptation share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from napari_mst.colour import linear_to_srgb
+from napari_mst.cube import SpectralCube
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.metrics import mrae
+from napari_mst.models import load_model
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.simulation.scenes import Lesson, SceneSimulator
+
+SIZE = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is true (31, H, W), its clean photo (H, W, 3), and the cube that was reconstructed from
+    it."""
+
+    truth: NDArray[np.float32]
+    photo: NDArray[np.uint8]
+    cube: SpectralCube
+
+    def spectrum(self, row: int, column: int, window: int = 3) -> NDArray[np.float64]:
+        """The mean true spectrum (31,) of a spot."""
+        half = window // 2
+        spot = self.truth[:, row - half : row + half + 1, column - half : column + half + 1]
+        return np.asarray(spot.mean(axis=(1, 2)), dtype=np.float64)
+
+    def error(self, cube: SpectralCube) -> float:
+        """Mean relative error of *cube*."""
+        return mrae(cube.data, self.truth)
+
+
+def simulated(seed: int, size: int = SIZE) -> Scene:
+    """The scene that *seed* draws."""
+    simulator = SceneSimulator(seed, size, held_out=True, lesson=Lesson(degraded=0))
+    linear, truth = (drawn[0].numpy() for drawn in simulator.draw(1))
+    photo = np.rint(np.moveaxis(linear_to_srgb(linear), 0, -1) * 255).astype(np.uint8)
+    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct(photo)
+    assert np.array_equal(cube.wavelengths, GRID)
+    return Scene(truth, photo, cube)
+
+
+@pytest.fixture(scope="session")
+def scene() -> Scene:
+    """A scene with dark and bright parts and some materials."""
+    return simulated(12)
+
+
+@pytest.fixture(scope="session")
+def scenes(scene: Scene) -> list[Scene]:
+    """Several scenes, for what holds in the mean."""
+    return [scene, *(simulated(seed) for seed in (2, 3, 7, 9, 10, 11, 13))]

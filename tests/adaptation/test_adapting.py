@@ -1,0 +1,277 @@
+"""Adapted cubes: as a plain Gaussian process in float64 says, whatever the strips; better, careful,
+and telling."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.adaptation.conftest import Scene
+
+from napari_mst.adaptation import adapting, defaults
+from napari_mst.adaptation.adapting import adapt, spots_of
+from napari_mst.adaptation.caution import ContradictingSpectra, reach
+from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.memory import known_spectra
+from napari_mst.adaptation.process import Spots, leave_one_out, posterior
+from napari_mst.colour import render_srgb
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.spectra.spectrum import Spectrum
+
+SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
+
+
+def known_at(scene: Scene, *spots: tuple[int, int], window: int = 3) -> list[KnownSpectrum]:
+    return [KnownSpectrum(*spot, scene.spectrum(*spot, window), window) for spot in spots]
+
+
+def plain_kernel(kernel: Kernel, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """The kernel between two points, as the docstrings say it."""
+    colour = np.square((a[:3] - b[:3]) / kernel.chroma_length).sum()
+    colour += ((a[3] - b[3]) / kernel.brightness_length) ** 2
+    place = np.square((a[4:] - b[4:]) / kernel.place_length).sum()
+    far = np.sqrt(colour / kernel.place_colour**2 + place)
+    drift = kernel.chroma_drift * (a[:3] @ b[:3])
+    drift += kernel.brightness_drift * (a[3] + 1) * (b[3] + 1)
+    local = kernel.colour * np.exp(-colour / 2) + kernel.place * np.exp(-far)
+    return float(kernel.everywhere + drift + local)
+
+
+def test_shift_is_that_of_a_plain_process() -> None:
+    """Pixel by pixel and spot by spot, without any of the shortcuts."""
+    rng = np.random.default_rng(0)
+    points, pixels = (rng.normal(size=(n, 6)) for n in (7, 20))
+    errors, noise = rng.normal(size=(7, 31)) * 0.1, rng.random(7) * 0.01
+    kernel = defaults.KERNEL
+    among = np.array([[plain_kernel(kernel, a, b) for b in points] for a in points])
+    among += np.diag(noise + kernel.noise)
+    across = np.array([[plain_kernel(kernel, a, b) for b in points] for a in pixels])
+    own = np.array([plain_kernel(kernel, a, a) for a in pixels])
+    process = posterior(kernel, Spots(points, errors, noise), np.ones(31))
+    expected = across @ np.linalg.solve(among, errors)
+    np.testing.assert_allclose(process.shift(pixels), expected, atol=1e-6)
+    left = own - np.einsum("kn,nk->k", across, np.linalg.solve(among, across.T))
+    np.testing.assert_allclose(process.variance(pixels), left + kernel.noise, atol=1e-6)
+
+
+def test_spot_left_out_is_told_as_by_a_process_without_it() -> None:
+    rng = np.random.default_rng(1)
+    spots = Spots(rng.normal(size=(6, 6)), rng.normal(size=(6, 31)), np.zeros(6))
+    told, _ = leave_one_out(defaults.KERNEL, spots)
+    for left_out in range(6):
+        others = np.arange(6) != left_out
+        rest = Spots(spots.features[others], spots.errors[others], spots.noise[others])
+        process = posterior(defaults.KERNEL, rest, np.ones(31))
+        across = defaults.KERNEL(spots.features[[left_out]], process.points)
+        np.testing.assert_allclose(told[left_out], (across @ process.weights)[0], atol=1e-6)
+
+
+def test_inducing_points_tell_nearly_what_all_spots_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(300, 6)) * 0.3
+    errors = np.sin(features @ rng.normal(size=(6, 31))) * 0.1
+    spots = Spots(features, errors, np.full(300, 1e-3))
+    pixels = rng.normal(size=(50, 6)) * 0.3
+    exact = posterior(defaults.KERNEL, spots, np.ones(31))
+    monkeypatch.setattr("napari_mst.adaptation.process.EXACT", 200)
+    few = posterior(defaults.KERNEL, spots, np.ones(31))
+    assert len(few.points) == 200
+    error = np.abs(few.shift(pixels) - exact.shift(pixels)).mean()
+    assert error < 0.1 * np.abs(exact.shift(pixels)).mean()
+    assert (few.variance(pixels) >= exact.variance(pixels) * 0.9).all()
+
+
+def test_nothing_known_changes_nothing(scene: Scene) -> None:
+    assert adapt(scene.cube, scene.photo, []) is scene.cube
+
+
+def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = known_at(scene, *SPOTS)
+    once = adapt(scene.cube, scene.photo, known)
+    monkeypatch.setattr(adapting, "_MOST_PIXELS", 100)
+    again = adapt(scene.cube, scene.photo, known)
+    np.testing.assert_array_equal(once.data, again.data)
+
+
+def test_adapted_cube_is_float32_and_the_first_one_is_as_it_was(scene: Scene) -> None:
+    before = scene.cube.data.copy()
+    better = adapt(scene.cube, scene.photo, known_at(scene, *SPOTS))
+    np.testing.assert_array_equal(scene.cube.data, before)
+    assert better.data.dtype == np.float32
+    assert better.data.flags.c_contiguous
+    assert better.shape == scene.cube.shape
+    assert better.data.min() >= 0
+
+
+def test_known_spot_is_nearly_reproduced(scene: Scene) -> None:
+    for spot in SPOTS:
+        truth = scene.spectrum(*spot)
+        before, after = (
+            np.abs(
+                cube.data[:, spot[0] - 1 : spot[0] + 2, spot[1] - 1 : spot[1] + 2].mean(axis=(1, 2))
+                - truth
+            ).mean()
+            for cube in (scene.cube, adapt(scene.cube, scene.photo, known_at(scene, spot)))
+        )
+        assert after < 0.35 * before + 0.002, spot
+
+
+def test_colours_stay_those_of_the_photo(scene: Scene) -> None:
+    better = adapt(scene.cube, scene.photo, known_at(scene, *SPOTS))
+    light = np.moveaxis((scene.photo / 255.0), -1, 0)
+    encoded = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    is_inside = ((scene.photo > 0) & (scene.photo < 255)).all(axis=-1)
+    shown = render_srgb(better.data, GRID)
+    assert np.abs(shown - encoded)[:, is_inside].max() < 0.005
+
+
+def test_known_spectra_better_the_mean_of_all_scenes(scenes: list[Scene]) -> None:
+    before = np.mean([scene.error(scene.cube) for scene in scenes])
+    errors = []
+    for count in (1, 5):
+        adapted = [adapt(each.cube, each.photo, known_at(each, *SPOTS[:count])) for each in scenes]
+        pairs = zip(scenes, adapted, strict=True)
+        errors.append(np.mean([each.error(cube) for each, cube in pairs]))
+    assert errors[0] < 0.97 * before
+    assert errors[1] < 0.85 * before
+
+
+def test_the_same_input_gives_the_same_cube(scene: Scene) -> None:
+    one, other = (adapt(scene.cube, scene.photo, known_at(scene, *SPOTS)) for _ in range(2))
+    np.testing.assert_array_equal(one.data, other.data)
+    assert one.provenance == other.provenance
+
+
+def test_spots_that_speak_against_each_other_stop_the_correction() -> None:
+    """Errors of random signs: what one spot says of the next is worse than nothing."""
+    rng = np.random.default_rng(3)
+    features = np.tile(rng.normal(size=6), (12, 1)) + rng.normal(size=(12, 6)) * 0.05
+    signs = np.where(np.arange(12) % 2, 1.0, -1.0)
+    against = Spots(features, np.outer(signs, np.full(31, 0.2)), np.zeros(12))
+    along = Spots(features, np.full((12, 31), 0.2), np.zeros(12))
+    assert reach(defaults.KERNEL, against) < 0.3
+    assert reach(defaults.KERNEL, along) == 1.0
+
+
+def test_uncertain_spectrum_goes_less_far(scene: Scene) -> None:
+    spot = SPOTS[0]
+    moves = []
+    for uncertainty in (0.0, 0.1, 0.5):
+        known = [KnownSpectrum(*spot, scene.spectrum(*spot) * 0.7, uncertainty=uncertainty)]
+        better = adapt(scene.cube, scene.photo, known)
+        moves.append(np.abs(better.data[:, 8, 8] - scene.cube.data[:, 8, 8]).sum())
+    assert moves[0] > moves[1] > moves[2] > 0
+
+
+def test_contradicting_spectra_are_told(scene: Scene) -> None:
+    first = known_at(scene, (8, 8))[0]
+    second = KnownSpectrum(8, 8, first.values * np.linspace(0.5, 1.5, 31), window=1)
+    with pytest.warns(ContradictingSpectra, match="if they are one material, one of them is wrong"):
+        better = adapt(scene.cube, scene.photo, [first, second])
+    assert "their spots look the same" in better.provenance.assumptions[-1]
+
+
+def test_missing_bands_are_corrected_as_the_nearest_ones(scene: Scene) -> None:
+    values = scene.spectrum(8, 8)
+    part = Spectrum(GRID[3:28], values[3:28])
+    spots = spots_of(scene.cube, [KnownSpectrum(8, 8, part)])
+    np.testing.assert_array_equal(spots.errors[0, :3], np.full(3, spots.errors[0, 3]))
+    np.testing.assert_array_equal(spots.errors[0, 28:], np.full(3, spots.errors[0, 27]))
+
+
+def test_pixel_without_numbers_stays_so_and_harms_no_other(scene: Scene) -> None:
+    data = scene.cube.data.copy()
+    data[:, 2, 2] = np.nan
+    better = adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (20, 30)))
+    assert np.isnan(better.data[:, 2, 2]).all()
+    assert np.isnan(better.data).sum() == 31
+
+
+def test_photo_of_the_whole_scene_is_cut_to_the_region_of_the_cube(scene: Scene) -> None:
+    part = scene.cube.data[:, 10:40, 5:45]
+    past = replace(scene.cube.provenance, region="10:40,5:45")
+    cube = SpectralCube(np.ascontiguousarray(part), GRID, provenance=past)
+    known = [KnownSpectrum(10, 25, scene.spectrum(20, 30))]
+    whole = adapt(cube, scene.photo, known)
+    cut = adapt(cube, scene.photo[10:40, 5:45], known)
+    np.testing.assert_array_equal(whole.data, cut.data)
+
+
+def test_linear_photo_without_a_camera_moves_no_colours(scene: Scene) -> None:
+    from napari_mst.photo.photo import Photo
+
+    linear = Photo.from_array(scene.photo.astype(np.uint16) * 257, encoding="linear")
+    cube = SpectralCube(scene.cube.data, GRID, provenance=Provenance(model="mst-plus-plus"))
+    better = adapt(cube, linear, known_at(scene, (20, 30)))
+    assert better.provenance.correction == ""
+
+
+@pytest.mark.parametrize("suffix", [".hdr", ".npz", ".tif"])
+def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffix: str) -> None:
+    fine = np.arange(395.0, 711)
+    given = [
+        *known_at(scene, (20, 30)),
+        KnownSpectrum(8, 8, Spectrum(fine, np.full(fine.size, 0.4), name="tile, 40 %"), 1, 0.02),
+    ]
+    better = adapt(scene.cube, scene.photo, given)
+    again = read_cube(write_cube(tmp_path / f"cube{suffix}", better))
+    assert again.provenance == better.provenance
+    first, second = known_spectra(again.provenance)
+    np.testing.assert_allclose(first.values, given[0].values, rtol=1e-5)
+    assert isinstance(second.spectrum, Spectrum)
+    assert (second.row, second.column, second.window, second.uncertainty) == (8, 8, 1, 0.02)
+    assert second.spectrum.name == "tile, 40 %"
+
+
+def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None:
+    once = adapt(scene.cube, scene.photo, known_at(scene, (20, 30)))
+    twice = adapt(once, scene.photo, known_at(scene, (8, 8)))
+    assert [(one.row, one.column) for one in known_spectra(twice.provenance)] == [(20, 30), (8, 8)]
+    truth = scene.spectrum(20, 30)
+    error = np.abs(twice.data[:, 19:22, 29:32].mean(axis=(1, 2)) - truth).mean()
+    assert error < 0.5 * np.abs(scene.cube.data[:, 19:22, 29:32].mean(axis=(1, 2)) - truth).mean()
+
+
+def test_progress_rises_to_one_and_cancel_leaves_the_cube(scene: Scene) -> None:
+    shares: list[float] = []
+    known = known_at(scene, *SPOTS)
+    adapt(scene.cube, scene.photo, known, progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    before = scene.cube.data.copy()
+    with pytest.raises(Cancelled):
+        adapt(scene.cube, scene.photo, known, is_cancelled=lambda: True)
+    np.testing.assert_array_equal(scene.cube.data, before)
+
+
+def test_photo_of_another_size_is_refused(scene: Scene) -> None:
+    with pytest.raises(PhotoError, match="Expected the photo of the cube, 48 x 48 pixels, got one"):
+        adapt(scene.cube, scene.photo[:-1], known_at(scene, (8, 8)))
+
+
+def test_cube_of_radiance_or_without_wavelengths_is_refused(scene: Scene) -> None:
+    known = known_at(scene, (8, 8))
+    with pytest.raises(CubeError, match="Expected a cube of reflectance, got relative radiance"):
+        adapt(replace(scene.cube, quantity="relative radiance"), scene.photo, known)
+    with pytest.raises(CubeError, match="Expected a cube with wavelengths in nm, got 'band'"):
+        adapt(replace(scene.cube, unit="band"), scene.photo, known)
+
+
+def test_spot_without_numbers_is_refused(scene: Scene) -> None:
+    data = np.full_like(scene.cube.data, np.nan)
+    with pytest.raises(SpectrumError, match="Expected numbers in the cube at row 8, column 8"):
+        adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (8, 8)))
+
+
+def test_features_of_a_black_spectrum_are_numbers() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        features = features_of_spectra(np.zeros((1, 31)), np.zeros((1, 2)), GRID)
+    assert np.isfinite(features).all()

@@ -1,0 +1,114 @@
+"""Known spectra are refused where they can be no reflectance of the cube, and brought to its bands
+elsewhere."""
+
+import numpy as np
+import pytest
+
+from napari_mst.adaptation.known import KnownSpectrum, at_wavelengths, check_known, known_values
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra.spectrum import Spectrum
+
+GRID = np.arange(400.0, 701, 10)
+CUBE = SpectralCube(np.full((31, 6, 9), 0.5, np.float32), GRID)
+
+
+def spectrum(wavelengths: np.ndarray, values: np.ndarray, unit: str = "nm") -> Spectrum:
+    return Spectrum(wavelengths, values, unit=unit)
+
+
+def test_values_at_the_bands_are_taken_as_they_are() -> None:
+    values = np.linspace(0.1, 0.7, 31)
+    np.testing.assert_array_equal(known_values(CUBE, [KnownSpectrum(1, 2, values)])[0], values)
+
+
+def test_fine_spectrum_is_averaged_over_the_response_of_a_band() -> None:
+    fine = np.arange(350.0, 1001)
+    ripple = 0.5 + 0.3 * np.cos(2 * np.pi * fine / 5)  # two periods a band: its mean is flat
+    found = at_wavelengths(spectrum(fine, ripple), GRID)
+    np.testing.assert_allclose(found, 0.5, atol=1e-3)
+
+
+def test_straight_line_stays_straight_on_any_wavelengths() -> None:
+    for step in (1.0, 3.3, 10.0, 20.0):
+        at = np.arange(380.0, 731, step)  # of 3.3 nm, more samples lie on one side of a band
+        found = at_wavelengths(spectrum(at, at / 1000), GRID)
+        np.testing.assert_allclose(found, GRID / 1000, rtol=1e-3)
+
+
+def test_falling_wavelengths_are_as_good_as_rising_ones() -> None:
+    at = np.arange(390.0, 721, 4)
+    values = np.sqrt(at / 1000)
+    rising = at_wavelengths(spectrum(at, values), GRID)
+    falling = at_wavelengths(spectrum(at[::-1], values[::-1]), GRID)
+    np.testing.assert_array_equal(rising, falling)
+
+
+def test_there_is_no_extrapolation_and_no_way_over_a_gap() -> None:
+    at = np.arange(450.0, 701, 5)
+    values = np.full(at.shape, 0.4)
+    values[(at > 520) & (at < 580)] = np.nan
+    found = at_wavelengths(spectrum(at, values), GRID)
+    np.testing.assert_array_equal(np.isnan(found), (GRID < 450) | ((GRID > 520) & (GRID < 580)))
+
+
+BAD = {
+    "even window": (lambda: KnownSpectrum(1, 1, np.ones(31), window=2), "window of 1, 3, 5"),
+    # type: ignore[arg-type]
+    "row 1.5": (lambda: KnownSpectrum(1.5, 1, np.ones(31)), "whole number as the row"),
+    "uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, -0.1), "uncertainty from 0 to 1"),
+    "NaN uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, np.nan), "uncertainty"),
+    "NaN": (lambda: KnownSpectrum(1, 1, np.full(31, np.nan)), "got NaN or infinity"),
+    "all gaps": (
+        lambda: KnownSpectrum(1, 1, spectrum(GRID, np.full(31, np.nan))),
+        "Expected numbers at row 1",
+    ),
+    "negative": (lambda: KnownSpectrum(1, 1, np.full(31, -0.1)), "reflectance of 0 or more"),
+    "radiance": (lambda: KnownSpectrum(1, 1, np.full(31, 80.0)), "per cent or radiance"),
+    "zeros": (lambda: KnownSpectrum(1, 1, np.zeros(31)), "got only zeros"),
+    "image": (lambda: KnownSpectrum(1, 1, np.ones((31, 2))), "list of numbers"),
+    "text": (lambda: KnownSpectrum(1, 1, "white"), "list of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_reflectance_is_refused_where_it_is_written(name: str) -> None:
+    make, message = BAD[name]
+    with pytest.raises(SpectrumError, match=message) as caught:
+        make()
+    assert len(str(caught.value)) < 300
+
+
+UNFIT = {
+    "outside": (KnownSpectrum(6, 0, np.ones(31)), "Expected a pixel within 6 rows x 9 columns"),
+    "negative row": (KnownSpectrum(-1, 0, np.ones(31)), "Expected a pixel within"),
+    "band count": (KnownSpectrum(1, 1, np.ones(30)), "Expected 31 values, one a band"),
+    "unit": (KnownSpectrum(1, 1, spectrum(GRID, np.ones(31), "band")), "wavelengths in nm"),
+    "no overlap": (KnownSpectrum(1, 1, spectrum(GRID + 500, np.ones(31))), "got 0 within 900-1200"),
+    "narrow": (KnownSpectrum(1, 1, spectrum(GRID[:10], np.ones(10))), "got 10 within 400-490"),
+}
+
+
+def fit(one: KnownSpectrum) -> None:
+    check_known(CUBE, [one])
+    known_values(CUBE, [one])
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_what_does_not_fit_the_cube_is_refused(name: str) -> None:
+    one, message = UNFIT[name]
+    with pytest.raises(SpectrumError, match=message) as caught:
+        fit(one)
+    assert len(str(caught.value)) < 300
+
+
+def test_two_spectra_of_one_spot_are_refused() -> None:
+    one = KnownSpectrum(2, 3, np.ones(31))
+    with pytest.raises(SpectrumError, match="got two at row 2, column 3"):
+        check_known(CUBE, [one, KnownSpectrum(2, 3, np.full(31, 0.5))])
+    check_known(CUBE, [one, KnownSpectrum(2, 3, np.ones(31), window=1)])
+
+
+def test_other_things_than_known_spectra_are_refused() -> None:
+    with pytest.raises(SpectrumError, match="Expected known spectra, got tuple"):
+        check_known(CUBE, [(2, 3, np.ones(31))])  # type: ignore[list-item]

@@ -1,0 +1,77 @@
+"""Suggested spots: measurable, the same every time, and better than random ones."""
+
+import numpy as np
+import pytest
+from tests.adaptation.conftest import Scene
+
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.suggesting import suggest_spots
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, PhotoError, SpectrumError
+
+
+def test_suggestions_are_the_same_every_time_and_go_on_where_they_stopped(scene: Scene) -> None:
+    four = suggest_spots(scene.cube, scene.photo)
+    assert four == suggest_spots(scene.cube, scene.photo, count=4)
+    assert suggest_spots(scene.cube, scene.photo, count=2) == four[:2]
+    assert len(set(four)) == 4
+
+
+def test_suggestions_avoid_dark_and_clipped_pixels(scene: Scene) -> None:
+    photo = scene.photo.copy()
+    photo[:, :24] = 255
+    data = scene.cube.data.copy()
+    data[:, :24, 24:] = 0.001
+    cube = SpectralCube(data, scene.cube.wavelengths)
+    for row, column in suggest_spots(cube, photo, count=8):
+        spot = np.s_[row - 1 : row + 2, column - 1 : column + 2]
+        assert (photo[spot] < 255).all()
+        assert (data[:, spot[0], spot[1]] > 0.01).all()
+
+
+def test_suggestions_are_not_where_something_is_known(scene: Scene) -> None:
+    first = suggest_spots(scene.cube, scene.photo, count=1)[0]
+    known = [KnownSpectrum(*first, scene.spectrum(*first))]
+    second = suggest_spots(scene.cube, scene.photo, known, count=1)[0]
+    assert second == suggest_spots(scene.cube, scene.photo, count=2)[1]
+
+
+def test_suggested_spots_are_better_than_random_ones(scenes: list[Scene]) -> None:
+    rng = np.random.default_rng(0)
+    errors = np.zeros((2, 5))
+    for place, scene in enumerate(scenes[:5]):
+        random = [(int(row), int(column)) for row, column in rng.integers(1, 47, (4, 2))]
+        for way, spots in enumerate((random, suggest_spots(scene.cube, scene.photo))):
+            known = [
+                KnownSpectrum(*spot, np.maximum(scene.spectrum(*spot), 1e-3)) for spot in spots
+            ]
+            errors[way, place] = scene.error(adapt(scene.cube, scene.photo, known))
+    assert errors[1].mean() < errors[0].mean()
+
+
+def test_small_image_has_fewer_suggestions_than_asked_for() -> None:
+    cube = SpectralCube(np.full((31, 2, 3), 0.4, np.float32), np.arange(400.0, 701, 10))
+    photo = np.full((2, 3, 3), 170, np.uint8)
+    assert len(suggest_spots(cube, photo, count=20)) == 6
+
+
+@pytest.mark.parametrize("count", [0, 10_000])
+def test_impossible_counts_are_refused(scene: Scene, count: int) -> None:
+    with pytest.raises(SpectrumError, match="Expected 1 to 256 suggestions"):
+        suggest_spots(scene.cube, scene.photo, count=count)
+
+
+def test_photo_with_nothing_to_measure_is_refused(scene: Scene) -> None:
+    with pytest.raises(SpectrumError, match="got only dark or clipped ones"):
+        suggest_spots(scene.cube, np.full_like(scene.photo, 255))
+
+
+def test_photo_of_another_size_is_refused(scene: Scene) -> None:
+    with pytest.raises(PhotoError, match="Expected the photo of the cube"):
+        suggest_spots(scene.cube, scene.photo[1:])
+
+
+def test_suggestions_can_be_cancelled(scene: Scene) -> None:
+    with pytest.raises(Cancelled):
+        suggest_spots(scene.cube, scene.photo, is_cancelled=lambda: True)
