@@ -38,10 +38,8 @@ def plain_kernel(kernel: Kernel, a: NDArray[np.float64], b: NDArray[np.float64])
     colour += ((a[3] - b[3]) / kernel.brightness_length) ** 2
     place = np.square((a[4:] - b[4:]) / kernel.place_length).sum()
     far = np.sqrt(colour / kernel.place_colour**2 + place)
-    drift = kernel.chroma_drift * (a[:3] @ b[:3])
-    drift += kernel.brightness_drift * (a[3] + 1) * (b[3] + 1)
     local = kernel.colour * np.exp(-colour / 2) + kernel.place * np.exp(-far)
-    return float(kernel.everywhere + drift + local)
+    return float(kernel.everywhere + local)
 
 
 def test_shift_is_that_of_a_plain_process() -> None:

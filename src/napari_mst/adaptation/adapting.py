@@ -74,7 +74,7 @@ def adapt(
     watch = Watch(progress, is_cancelled)
     data = spread(cube, process, watch.part(0, _SPREADING))
     text = moved_to_photo(data, view_of(cube, source), watch.part(_SPREADING, 1))
-    return _told(cube, data, adaptation, text)
+    return told(cube, data, adaptation, text)
 
 
 def check_cube(cube: SpectralCube) -> None:
@@ -141,11 +141,13 @@ def row_strips(shape: tuple[int, int], points: int) -> Iterator[slice]:
 
 
 def without_gaps(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """*errors* (n, B), gaps filled with the nearest band that is known."""
+    """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
     bands = np.arange(errors.shape[1])
     filled = errors.copy()
     for row in filled:
         known = np.flatnonzero(np.isfinite(row))
+        if not known.size:
+            continue
         nearest = known[np.abs(bands[:, None] - known).argmin(axis=1)]
         row[:] = row[nearest]
     return filled
@@ -175,10 +177,10 @@ def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> tuple[Adapt
     return adaptation, process
 
 
-def _told(
+def told(
     cube: SpectralCube, data: NDArray[np.float32], adaptation: Adaptation, text: str
 ) -> SpectralCube:
-    """*data* as a cube like *cube*, whose history tells of *adaptation*."""
+    """*data* as a cube like *cube*, whose history tells of *adaptation* and of its colours."""
     past = cube.provenance
     note = f"Adapted to {adaptation.source}: {memory.METHOD}, {adaptation.reach:.0%} of the way."
     doubts = tuple(adaptation.settings.get("doubts", ()))

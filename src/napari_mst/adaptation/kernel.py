@@ -24,8 +24,6 @@ class Kernel:
     ----------
     everywhere
         Variance of what all pixels share.
-    chroma_drift, brightness_drift
-        Variance of the slope of the error over log chromaticity and over log brightness.
     colour
         Variance of what pixels of one colour share, within `chroma_length` and `brightness_length`.
     place
@@ -36,8 +34,6 @@ class Kernel:
     """
 
     everywhere: float
-    chroma_drift: float
-    brightness_drift: float
     colour: float
     place: float
     chroma_length: float
@@ -53,26 +49,15 @@ class Kernel:
         colour = self._colour_distance(first, second)
         place = _distance(first[:, PLACE] / self.place_length, second[:, PLACE] / self.place_length)
         near = colour / self.place_colour**2 + place
-        covariance = self._drift(first, second)
-        covariance += self.colour * np.exp(-colour / 2)
+        covariance = self.everywhere + self.colour * np.exp(-colour / 2)
         covariance += self.place * np.exp(-np.sqrt(near + _TINY))
         return covariance
 
     def own(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance (n,) of the error at each of *points* (n, 6), without noise."""
-        chroma = np.square(points[:, CHROMA]).sum(axis=1)
-        brightness = np.square(points[:, BRIGHTNESS] + 1).sum(axis=1)
-        drift = self.chroma_drift * chroma + self.brightness_drift * brightness
-        return np.asarray(self.everywhere + drift + self.colour + self.place)
-
-    def _drift(
-        self, first: NDArray[np.float64], second: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        chroma = first[:, CHROMA] @ second[:, CHROMA].T
-        # around a middle grey, whose log brightness is -1, the drift is nothing
-        brightness = (first[:, BRIGHTNESS] + 1) @ (second[:, BRIGHTNESS] + 1).T
-        drift = self.everywhere + self.chroma_drift * chroma
-        return np.asarray(drift + self.brightness_drift * brightness)
+        variance = self.everywhere + self.colour + self.place
+        is_known = np.isfinite(points).all(axis=1)
+        return np.where(is_known, variance, np.nan)
 
     def _colour_distance(
         self, first: NDArray[np.float64], second: NDArray[np.float64]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.process import Posterior, Spots, posterior
+from napari_mst.adaptation.process import Posterior, Spots, most_telling, posterior
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
@@ -101,6 +101,14 @@ def known_spectra(past: Provenance) -> tuple[KnownSpectrum, ...]:
     """The known spectra to which the cube with the history *past* was adapted."""
     adaptation = from_record(past)
     return () if adaptation is None else adaptation.known
+
+
+def most_telling_spots(kernel: Kernel, spots: Spots, count: int) -> Spots:
+    """At most *count* of *spots*, those that together tell most."""
+    if len(spots) <= count:
+        return spots
+    chosen = most_telling(kernel, spots.features, count)
+    return Spots(spots.features[chosen], spots.errors[chosen], spots.noise[chosen])
 
 
 def posterior_of(adaptation: Adaptation) -> Posterior:

@@ -7,6 +7,7 @@ Res. 9 (2008) 235. Letters: n candidates, t targets.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,57 +69,65 @@ def suggest_spots(
     targets = _spaced(lit, _TARGETS)
     spots = spots_of(cube, given) if given else None
     kernel = defaults.KERNEL if spots is None else fitted_kernel(defaults.KERNEL, spots)
-    design = _Design(kernel, cube, candidates, targets, spots)
+    design = Design(kernel, _places(cube, candidates, targets), spots)
     chosen = list[int]()
     for _ in range(min(count, len(candidates))):
         watch.check()
-        chosen.append(design.next_best(chosen))
+        chosen.append(design.next_best())
     return [(int(row), int(column)) for row, column in candidates[chosen]]
 
 
-class _Design:
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where it can be measured, and what is to become known.
+
+    Attributes
+    ----------
+    candidates
+        (n, 6) features of the spots that can be measured.
+    targets
+        (t, 6) features of pixels of the whole image.
+    unevenness
+        (n,) variance of the features within each candidate.
+    """
+
+    candidates: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    unevenness: NDArray[np.float64]
+
+
+class Design:
     """Covariances between candidates and targets, given the spots measured so far."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        cube: SpectralCube,
-        candidates: NDArray[np.intp],
-        targets: NDArray[np.intp],
-        known: Spots | None,
-    ) -> None:
-        at, spread = _window_features(cube, candidates)
-        of_targets, _ = _window_features(cube, targets, half=0)
-        self.among = kernel(at, at)
-        self.across = kernel(of_targets, at)
+    def __init__(self, kernel: Kernel, places: Places, known: Spots | None = None) -> None:
+        self._kernel = kernel
+        self._among = kernel(places.candidates, places.candidates)
+        self._across = kernel(places.targets, places.candidates)
         # a spot on an edge is a mixture: what it tells holds for no pixel
-        self.noise = kernel.noise + _UNEVEN * spread * kernel.colour
+        self._noise = kernel.noise + _UNEVEN * places.unevenness * kernel.colour
+        self._chosen = list[int]()
         if known is not None:
-            self._condition_on(kernel, known, at, of_targets)
+            self._condition_on(known, places)
 
-    def next_best(self, chosen: list[int]) -> int:
+    def next_best(self) -> int:
         """The candidate that lowers the variances most; it then counts as measured."""
-        variance = np.maximum(np.diag(self.among), 0) + self.noise
-        gain = np.square(self.across).sum(axis=0) / variance
-        gain[chosen] = -1
+        variance = np.maximum(np.diag(self._among), 0) + self._noise
+        gain = np.square(self._across).sum(axis=0) / variance
+        gain[self._chosen] = -1
         best = int(gain.argmax())
-        own = self.among[:, best].copy()
-        theirs = self.across[:, best].copy()
-        self.among -= np.outer(own, own) / variance[best]
-        self.across -= np.outer(theirs, own) / variance[best]
+        self._chosen.append(best)
+        own = self._among[:, best].copy()
+        theirs = self._across[:, best].copy()
+        self._among -= np.outer(own, own) / variance[best]
+        self._across -= np.outer(theirs, own) / variance[best]
         return best
 
-    def _condition_on(
-        self,
-        kernel: Kernel,
-        known: Spots,
-        at: NDArray[np.float64],
-        of_targets: NDArray[np.float64],
-    ) -> None:
-        process = posterior(kernel, known, np.ones(known.errors.shape[1]))
-        to_known = kernel(at, process.points)
-        self.among -= to_known @ process.precision @ to_known.T
-        self.across -= kernel(of_targets, process.points) @ process.precision @ to_known.T
+    def _condition_on(self, known: Spots, places: Places) -> None:
+        process = posterior(self._kernel, known, np.ones(known.errors.shape[1]))
+        to_known = self._kernel(places.candidates, process.points)
+        to_targets = self._kernel(places.targets, process.points)
+        self._among -= to_known @ process.precision @ to_known.T
+        self._across -= to_targets @ process.precision @ to_known.T
 
 
 def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -143,6 +152,12 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], ND
             "Take another photo."
         )
     return measurable, lit
+
+
+def _places(cube: SpectralCube, candidates: NDArray[np.intp], targets: NDArray[np.intp]) -> Places:
+    at, unevenness = _window_features(cube, candidates)
+    of_targets, _ = _window_features(cube, targets, half=0)
+    return Places(at, of_targets, unevenness)
 
 
 def _eroded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,0 +1,106 @@
+"""How sure an adapted cube is: lower and upper spectra between which nine in ten true ones lie.
+
+The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
+pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
+are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation import adapting, defaults, memory
+from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.process import OFFSET, Posterior
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError
+from napari_mst.reconstruction import error_bands as of_models
+from napari_mst.reconstruction.error_bands import SIDE_NOTE
+from napari_mst.watch import IsCancelled, Progress, Watch
+
+Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+def error_bands(
+    cube: SpectralCube,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> tuple[SpectralCube, SpectralCube]:
+    """Lower and upper cube of 90 % around *cube*, adapted or not: float32, never negative.
+
+    Raises
+    ------
+    CubeError
+        If the cube is not adapted and its model has no calibrated band, or the record of its
+        adaptation is damaged.
+    Cancelled
+        Soon after *is_cancelled* returned true.
+    """
+    process = _process_of(cube)
+    if process is None:
+        return of_models.error_bands(cube)
+    lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
+    watch = Watch(progress, is_cancelled)
+    for rows in adapting.row_strips(cube.shape[1:], len(process.points)):
+        watch.reach(rows.start / cube.shape[1])
+        strip = np.asarray(cube.data[:, rows], dtype=np.float64)
+        spectra = strip.reshape(len(strip), -1).T
+        below, above = _around(spectra, adapting.features_of_rows(cube, rows), process)
+        lower[:, rows] = below.T.reshape(strip.shape)
+        upper[:, rows] = above.T.reshape(strip.shape)
+    watch.reach(1.0)
+    return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
+
+
+def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
+    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band."""
+    process = _process_of(cube)
+    if process is None:
+        return of_models.spectrum_band(cube, row, column)
+    spectrum = cube.spectrum(row, column).astype(np.float64)[None]
+    place = np.array([[row, column]]) / max(cube.shape[1:])
+    features = features_of_spectra(spectrum, place, cube.wavelengths)
+    lower, upper = _around(spectrum, features, process)
+    return lower[0].astype(np.float32), upper[0].astype(np.float32)
+
+
+def has_band(cube: SpectralCube) -> bool:
+    """Whether *cube* is adapted, or its model has a calibrated band at its wavelengths."""
+    return _is_adapted(cube) or of_models.has_band(cube)
+
+
+def _is_adapted(cube: SpectralCube) -> bool:
+    is_side = bool(of_models.band_side(cube))
+    return bool(cube.provenance.adaptation) and cube.has_wavelengths and not is_side
+
+
+def _process_of(cube: SpectralCube) -> Posterior | None:
+    """The process by whose variance *cube* is uncertain; None if it was not adapted."""
+    adaptation = memory.from_record(cube.provenance) if _is_adapted(cube) else None
+    if adaptation is None:
+        return None
+    if len(adaptation.band_scale) != len(cube.wavelengths):
+        raise CubeError(
+            f"Expected {len(adaptation.band_scale)} bands, as when the cube was adapted, got "
+            f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
+        )
+    return memory.posterior_of(adaptation)
+
+
+def _around(
+    spectra: NDArray[np.float64], features: NDArray[np.float64], process: Posterior
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper spectra (k, B) around *spectra* with these *features*."""
+    variance = process.variance(features)[:, None] * process.band_scale
+    factor = np.exp(defaults.BAND_FACTOR * np.sqrt(variance))
+    raised = spectra + OFFSET
+    return np.maximum(raised / factor - OFFSET, 0), raised * factor - OFFSET
+
+
+def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
+    """*data* as a cube like *cube* that says what it is, and has no band of its own."""
+    past = cube.provenance
+    note = f"{side}{SIDE_NOTE}, by what the known spectra leave open."
+    provenance = replace(past, error_factor=0.0, assumptions=(*past.assumptions, note))
+    return replace(cube, data=data, quality=None, provenance=provenance)

@@ -1,0 +1,101 @@
+"""Error bands of adapted cubes: from the cube alone, narrower where more is known, and true."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.adaptation.conftest import Scene
+
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.bands import error_bands, has_band, spectrum_band
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.metrics import core_pixels
+from napari_mst.reconstruction import error_bands as of_models
+
+SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40), (24, 24), (36, 24), (6, 24))
+
+
+def adapted(scene: Scene, count: int) -> SpectralCube:
+    known = [KnownSpectrum(*spot, scene.spectrum(*spot)) for spot in SPOTS[:count]]
+    return adapt(scene.cube, scene.photo, known)
+
+
+def mean_width(cube: SpectralCube) -> float:
+    lower, upper = error_bands(cube)
+    return float((upper.data - lower.data).mean())
+
+
+def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(scene: Scene) -> None:
+    better = adapted(scene, 3)
+    lower, upper = error_bands(better)
+    assert (lower.data <= better.data).all()
+    assert (upper.data >= better.data).all()
+    assert lower.data.min() >= 0
+    assert lower.data.dtype == upper.data.dtype == np.float32
+    for side, cube in (("lower", lower), ("upper", upper)):
+        assert of_models.band_side(cube) == side
+        assert not has_band(cube)
+
+
+def test_more_known_spectra_make_a_narrower_band(scene: Scene) -> None:
+    one, some = (mean_width(adapted(scene, count)) for count in (1, 8))
+    assert some < one
+
+
+def test_true_values_lie_in_the_band(scenes: list[Scene]) -> None:
+    covered = []
+    for scene in scenes:
+        lower, upper = error_bands(adapted(scene, 8))
+        is_within = (scene.truth >= lower.data) & (scene.truth <= upper.data)
+        covered.append(is_within[:, core_pixels(scene.truth)].mean())
+    assert 0.75 < np.mean(covered) < 0.995
+
+
+@pytest.mark.parametrize("suffix", [".hdr", ".npz", ".zarr"])
+def test_band_needs_no_photo_and_survives_a_file(scene: Scene, tmp_path: Path, suffix: str) -> None:
+    better = adapted(scene, 3)
+    again = read_cube(write_cube(tmp_path / f"cube{suffix}", better))
+    for one, other in zip(error_bands(again), error_bands(better), strict=True):
+        np.testing.assert_array_equal(one.data, other.data)
+
+
+def test_band_of_a_pixel_is_that_of_the_cube(scene: Scene) -> None:
+    better = adapted(scene, 3)
+    lower, upper = error_bands(better)
+    band = spectrum_band(better, 5, 17)
+    assert band is not None
+    np.testing.assert_allclose(band[0], lower.spectrum(5, 17), atol=1e-6)
+    np.testing.assert_allclose(band[1], upper.spectrum(5, 17), atol=1e-6)
+
+
+def test_black_pixel_has_a_band_and_an_unknown_one_has_none(scene: Scene) -> None:
+    better = adapted(scene, 3)
+    better.data[:, 2, 2] = np.nan
+    better.data[:, 4, 4] = 0
+    upper = error_bands(better)[1]
+    assert np.isnan(upper.data[:, 2, 2]).all()
+    assert np.isnan(upper.data).sum() == 31
+    assert (upper.data[:, 4, 4] > 0).all()
+
+
+def test_cube_that_is_not_adapted_has_the_band_of_its_model(scene: Scene) -> None:
+    assert has_band(scene.cube)
+    for one, other in zip(error_bands(scene.cube), of_models.error_bands(scene.cube), strict=True):
+        np.testing.assert_array_equal(one.data, other.data)
+    assert not has_band(SpectralCube(scene.cube.data, scene.cube.wavelengths))
+
+
+def test_damaged_record_and_missing_bands_are_told(scene: Scene) -> None:
+    better = adapted(scene, 2)
+    record = dict(better.provenance.adaptation)
+    del record["kernel"]
+    damaged = replace(better, provenance=replace(better.provenance, adaptation=record))
+    with pytest.raises(CubeError, match=r"record of an adaptation .* got damaged text"):
+        error_bands(damaged)
+    cut = replace(better, data=better.data[:10], wavelengths=better.wavelengths[:10])
+    with pytest.raises(CubeError, match="Expected 31 bands, as when the cube was adapted, got 10"):
+        error_bands(cut)

@@ -1,0 +1,177 @@
+"""A coarse cube of the view: taken as means of blocks, found where it lies, and refused where it
+cannot be one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.adaptation.conftest import Scene
+
+from napari_mst.adaptation import adapting
+from napari_mst.adaptation.bands import error_bands
+from napari_mst.adaptation.blocks import BlockSums, blocks_of, spread_between
+from napari_mst.adaptation.companion import adapt_to_cube
+from napari_mst.adaptation.registration import best_shift
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import Cancelled, CubeError, PhotoError
+from napari_mst.formats import read_cube, write_cube
+
+GRID = np.arange(400.0, 701, 10)
+
+
+def block_means(data: NDArray[np.floating], count: int) -> NDArray[np.floating]:
+    """Means (B, count, count) of square blocks that divide the image."""
+    bands, rows, columns = data.shape
+    blocks = data.reshape(bands, count, rows // count, count, columns // count)
+    return np.asarray(blocks.mean(axis=(2, 4)))
+
+
+def coarse_of(scene: Scene, count: int) -> SpectralCube:
+    return SpectralCube(block_means(scene.truth, count), GRID)
+
+
+def test_means_of_blocks_are_plain_means() -> None:
+    data = np.random.default_rng(0).random((3, 12, 18))
+    sums = BlockSums(blocks_of((12, 18), (4, 6), (0, 0)), 3)
+    for rows in (slice(0, 5), slice(5, 6), slice(6, 12)):
+        sums.add(rows, data[:, rows])
+    expected = data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4))
+    np.testing.assert_allclose(sums.means(), expected, atol=1e-12)
+
+
+def test_pixel_on_an_edge_counts_by_its_shares() -> None:
+    data = np.array([[[1.0, 2.0, 3.0]]])
+    sums = BlockSums(blocks_of((1, 3), (1, 2), (0, 0)), 1)
+    sums.add(slice(0, 1), data)
+    np.testing.assert_allclose(sums.means()[0, 0], [(1 + 1) / 1.5, (1 + 3) / 1.5])
+
+
+def test_pixel_without_numbers_does_not_count() -> None:
+    data = np.ones((2, 4, 4))
+    data[1, 0, 0] = np.nan
+    data[:, 2:, 2:] = np.nan
+    sums = BlockSums(blocks_of((4, 4), (2, 2), (0, 0)), 2)
+    sums.add(slice(0, 4), data)
+    np.testing.assert_array_equal(sums.means()[0], [[1, 1], [1, np.nan]])
+
+
+def test_values_are_spread_linearly_between_centres() -> None:
+    blocks = blocks_of((4, 8), (1, 2), (0, 0))
+    values = np.array([[[0.0, 4.0]]])
+    row = spread_between(values, blocks, slice(1, 2))[0, 0]
+    np.testing.assert_allclose(row, [0, 0, 0.5, 1.5, 2.5, 3.5, 4, 4])
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (2, -1), (-3, 2)])
+def test_shift_of_a_coarse_image_is_found(shift: tuple[int, int]) -> None:
+    rng = np.random.default_rng(4)
+    large = np.kron(rng.random((3, 20, 20)), np.ones((1, 5, 5)))
+    view = np.s_[:, 10 : 10 + 64, 10 : 10 + 64]
+    moved = np.roll(large, (-shift[0], -shift[1]), axis=(1, 2))[view]
+    coarse = 0.8 * block_means(moved, 8)  # another exposure does not matter
+    assert best_shift(large[view], coarse) == shift
+
+
+def test_coarse_cube_betters_every_scene(scenes: list[Scene]) -> None:
+    for scene in scenes[:4]:
+        better = adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8))
+        assert scene.error(better) < 0.75 * scene.error(scene.cube)
+
+
+def test_block_means_agree_with_the_coarse_cube(scene: Scene) -> None:
+    coarse = coarse_of(scene, 8)
+    better = adapt_to_cube(scene.cube, scene.photo, coarse)
+    before, after = (
+        np.abs(block_means(cube.data, 8) / coarse.data - 1).mean() for cube in (scene.cube, better)
+    )
+    assert after < 0.3 * before
+
+
+def test_misregistered_coarse_cube_is_nearly_as_good(scenes: list[Scene]) -> None:
+    for scene in scenes[1:3]:
+        padded = np.pad(scene.truth, ((0, 0), (2, 2), (2, 2)), mode="edge")
+        moved = padded[:, 4:, 1:-3]
+        coarse = SpectralCube(block_means(moved, 8), GRID)
+        better = adapt_to_cube(scene.cube, scene.photo, coarse)
+        assert "moved by 2 rows and -1 columns" in better.provenance.adaptation["source"]
+        exact = adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8))
+        assert scene.error(better) < 1.3 * scene.error(exact)
+
+
+def test_coarse_cube_of_other_wavelengths_is_resampled(scene: Scene) -> None:
+    at = np.arange(396.0, 705, 4)
+    coarse = coarse_of(scene, 8)
+    other = np.stack([np.interp(at, GRID, one) for one in coarse.data.reshape(31, -1).T], axis=1)
+    better = adapt_to_cube(scene.cube, scene.photo, SpectralCube(other.reshape(len(at), 8, 8), at))
+    exact = adapt_to_cube(scene.cube, scene.photo, coarse)
+    np.testing.assert_allclose(better.data, exact.data, atol=0.02)
+
+
+def test_missing_pixels_and_bands_of_the_coarse_cube_harm_nothing(scene: Scene) -> None:
+    coarse = coarse_of(scene, 8)
+    holed = coarse.data.copy()
+    holed[:, 3, 3] = np.nan
+    better = adapt_to_cube(scene.cube, scene.photo, replace(coarse, data=holed))
+    assert np.isfinite(better.data).all()
+    part = SpectralCube(coarse.data[4:27], GRID[4:27])
+    narrow = adapt_to_cube(scene.cube, scene.photo, part)
+    assert np.isfinite(narrow.data).all()
+    assert scene.error(narrow) < scene.error(scene.cube)
+
+
+def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    coarse = coarse_of(scene, 6)
+    once = adapt_to_cube(scene.cube, scene.photo, coarse)
+    monkeypatch.setattr(adapting, "_MOST_PIXELS", 200)
+    again = adapt_to_cube(scene.cube, scene.photo, coarse)
+    np.testing.assert_allclose(once.data, again.data, rtol=1e-6)
+
+
+def test_fused_cube_and_its_bands_come_back_from_a_file(scene: Scene, tmp_path: Path) -> None:
+    better = adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8))
+    again = read_cube(write_cube(tmp_path / "fused.npz", better))
+    np.testing.assert_array_equal(error_bands(again)[1].data, error_bands(better)[1].data)
+
+
+def test_progress_rises_to_one_and_it_can_be_cancelled(scene: Scene) -> None:
+    shares: list[float] = []
+    adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), is_cancelled=lambda: True)
+
+
+def grey(bands: int, rows: int, columns: int, value: float = 0.5) -> SpectralCube:
+    at = 400 + 300 * np.arange(bands) / max(bands - 1, 1)
+    return SpectralCube(np.full((bands, rows, columns), value, np.float32), at)
+
+
+BAD = {
+    "larger": (grey(31, 60, 60), "fewer pixels than the photo, got 60 x 60 for 48 x 48"),
+    "another view": (grey(31, 6, 12), "of the same view, got 6 x 12 for 48 x 48"),
+    "per cent": (grey(31, 6, 6, 50), "reflectance of about 0 to 1 in the coarse cube, got 50"),
+    "negative": (grey(31, 6, 6, -1), "reflectance of about 0 to 1 in the coarse cube, got -1"),
+    "no numbers": (grey(31, 6, 6, np.nan), "Expected numbers in the coarse cube"),
+    "no wavelengths": (replace(grey(31, 6, 6), unit="band"), "wavelengths in nm"),
+    "radiance": (replace(grey(31, 6, 6), quantity="radiance"), "reflectance, got radiance"),
+    "infrared": (
+        SpectralCube(np.full((9, 6, 6), 0.5), np.linspace(800, 900, 9)),
+        "got 0 within 800-900 nm",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_a_coarse_cube_is_refused(scene: Scene, name: str) -> None:
+    coarse, message = BAD[name]
+    with pytest.raises(CubeError, match=message) as caught:
+        adapt_to_cube(scene.cube, scene.photo, coarse)
+    assert len(str(caught.value)) < 300
+
+
+def test_photo_of_another_size_is_refused(scene: Scene) -> None:
+    with pytest.raises(PhotoError, match="Expected the photo of the cube"):
+        adapt_to_cube(scene.cube, scene.photo[1:], coarse_of(scene, 8))
