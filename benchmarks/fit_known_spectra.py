@@ -21,13 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.adaptation import defaults
 from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
 from napari_mst.adaptation.suggesting import Design, Places
 from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.evaluation.baselines import GRID
-from napari_mst.metrics import core_pixels
+from napari_mst.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import Lesson, SceneSimulator
@@ -45,6 +47,8 @@ START = Kernel(
 """Round numbers."""
 COUNTS = (1, 4, 16, 64)
 SUGGESTED = (4, 16)
+BAND_COUNTS = (4, 8, 24)
+BAND_SCENES = 40
 LEAST_NOISE = 1e-4  # 1 %: simulated truths have hardly any, and no instrument is better
 STEPS = (1.0, 0.5, 0.25)
 POINTS = 200
@@ -228,6 +232,22 @@ def scaled(kernel: Kernel, scenes: Sequence[Sample]) -> tuple[Kernel, NDArray[np
     return replace(kernel, **variances), bands / bands.mean()
 
 
+def band_factor(scenes: Sequence[Sample]) -> float:
+    """Standard deviations that hold nine in ten values, with the defaults in use."""
+    needed = []
+    for scene in scenes:
+        for count in BAND_COUNTS:
+            spots = Spots(scene.spots[:count], scene.spot_errors[:count], np.zeros(count))
+            kernel = fitted_kernel(defaults.KERNEL, spots)
+            scale = scaled_bands(kernel, spots, defaults.band_scale(GRID))
+            process = posterior(kernel, spots, scale)
+            better = corrected(scene.estimate, process.shift(scene.pixels))
+            deviation = np.sqrt(process.variance(scene.pixels)[:, None] * scale)
+            is_core = scene.truth.mean(axis=1) >= CORE_MEAN
+            needed.append((np.abs(errors_of(scene.truth, better)) / deviation)[is_core].ravel())
+    return float(np.quantile(np.concatenate(needed), 0.9))
+
+
 def main() -> None:
     """Print the defaults."""
     parser = argparse.ArgumentParser(
@@ -244,6 +264,8 @@ def main() -> None:
     for name, value in asdict(kernel).items():
         print(f"    {name}={value:.3g},")
     print(np.array2string(bands, precision=2, separator=", "))
+    unseen = samples(BAND_SCENES, options.size, options.seed + 1)
+    print(f"band factor, with the defaults in use: {band_factor(unseen):.2f}")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_suggestions_are_not_where_something_is_known(scene: Scene) -> None:
     first = suggest_spots(scene.cube, scene.photo, count=1)[0]
     known = [KnownSpectrum(*first, scene.spectrum(*first))]
     second = suggest_spots(scene.cube, scene.photo, known, count=1)[0]
-    assert second == suggest_spots(scene.cube, scene.photo, count=2)[1]
+    assert max(abs(first[0] - second[0]), abs(first[1] - second[1])) > 3
 
 
 def test_suggested_spots_are_better_than_random_ones(scenes: list[Scene]) -> None:

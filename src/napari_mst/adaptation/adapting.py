@@ -167,7 +167,9 @@ def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> tuple[Adapt
     kernel = fitted_kernel(defaults.KERNEL, spots)
     scale = scaled_bands(kernel, spots, defaults.band_scale(cube.wavelengths))
     share = caution.reach(kernel, spots)
-    notes = [pair.told(known) for pair in caution.contradictions(kernel, spots)]
+    # the fitted kernel would take a contradiction for noise
+    doubts = caution.contradictions(defaults.KERNEL, spots)
+    notes = [pair.told(known) for pair in doubts]
     for note in notes:
         warnings.warn(note, caution.ContradictingSpectra, stacklevel=3)
     process = posterior(kernel, spots, scale)

@@ -18,17 +18,20 @@ KERNEL = Kernel(
     brightness_length=1.65,
     place_length=0.3,
     place_colour=13.4,
-    # 1 %: simulated truths have hardly any noise, and the fit would trust an instrument that there is not
+    # 1 %: simulated truths have hardly any noise, and no instrument is better
     noise=1e-4,
 )
 
-BAND_FACTOR = 1.645
-"""Standard deviations to each side of the estimate between which nine in ten values lie."""
+BAND_FACTOR = 2.06
+"""Standard deviations to each side between which nine in ten values of simulated scenes lie."""
 
 _BAND_WAVELENGTHS = np.arange(400.0, 701, 10)
 _BAND_SCALE = np.array(
-    [2.76, 1.63, 1.04, 0.56, 0.21, 0.12, 0.24, 0.22, 0.25, 0.35, 0.48, 0.53, 0.51, 0.22, 0.11, 0.12]
-    + [0.26, 0.51, 0.88, 0.49, 0.26, 0.21, 0.41, 0.82, 1.39, 1.39, 1.59, 2.08, 2.80, 3.64, 4.92]
+    [
+        *(2.76, 1.63, 1.04, 0.56, 0.21, 0.12, 0.24, 0.22, 0.25, 0.35, 0.48, 0.53, 0.51, 0.22, 0.11),
+        *(0.12, 0.26, 0.51, 0.88, 0.49, 0.26, 0.21, 0.41, 0.82, 1.39, 1.39, 1.59, 2.08, 2.80, 3.64),
+        4.92,
+    ]
 )
 
 

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.process import Spots
 
-FEWEST = 8
-"""Spots from which on they tell more about the kernel than the defaults do."""
 MOST = 200
 """Spots that are fitted to: their matrix is inverted about a hundred times."""
 
-_FREE = ("colour", "place", "chroma_length", "brightness_length", "place_length", "noise")
+_ALONE = 0.25
+"""Share of what pixels of other colours have in common that a single spot is believed to show."""
+
+_FREE = (
+    *("everywhere", "colour", "place", "noise"),
+    *("chroma_length", "brightness_length", "place_length"),
+)
 # standard deviation of the logarithms of the hyperparameters around the defaults, by judgement
 _SPREAD = 0.7
-_OUTPUTS = (
-    6  # independent ones among the errors of all bands: their components hold 95 % of the variance
-)
+# independent ones among the errors of all bands, which are smooth curves
+_OUTPUTS = 6
 _STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
 _BAND_TRUST = 8.0  # spots that the default factors of the bands count for
 
@@ -32,8 +35,9 @@ def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
     Rasmussen & Williams 2006, equation 2.30. The search goes along one hyperparameter after the
     other, so that its result depends on nothing but the spots.
     """
-    if len(spots) < FEWEST:
-        return kernel
+    if len(spots) < 2:
+        # one spot cannot tell what the whole scene shares from what is its own material's
+        return replace(kernel, everywhere=_ALONE * kernel.everywhere, place=_ALONE * kernel.place)
     few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
     logs = np.zeros(len(_FREE))
     best = _objective(kernel, few, logs)
