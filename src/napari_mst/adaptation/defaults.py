@@ -37,4 +37,4 @@ _BAND_SCALE = np.array(
 
 def band_scale(wavelengths: NDArray[np.float64]) -> NDArray[np.float64]:
     """Factors (B,) on the variance of the kernel at *wavelengths*, held beyond their ends."""
-    return np.interp(wavelengths, _BAND_WAVELENGTHS, _BAND_SCALE)
+    return np.asarray(np.interp(wavelengths, _BAND_WAVELENGTHS, _BAND_SCALE))
