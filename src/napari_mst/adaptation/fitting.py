@@ -39,12 +39,11 @@ def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
         # one spot cannot tell what the whole scene shares from what is its own material's
         return replace(kernel, everywhere=_ALONE * kernel.everywhere, place=_ALONE * kernel.place)
     few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
-    logs = np.zeros(len(_FREE))
-    best = _objective(kernel, few, logs)
+    search = _Search(kernel, few)
     for step in _STEPS:
         for place in range(len(_FREE)):
-            logs, best = _searched(kernel, few, logs, place, step, best)
-    return _moved(kernel, logs)
+            search.along(place, step)
+    return _moved(kernel, search.logs)
 
 
 def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,24 +57,30 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> ND
     return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
 
 
-def _searched(
-    kernel: Kernel,
-    spots: Spots,
-    logs: NDArray[np.float64],
-    place: int,
-    step: float,
-    best: float,
-) -> tuple[NDArray[np.float64], float]:
-    """The logarithms *logs*, one of them moved by *step* up or down as long as that is better."""
-    for direction in (step, -step):
-        while True:
-            tried = logs.copy()
-            tried[place] += direction
-            value = _objective(kernel, spots, tried)
-            if value <= best:
-                break
-            logs, best = tried, value
-    return logs, best
+class _Search:
+    """The best logarithms so far of the factors on the hyperparameters, and how good they are."""
+
+    def __init__(self, kernel: Kernel, spots: Spots) -> None:
+        self._kernel = kernel
+        self._spots = spots
+        self.logs = np.zeros(len(_FREE))
+        self._best = _objective(kernel, spots, self.logs)
+
+    def along(self, place: int, step: float) -> None:
+        """Move one logarithm by *step*, up and down, as long as that is better."""
+        for direction in (step, -step):
+            while self._is_better(place, direction):
+                pass
+
+    def _is_better(self, place: int, by: float) -> bool:
+        tried = self.logs.copy()
+        tried[place] += by
+        value = _objective(self._kernel, self._spots, tried)
+        if value <= self._best:
+            return False
+        self.logs = tried
+        self._best = value
+        return True
 
 
 def _objective(kernel: Kernel, spots: Spots, logs: NDArray[np.float64]) -> float:
