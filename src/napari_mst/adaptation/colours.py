@@ -13,7 +13,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, Rectangle
-from napari_mst.reconstruction.consistency import HALF_CODE, correct_colours
+from napari_mst.reconstruction.consistency.cells import HALF_CODE
+from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.watch import Watch
 
 
