@@ -33,7 +33,7 @@ from napari_mst.evaluation.scenes import Scene, read_scenes
 from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.models import load_model
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency import correct_colours
+from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 COUNTS = (1, 4, 8, 24, 96)

@@ -1,4 +1,4 @@
-"""The walls of the house: what may be imported by what. Each rule is tried in a fresh interpreter."""
+"""The walls of the house: which imports may load what, each tried in a fresh interpreter."""
 
 import pkgutil
 import subprocess
@@ -34,7 +34,7 @@ CORE = sorted(
 
 
 def run_python(code: str, *arguments: str) -> str:
-    """Standard output of *code* in an interpreter of its own; its traceback is the failure message."""
+    """Run *code* in an interpreter of its own and return its output; a traceback fails the test."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -74,7 +74,8 @@ def test_module_does_not_import_torch(module: str) -> None:
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
-    statement = "import napari_mst.cli.main, napari_mst.spectra.maps, napari_mst.spectra.colours, napari_mst.spectra.compare"
+    modules = ("cli.main", "spectra.maps", "spectra.colours", "spectra.compare")
+    statement = "import " + ", ".join(f"napari_mst.{module}" for module in modules)
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 
 

@@ -1,9 +1,11 @@
 """Fit MST++ to simulated photos: `napari-mst retrain mstpp-srgb -o weights.safetensors`.
 
-The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the surroundings of a pixel
-add to it. Deterministic for a seed, a step count and a number of processes and threads; a run that was stopped
-continues from its last checkpoint to the same weights. Several GPUs, or several cores, which one small network uses
-badly by threads: `torchrun --nproc-per-node 2 --no-python napari-mst retrain mstpp-srgb ...`.
+The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the
+surroundings of a pixel add to it. The fit is deterministic for a seed, a step count and a number of
+processes and threads; a run that was stopped continues from its last checkpoint to the same
+weights. Use several processes for several GPUs, and for several cores too, since threads gain
+little with so small a network: `torchrun --nproc-per-node 2 --no-python napari-mst retrain
+mstpp-srgb ...`.
 """
 
 import copy
@@ -386,8 +388,9 @@ def fit_to_file(
     checkpoint: Path | None = None,
     scenes: Path | None = None,
 ) -> None:
-    """Fit the network, and write it as float16 with its card; of several processes the first writes.
+    """Fit the network, and write it as float16 with its card.
 
+    Of several processes the first writes.
     The fit goes on from *checkpoint*, which lies beside *output* unless it is given. *scenes* is a
     folder of real scenes; the accuracy on them goes into the card.
     """

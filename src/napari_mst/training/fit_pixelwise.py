@@ -1,7 +1,8 @@
 """Fit the pixelwise network: `napari-mst retrain pixelwise-srgb -o weights.safetensors`.
 
-It takes minutes on one core. The estimate minimises the relative error, the margins around it the pinball loss at 5 and 95 %. Deterministic for a
-seed, a step count and a number of threads.
+It takes minutes on one core. The estimate minimises the relative error; the margins around it
+minimise the pinball loss at 5 and 95 %. The fit is deterministic for a seed, a step count and a
+number of threads.
 """
 
 import math
