@@ -1,4 +1,4 @@
-"""Each kind of bad input has a number, 1 to 89, which a test carries: `test_bad_input[047-grey]`."""
+"""Each kind of bad input has a number, 1 to 89, and a test that carries it: `[047-grey]`."""
 
 import re
 from pathlib import Path

@@ -228,7 +228,7 @@ def test_a_photo_beyond_the_budget_is_refused_with_the_numbers(run: Run, photo: 
 def test_a_precision_that_the_device_lacks_is_refused(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: False)
+    monkeypatch.setattr("napari_mst.engine.device.computes_in", lambda precision: False)
     code, out, err = run(
         "reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--precision", "float16"
     )

@@ -44,7 +44,9 @@ def processor(monkeypatch: pytest.MonkeyPatch, *instructions: str) -> DeviceChoi
 def test_a_processor_with_bfloat16_offers_it(
     monkeypatch: pytest.MonkeyPatch, instruction: str
 ) -> None:
-    monkeypatch.setattr("napari_mst.engine.device._uses", lambda precision: precision == "bfloat16")
+    monkeypatch.setattr(
+        "napari_mst.engine.device.computes_in", lambda precision: precision == "bfloat16"
+    )
     assert processor(monkeypatch, instruction).precisions == ("float32", "bfloat16", "float64")
 
 

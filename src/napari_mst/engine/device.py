@@ -54,7 +54,7 @@ def _has(device: torch.device, precision: str) -> bool:
     if precision == "float64":
         return kind != "mps"  # Metal has no float64
     if precision == "float16":
-        return kind != "cpu" or _uses("float16")
+        return kind != "cpu" or computes_in("float16")
     if precision == "bfloat16" and kind == "cuda":
         with torch.cuda.device(device):  # torch answers for the current GPU
             return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -67,10 +67,10 @@ def _is_bfloat16_fast() -> bool:
     torch can also imitate them, slowly.
     """
     has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return (has_instructions or platform.machine() in ARM) and _uses("bfloat16")
+    return (has_instructions or platform.machine() in ARM) and computes_in("bfloat16")
 
 
-def _uses(precision: str) -> bool:
+def computes_in(precision: str) -> bool:
     """Tell whether torch computes in *precision* on this processor, not in float32 behind it."""
     names = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
     is_supported = getattr(torch.ops.mkldnn, names[precision])

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.engine.device import computes_in
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttentionBlock
 
@@ -22,14 +23,20 @@ _VECTOR = 16
 _STEP = 4
 """Sides of windows are filled up to multiples of this: oneDNN keeps kernels for each shape."""
 
+_HALVES = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+"""The types of 16 bits by their names."""
+
 _PACKED_SIDE = 64
 """Side of the tiles for which weights are packed; other tiles run too."""
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:
     """Tell whether *device* is a CPU that torch drives through oneDNN, in float32 or 16 bits."""
-    is_fitting = device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
-    return is_fitting and torch.backends.mkldnn.is_available()
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    # A processor without AVX-512 imitates 16 bits, but cannot pack weights of 16 bits.
+    is_packed = dtype in _HALVES and computes_in(_HALVES[dtype])
+    return dtype == torch.float32 or is_packed
 
 
 class _Hidden(NamedTuple):
