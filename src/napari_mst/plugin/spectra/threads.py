@@ -1,4 +1,9 @@
-"""Starts work on a thread of Qt's pool, and tells of it on the thread of the window."""
+"""Starts work on a thread of Qt's pool, and tells of it on the thread of the window.
+
+PySide6 and napari keep some workers and their slots after the work is over, and `Work` may hold a
+cube. So a worker gets its work in a box that it empties, and its slots let go of everything at the
+end.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,37 +14,52 @@ from superqt.utils import create_worker
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.spectra.work import Cancel, Work
-from napari_mst.watch import Watch
+from napari_mst.watch import UNWATCHED, Watch
+
+Run = Callable[[Watch], Any]
 
 
 def start_reading(work: Work) -> Cancel:
     """Start *work* that nobody waits for, such as the reading of a region that is dragged.
 
-    napari would list each of these as a task.
+    napari would list each of these as a task. It reports no progress.
     """
-    return _start(create_worker, work)
-
-
-def start_job(work: Work) -> Cancel:
-    """Start *work* that napari lists among its tasks."""
-    return _start(napari_threads.create_worker, work)
-
-
-def _start(create: Callable[..., Any], work: Work) -> Cancel:
-    # PySide6 and napari keep some workers with their slots, and `work.run` may hold a cube: so the
-    # worker empties its box when it begins, and no slot below holds `work` as a whole.
-    worker = create(
-        _run, work.run, _worker_class=JobWorker, _ignore_errors=True, _start_thread=False
-    )
-    on_end = work.on_end
-    worker.reports.progressed.connect(work.on_progress)
-    worker.returned.connect(work.on_done)
-    worker.reports.failed.connect(work.on_failed)
-    worker.finished.connect(lambda *_: on_end())
+    worker = create_worker(_read, [work.run], _ignore_errors=True, _start_thread=False)
+    _listen(worker, worker.errored, work)
     worker.start()
     cancel: Cancel = worker.quit
     return cancel
 
 
-def _run(run: Callable[[Watch], Any], reports: Reports) -> Any:
+def start_job(work: Work) -> Cancel:
+    """Start *work* that napari lists among its tasks."""
+    worker = napari_threads.create_worker(
+        _do, work.run, _worker_class=JobWorker, _ignore_errors=True, _start_thread=False
+    )
+    worker.reports.progressed.connect(work.on_progress)
+    _listen(worker, worker.reports.failed, work)
+    worker.start()
+    cancel: Cancel = worker.quit
+    return cancel
+
+
+def _listen(worker: Any, failed: Any, work: Work) -> None:
+    """Tell those who wait for *work*, until it has ended."""
+    listeners = {"done": work.on_done, "failed": work.on_failed}
+    last = [work.on_end]
+
+    def on_end(*_: object) -> None:
+        listeners.clear()
+        last.pop()()
+
+    worker.returned.connect(lambda result: listeners["done"](result))
+    failed.connect(lambda error: listeners["failed"](error))
+    worker.finished.connect(on_end)
+
+
+def _read(box: list[Run]) -> Any:
+    return box.pop()(UNWATCHED)
+
+
+def _do(run: Run, reports: Reports) -> Any:
     return run(reports.watch)
