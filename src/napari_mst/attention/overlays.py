@@ -9,10 +9,10 @@ Letters: h, w pixels; C channels of the block; i key channel, j query channel; A
 values, W projection.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ _OVERLAYS = (
     ),
 )
 
-OVERLAYS: Mapping[str, Overlay] = MappingProxyType({overlay.name: overlay for overlay in _OVERLAYS})
+OVERLAYS: dict[str, Overlay] = {overlay.name: overlay for overlay in _OVERLAYS}
 """All maps of a block by name."""
 
 SENSITIVITY = Description(
@@ -146,6 +146,7 @@ SENSITIVITY = Description(
 )
 """The map of a picked pixel; it belongs to no block."""
 
-DESCRIPTIONS: Mapping[str, Description] = MappingProxyType(
-    {**OVERLAYS, SENSITIVITY.name: SENSITIVITY}
+DESCRIPTIONS: Mapping[str, Description] = ChainMap(
+    {SENSITIVITY.name: SENSITIVITY},
+    OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

@@ -27,7 +27,7 @@ from napari_mst.cli.training import CALIBRATE, RETRAIN, TRAIN
 from napari_mst.errors import Cancelled, NapariMstError
 from napari_mst.terminal import harmless_output
 
-COMMANDS: tuple[Command, ...] = (
+COMMANDS: list[Command] = [
     RECONSTRUCT,
     MODELS_COMMAND,
     CAMERAS,
@@ -40,7 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     TRAIN,
     RETRAIN,
     CALIBRATE,
-)
+]
 """Every command, in the order of `napari-mst --help`."""
 
 

@@ -40,7 +40,7 @@ __all__ = [
 
 # `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
 # their own: anything with a header beside it may be ENVI.
-FORMATS: tuple[Format, ...] = (
+FORMATS: list[Format] = [
     Format(
         name="tiff",
         title="TIFF",
@@ -100,7 +100,7 @@ FORMATS: tuple[Format, ...] = (
         write=write_envi,
         targets=targets,
     ),
-)
+]
 
 
 def find_format(path: str | PathLike[str]) -> Format | None:

@@ -298,7 +298,7 @@ def _anywhere(_device: torch.device, _dtype: torch.dtype) -> bool:
 
 
 # Kernels before oneDNN, and both before plain torch, which computes on any device.
-FORMS: tuple[Form, ...] = (
+FORMS: list[Form] = [
     Form("block, compiled", (_is_published_block,), native.can_run, _compiled_block, COMPILED_PACE),
     Form("block, oneDNN", (_is_published_block,), onednn.can_run, _onednn_block),
     Form("block", (_is_block,), _anywhere, _torch_block),
@@ -312,5 +312,5 @@ FORMS: tuple[Form, ...] = (
         COMPILED_PACE,
     ),
     Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _up_fusion),
-)
+]
 """The rows in order of speed: the first that fits is taken."""

@@ -1,0 +1,168 @@
+"""Each worked example of CONTRIBUTING.md is run as it stands there, and keeps its promise."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import nn
+
+from napari_mst import (
+    AttentionExplorer,
+    Reconstructor,
+    Selection,
+    load_model,
+    read_cube,
+    write_cube,
+)
+from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.cli.main import COMMANDS, main
+from napari_mst.cube import SpectralCube
+from napari_mst.engine.forms.table import FORMS, form_of
+from napari_mst.engine.run import run
+from napari_mst.formats import FORMATS
+from napari_mst.networks import NETWORKS
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.spectra.maps import MAPS
+
+PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
+CPU = torch.device("cpu")
+
+pytestmark = pytest.mark.skipif(
+    not PAGE.exists(), reason="the package is installed without its page"
+)
+
+
+def example(title: str) -> dict[str, Any]:
+    """The names that the Python code under the heading *title* defines."""
+    section = PAGE.read_text(encoding="utf-8").split(f"### {title}\n")[1].split("\n##")[0]
+    names: dict[str, Any] = {"__name__": "example"}
+    for code in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
+        exec(compile(code, f"{PAGE.name}: {title}", "exec"), names)
+    return names
+
+
+@pytest.fixture(autouse=True)
+def tables_as_before() -> Iterator[None]:
+    """Takes the rows of the examples out of the tables again."""
+    rows, lists = [NETWORKS, OVERLAYS, MAPS], [FORMS, FORMATS, COMMANDS]
+    old_rows, old_lists = [dict(table) for table in rows], [list(table) for table in lists]
+    yield
+    for table, old in zip(rows, old_rows, strict=True):
+        table.clear()
+        table.update(old)
+    for table, before in zip(lists, old_lists, strict=True):
+        table[:] = before
+
+
+def photo(height: int = 22, width: int = 30) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def streamed_and_whole(network: Network) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The cube of a small photo as the engine computes it, and as the whole network does."""
+    pixels = torch.rand(1, 3, 24, 32, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        whole = network(pixels)[0].numpy()
+    return run(network, lambda top, bottom: pixels[0, :, top:bottom].numpy(), 24, 32, CPU), whole
+
+
+def test_a_network_of_somebody_else_is_loaded_by_its_row_and_streamed_exactly(
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    network = example("A network")["Gated"]().eval()
+    path = tmp_path / "gated.safetensors"
+    save_file(network.state_dict(), path)
+    cube = Reconstructor(load_model(path), "cpu").reconstruct(photo())
+    assert cube.shape == (6, 22, 30)
+    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
+
+
+def test_an_attention_mechanism_of_somebody_else_runs_in_the_u_shape() -> None:
+    torch.manual_seed(0)
+    network = example("An attention mechanism")["WindowMSTPlusPlus"](stages=1).eval()
+    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-5)
+
+
+class OnePass(Network):
+    """A network of one 1x1 convolution."""
+
+    in_bands, out_bands = 3, 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Conv2d(3, 5, 1, bias=False)
+
+    def program(self) -> Program:
+        return Program((Pass("bands", (PHOTO,), self.last, 5),))
+
+
+def test_a_fast_form_takes_the_place_of_its_pass_and_gives_the_same() -> None:
+    torch.manual_seed(0)
+    network = OnePass().eval()
+    example("A fast form")
+    form = form_of(network.program().passes, CPU, torch.float32)
+    assert form is not None
+    assert form.name == "1x1 convolution as a product"
+    np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
+
+
+def test_a_file_format_of_somebody_else_reads_what_it_wrote(tmp_path: Path) -> None:
+    example("A file format")
+    cube = SpectralCube(
+        np.random.default_rng(0).random((3, 4, 5), np.float32), np.array([400, 500, 600.0])
+    )
+    path = write_cube(tmp_path / "cube.json", cube)
+    again = read_cube(path)
+    np.testing.assert_array_equal(again.data, cube.data)
+    np.testing.assert_array_equal(again.wavelengths, cube.wavelengths)
+
+
+def test_a_map_of_attention_is_what_its_unit_promises() -> None:
+    example("A map of attention")
+    explorer = AttentionExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), photo(24, 32))
+    block = next(iter(explorer.record().blocks))
+    found = explorer.map("query", Selection(block, 0, 0, 0))
+    assert np.square(found.values).sum() == pytest.approx(1, rel=1e-4)
+
+
+@pytest.fixture
+def cube_file(tmp_path: Path) -> Path:
+    numbers = np.random.default_rng(0).random((3, 4, 5), np.float32)
+    return write_cube(tmp_path / "cube.hdr", SpectralCube(numbers, np.array([400, 500, 600.0])))
+
+
+def test_a_map_of_somebody_else_is_made_by_the_command_line(
+    cube_file: Path, tmp_path: Path
+) -> None:
+    example("A map of a cube")
+    path = tmp_path / "brightness.tif"
+    assert main(["map", str(cube_file), "brightness", "-o", str(path)]) == 0
+    brightness = read_cube(cube_file).data.mean(axis=0)
+    np.testing.assert_allclose(np.squeeze(tifffile.imread(path)), brightness, rtol=1e-6)
+
+
+def test_a_command_of_somebody_else_is_listed_and_runs(
+    cube_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example("A command")
+    assert main(["size", str(cube_file)]) == 0
+    assert capsys.readouterr().out == "3 bands of 4 x 5 pixels\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "print the size of a cube" in capsys.readouterr().out
+
+
+def test_the_rows_of_the_house_are_those_that_are_checked() -> None:
+    contract = tomllib.loads((PAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = contract["tool"]["importlinter"]["contracts"][0]["layers"]
+    page = PAGE.read_text(encoding="utf-8")
+    assert "".join(f"    {row}\n" for row in layers) in page
