@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns, n spots, k pixels.
 
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,7 @@ _NUMBERS = 1 << 21
 """Kernel values that are computed at a time: 16 MB each for what it takes, in the cache of no core
 but small."""
 _MOST_PIXELS = 1 << 14
+_THREADS = 4
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
 _REFUSED = ("radiance", "relative radiance")
@@ -109,10 +111,15 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
 def spread(cube: SpectralCube, process: Posterior, watch: Watch = UNWATCHED) -> NDArray[np.float32]:
     """The numbers of *cube* (B, H, W), moved by what *process* says; strips of rows at a time."""
     data = np.empty(cube.shape, dtype=np.float32)
-    for rows in row_strips(cube.shape[1:], len(process.points)):
-        watch.reach(rows.start / cube.shape[1])
+    strips = list(row_strips(cube.shape[1:], len(process.points)))
+
+    def move(rows: slice) -> None:
+        watch.check()
         data[:, rows] = adapted_rows(cube, process, rows)
-    watch.reach(1.0)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for number, _ in enumerate(threads.map(move, strips), 1):
+            watch.reach(number / len(strips))
     return data
 
 
