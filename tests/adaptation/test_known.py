@@ -1,6 +1,8 @@
 """Known spectra are refused where they can be no reflectance of the cube, and brought to its bands
 elsewhere."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -52,10 +54,9 @@ def test_there_is_no_extrapolation_and_no_way_over_a_gap() -> None:
     np.testing.assert_array_equal(np.isnan(found), (GRID < 450) | ((GRID > 520) & (GRID < 580)))
 
 
-BAD = {
+Make = Callable[[], KnownSpectrum]
+BAD: dict[str, tuple[Make, str]] = {
     "even window": (lambda: KnownSpectrum(1, 1, np.ones(31), window=2), "window of 1, 3, 5"),
-    # type: ignore[arg-type]
-    "row 1.5": (lambda: KnownSpectrum(1.5, 1, np.ones(31)), "whole number as the row"),
     "uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, -0.1), "uncertainty from 0 to 1"),
     "NaN uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, np.nan), "uncertainty"),
     "NaN": (lambda: KnownSpectrum(1, 1, np.full(31, np.nan)), "got NaN or infinity"),
@@ -112,3 +113,8 @@ def test_two_spectra_of_one_spot_are_refused() -> None:
 def test_other_things_than_known_spectra_are_refused() -> None:
     with pytest.raises(SpectrumError, match="Expected known spectra, got tuple"):
         check_known(CUBE, [(2, 3, np.ones(31))])  # type: ignore[list-item]
+
+
+def test_place_between_pixels_is_refused() -> None:
+    with pytest.raises(SpectrumError, match="whole number as the row of a known spectrum"):
+        KnownSpectrum(1.5, 1, np.ones(31))  # type: ignore[arg-type]
