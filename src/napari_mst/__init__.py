@@ -10,6 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from napari_mst.adaptation.adapting import adapt
+    from napari_mst.adaptation.bands import error_bands, spectrum_band
+    from napari_mst.adaptation.companion import adapt_to_cube
+    from napari_mst.adaptation.known import KnownSpectrum
+    from napari_mst.adaptation.suggesting import suggest_spots
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.figures import attention_figure
     from napari_mst.attention.record import (
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
     from napari_mst.photo.photo import Photo
-    from napari_mst.reconstruction.error_bands import error_bands, spectrum_band
     from napari_mst.reconstruction.reconstructor import Reconstructor
     from napari_mst.spectra.compare import compare_region
     from napari_mst.spectra.labels import label_spectra
@@ -43,6 +47,7 @@ _HOMES = {
     "AttentionMap": "attention.record",
     "AttentionRecord": "attention.record",
     "Capture": "photo.cameras",
+    "KnownSpectrum": "adaptation.known",
     "MAPS": "spectra.maps",
     "MODELS": "models",
     "MapInputs": "spectra.maps",
@@ -56,10 +61,12 @@ _HOMES = {
     "Selection": "attention.record",
     "SpectralCube": "cube",
     "Spectrum": "spectra.spectrum",
+    "adapt": "adaptation.adapting",
+    "adapt_to_cube": "adaptation.companion",
     "attention_figure": "attention.figures",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
-    "error_bands": "reconstruction.error_bands",
+    "error_bands": "adaptation.bands",
     "label_spectra": "spectra.labels",
     "load_model": "models",
     "point_spectrum": "spectra.regions",
@@ -68,7 +75,8 @@ _HOMES = {
     "read_spectra": "spectra.library",
     "record_attention": "attention.recorder",
     "region_spectrum": "spectra.regions",
-    "spectrum_band": "reconstruction.error_bands",
+    "spectrum_band": "adaptation.bands",
+    "suggest_spots": "adaptation.suggesting",
     "write_attention": "attention.record",
     "write_cube": "formats",
     "write_spectra": "spectra.library",
@@ -81,6 +89,7 @@ __all__ = [
     "AttentionMap",
     "AttentionRecord",
     "Capture",
+    "KnownSpectrum",
     "MapInputs",
     "Model",
     "ModelCard",
@@ -93,6 +102,8 @@ __all__ = [
     "SpectralCube",
     "Spectrum",
     "__version__",
+    "adapt",
+    "adapt_to_cube",
     "attention_figure",
     "best_matches",
     "compare_region",
@@ -106,6 +117,7 @@ __all__ = [
     "record_attention",
     "region_spectrum",
     "spectrum_band",
+    "suggest_spots",
     "write_attention",
     "write_cube",
     "write_spectra",

@@ -254,7 +254,7 @@ class _Run:
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
             return
-        from napari_mst.reconstruction.error_bands import error_bands
+        from napari_mst.adaptation.bands import error_bands
 
         bands = error_bands(read_cube(job.target) if cube is None else cube)
         for path, band in zip(job.bands, bands, strict=True):

@@ -193,7 +193,7 @@ def _error_band(
     cube: SpectralCube, row: int, column: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     # It imports torch, which takes seconds: here, where that happens on another thread.
-    from napari_mst.reconstruction.error_bands import spectrum_band
+    from napari_mst.adaptation.bands import spectrum_band
 
     return spectrum_band(cube, row, column)
 
