@@ -52,14 +52,15 @@ def example(title: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def tables_as_before() -> Iterator[None]:
     """Takes the rows of the examples out of the tables again."""
-    rows, lists = [NETWORKS, OVERLAYS, MAPS], [FORMS, FORMATS, COMMANDS]
+    rows: list[dict[str, Any]] = [NETWORKS, OVERLAYS, MAPS]
+    lists: list[list[Any]] = [FORMS, FORMATS, COMMANDS]
     old_rows, old_lists = [dict(table) for table in rows], [list(table) for table in lists]
     yield
-    for table, old in zip(rows, old_rows, strict=True):
-        table.clear()
-        table.update(old)
-    for table, before in zip(lists, old_lists, strict=True):
-        table[:] = before
+    for row, old_row in zip(rows, old_rows, strict=True):
+        row.clear()
+        row.update(old_row)
+    for listed, old_list in zip(lists, old_lists, strict=True):
+        listed[:] = old_list
 
 
 def photo(height: int = 22, width: int = 30) -> NDArray[np.uint8]:

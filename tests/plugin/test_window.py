@@ -149,7 +149,7 @@ def test_a_point_that_is_dragged_with_naparis_own_tool_takes_its_curve_along(
     window.add_image(data, **arguments)
     spectra = opened(window, SPECTRA, qtbot)
     spectra.bench.pin((550, 4, 7))
-    points = picks.picks_layer(window)
+    points = picks_in(window)
     window.layers.selection.active, points.mode = points, "select"
     Mouse(window, qtbot).drag((4, 7), (9, 12))
     qtbot.waitUntil(lambda: not spectra.is_drawing)

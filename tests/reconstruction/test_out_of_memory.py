@@ -12,8 +12,8 @@ from tests.reconstruction.conftest import PHOTO, run_out_of_memory, small_model
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.features import Slab
 from napari_mst.engine.forms import native
+from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import Source
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
 from napari_mst.reconstruction.options import RunOptions
@@ -154,7 +154,7 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(
     reconstructor = Reconstructor(small_model(), "cpu", memory=10**9, device_memory=4 * 10**8)
     plans: list[Plan] = []
 
-    def fail_once(_: Setup, source: Source, plan: Plan, watch: Watch) -> NDArray[np.float32]:
+    def fail_once(_: Setup, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.float32]:
         plans.append(plan)
         if len(plans) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -1,6 +1,7 @@
 """The calibration: nine in ten values lie in the band, and the weights stay what they are."""
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ def test_value_at_the_edge_of_the_band_needs_its_factor() -> None:
     np.testing.assert_allclose(needed_factors(estimate, estimate - 2.5 * below), 2.5, rtol=1e-4)
 
 
-def test_calibration_writes_the_card_and_leaves_the_weights(tmp_path, monkeypatch):
+def test_calibration_writes_the_card_and_leaves_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(calibrate, "_SCENES", 2)
     bundled, copy = WEIGHTS / "pixelwise-srgb.safetensors", tmp_path / "copy.safetensors"
     shutil.copy(bundled, copy)

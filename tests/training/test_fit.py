@@ -102,7 +102,7 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:
     assert reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
 
 
-def test_fit_writes_a_model_with_its_card(tmp_path):
+def test_fit_writes_a_model_with_its_card(tmp_path: Path) -> None:
     fit.fit_to_file(FitSettings(steps=0, seed=5), tmp_path / "model.safetensors")
     model = load_model(tmp_path / "model.safetensors")
     assert model.card.name == "mstpp-srgb"

@@ -1,5 +1,6 @@
 """The fit of the pixelwise network: it learns, is deterministic, and its band holds its share."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def test_bundled_band_covers_nine_in_ten_spectra_that_it_never_saw() -> None:
     assert 0.85 < covered < 0.95
 
 
-def test_fit_writes_a_model_with_its_card(tmp_path):
+def test_fit_writes_a_model_with_its_card(tmp_path: Path) -> None:
     settings = PixelwiseSettings(steps=0, seed=5)
     fit_pixelwise_to_file(settings, tmp_path / "model.safetensors")
     model = load_model(tmp_path / "model.safetensors")

@@ -66,7 +66,7 @@ class Reconstructor:
         features to keep in 16 bits.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public, its options by name)
         self,
         model: Model,
         device: str = "auto",

@@ -51,7 +51,7 @@ class Labelled(Mapping[int, T], Generic[T]):
         return len(self.numbers)
 
 
-def label_spectra(
+def label_spectra(  # noqa: PLR0913 (public, its options by name)
     cube: SpectralCube,
     labels: Numbers,
     spread: Spread = STD,

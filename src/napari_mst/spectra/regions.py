@@ -137,7 +137,7 @@ def point_spectrum(
     return region_spectrum(cube, region, spread, **changes)
 
 
-def region_spectrum(
+def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     cube: SpectralCube,
     region: Region,
     spread: Spread = STD,
