@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from napari_mst import __version__
+from napari_mst.cli.adaptation import ADAPT
 from napari_mst.cli.attention import ATTENTION
 from napari_mst.cli.command import REFUSED, UNREAD, UNWRITTEN, Command
 from napari_mst.cli.comparison import COMPARE
@@ -35,6 +36,7 @@ COMMANDS: list[Command] = [
     SPECTRA,
     MAP,
     COMPARE,
+    ADAPT,
     ATTENTION,
     EVALUATE,
     TRAIN,
