@@ -3,6 +3,7 @@
 #   make demo        a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
 #   make test        every check and every test, but for the slow ones (make checks, make tests: one of both)
 #   make test-slow   the tests that take long: some minutes to an hour together; CI runs them every night
+#   make docs        the code of README and docs; CI runs it every night, too
 #
 # Another interpreter than python3: make test PYTHON=python3.13
 
@@ -18,7 +19,7 @@ DISPLAYED = $(shell if $(NO_DISPLAY); then echo '$(XVFB)'; fi)
 # Tests on several cores; some of them take half a gigabyte, so not on all that a large machine has.
 PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-.PHONY: demo test tests test-slow checks system clean
+.PHONY: demo test tests test-slow docs checks system clean
 
 demo: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
@@ -31,6 +32,9 @@ tests: .venv/ready
 
 test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow
+
+docs: .venv/ready
+	$(BIN)/python -m pytest -m docs
 
 checks: .venv/ready
 	PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files
