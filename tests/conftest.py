@@ -23,7 +23,7 @@ if find_spec("PyQt6"):
 
 @pytest.fixture(scope="module", params=["numba", "oneDNN"])
 def executor(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What computes on a CPU: the kernels that numba compiles, or torch alone."""
+    """The ways to compute on a CPU: the kernels that numba compiles, or torch alone."""
     from napari_mst.engine.forms import native
 
     if request.param == "numba" and not native.is_ready():

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.docs
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the pages take for granted: photo.jpg and measured.csv, and a cube and what is known."""
+    """The things that the pages take for granted: a photo, its cube, and what is known of it."""
     monkeypatch.chdir(tmp_path)
     steps = np.random.default_rng(0).integers(60, 200, (25, 25, 3), dtype=np.uint8)
     Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1)).save("photo.jpg")

@@ -19,7 +19,7 @@ SIZE = 48
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is true (31, H, W), its clean photo (H, W, 3), and the cube that was reconstructed from
+    """The true cube (31, H, W), its clean photo (H, W, 3), and the cube that was reconstructed from
     it."""
 
     truth: NDArray[np.float32]

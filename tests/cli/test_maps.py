@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def options_of(name: str, folder: Path) -> tuple[str, ...]:
-    """What the map *name* needs beside the cube."""
+    """The arguments for all that the map *name* needs beside the cube."""
     needs = {
         "spectra": ("--spectra", str(folder / "spectra.csv")),
         "photo": ("--photo", str(folder / "photo.png")),

@@ -64,7 +64,7 @@ def test_a_precision_that_a_device_would_only_imitate_is_refused(
 
 
 def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several GPUs each its own."""
+    """Each of several GPUs tells its own."""
     asked: list[torch.device] = []
 
     def select(device: torch.device) -> AbstractContextManager[None]:

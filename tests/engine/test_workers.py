@@ -1,4 +1,4 @@
-"""What the threads of a run on a CPU share with the rest of the process."""
+"""The threads of a run on a CPU: what they share with the rest of the process."""
 
 import platform
 import subprocess

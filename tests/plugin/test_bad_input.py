@@ -1,4 +1,4 @@
-"""What people do to the docks: items 72 to 79 of the catalogue, most of them without a window."""
+"""Things that people do to the docks: items 72 to 79 of the catalogue, mostly without a window."""
 
 import gc
 import weakref

@@ -27,7 +27,7 @@ def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def judged() -> np.ndarray:
-    """What colour-science makes of the chart: 8-bit sRGB, (4, 6, 3)."""
+    """The chart as colour-science renders it: 8-bit sRGB, (4, 6, 3)."""
     shape = colour.SpectralShape(400, 700, 10)
     cmfs = colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"].copy().align(shape)
     light = colour.SDS_ILLUMINANTS["D65"].copy().align(shape)

@@ -1,4 +1,4 @@
-"""What a person knows about a scene corrects the estimate everywhere.
+"""Adaptation: the spectra that a person knows correct the estimate everywhere.
 
 A few measured spectra, or a coarse cube of the same view, tell how far the estimate is off where
 they were taken. A Gaussian process spreads the correction over colour, brightness and place, and

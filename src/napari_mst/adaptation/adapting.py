@@ -93,7 +93,7 @@ def check_cube(cube: SpectralCube) -> None:
 
 
 def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
-    """Where *known* spectra lie among colours and places, and how far *cube* is off there.
+    """The places of *known* spectra among colours, and how far *cube* is off there.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _with_former(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> tuple[Kn
 
 
 def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> tuple[Adaptation, Posterior]:
-    """What *known* spectra tell of *cube*."""
+    """Learn from *known* spectra how far *cube* is off."""
     spots = spots_of(cube, known)
     kernel = fitted_kernel(defaults.KERNEL, spots)
     scale = scaled_bands(kernel, spots, defaults.band_scale(cube.wavelengths))

@@ -1,4 +1,4 @@
-"""How sure an adapted cube is: lower and upper spectra between which nine in ten true ones lie.
+"""Error bands of adapted cubes: lower and upper spectra between which nine in ten true ones lie.
 
 The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
 pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
@@ -66,7 +66,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
 
 
 def has_band(cube: SpectralCube) -> bool:
-    """Whether *cube* is adapted, or its model has a calibrated band at its wavelengths."""
+    """True if *cube* is adapted, or its model has a calibrated band at its wavelengths."""
     return _is_adapted(cube) or of_models.has_band(cube)
 
 

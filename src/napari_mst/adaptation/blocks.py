@@ -14,7 +14,7 @@ Edges = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Where blocks end: *rows* (h + 1,), *columns* (w + 1,) in fine pixels of *shape* (H, W)."""
+    """The edges of blocks: *rows* (h + 1,), *columns* (w + 1,) in fine pixels of *shape* (H, W)."""
 
     rows: Edges
     columns: Edges
@@ -96,6 +96,6 @@ def _overlaps(edges: Edges, rows: slice) -> NDArray[np.float64]:
 
 
 def _weights(centres: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much each of the *centres* (n,) weighs at the places *at* (k,): (k, n)."""
+    """The weights (k, n) of the *centres* (n,) at the places *at* (k,)."""
     units = np.eye(len(centres))
     return np.stack([np.interp(at, centres, unit) for unit in units], axis=1)

@@ -1,4 +1,4 @@
-"""How far to go, and which known spectra contradict each other. Letters: B bands, n spots."""
+"""Caution: how far to go, and which known spectra contradict each other (B bands, n spots)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ from napari_mst.watch import Watch
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How a photo shows the spectra of a cube: *response* (B, 3) takes them to its linear light.
+    """A photo of the spectra of a cube: *response* (B, 3) takes them to its linear light.
 
     *least* is the half width of a colour cell in 8-bit codes, see `correct_colours`.
     """
@@ -31,7 +31,7 @@ class View:
 
 
 def view_of(cube: SpectralCube, photo: Photo) -> View | None:
-    """How *photo* shows *cube*; None where a reconstruction does not know it either."""
+    """The view of *cube* in *photo*; None where a reconstruction does not know it either."""
     past = cube.provenance
     if past.camera:
         capture = Capture(

@@ -79,7 +79,7 @@ class _Companion:
 
     @property
     def is_known(self) -> NDArray[np.bool_]:
-        """Where (h, w) both have numbers."""
+        """The mask (h, w) of the blocks where both have numbers."""
         return np.asarray(
             np.isfinite(self.estimate).all(axis=0) & np.isfinite(self.truth).any(axis=0)
         )
@@ -103,7 +103,7 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
 
 
 def _learnt(cube: SpectralCube, companion: _Companion) -> tuple[Adaptation, Posterior]:
-    """What the blocks tell of *cube*."""
+    """Learn from the blocks how far *cube* is off."""
     known = companion.is_known.ravel()
     truth, estimate = (_as_spectra(each)[known] for each in (companion.truth, companion.estimate))
     places = companion.blocks.centres()[known] / max(cube.shape[1:])

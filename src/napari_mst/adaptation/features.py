@@ -1,4 +1,4 @@
-"""Where a pixel lies: its colour, its brightness and its place.
+"""Features of a pixel: its colour, its brightness and its place.
 
 The colour is the one that the estimated spectrum shows, not the pixel of the photo. On a clean
 photo both are one to half a code; on a noisy one the estimate is the calmer of the two; and a cube

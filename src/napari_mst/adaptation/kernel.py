@@ -1,4 +1,4 @@
-"""How much the errors of two pixels have in common: the kernel of the Gaussian process.
+"""The kernel of the Gaussian process: how much the errors of two pixels have in common.
 
 An error is the log of true over estimated reflectance. Part of it is the same all over the scene,
 part drifts with colour and brightness, part belongs to a colour, and part to a colour at a place.

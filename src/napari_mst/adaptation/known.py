@@ -169,7 +169,7 @@ def at_wavelengths(spectrum: Spectrum, wavelengths: NDArray[np.float64]) -> NDAr
 def _gap_around(
     samples: NDArray[np.float64], wavelengths: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """How far apart (B,) the two samples are that lie around each of *wavelengths*."""
+    """The distance (B,) between the two samples that lie around each of *wavelengths*."""
     above = np.searchsorted(samples, wavelengths).clip(0, samples.size - 1)
     is_sample = samples[above] == wavelengths
     below = np.where(is_sample, above, (above - 1).clip(0))

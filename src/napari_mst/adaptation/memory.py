@@ -1,4 +1,4 @@
-"""What the history of an adapted cube keeps of its adaptation, and how it is read back from a file.
+"""The record of an adaptation in the history of its cube, written and read back from a file.
 
 It is a mapping of plain values in `Provenance.adaptation`: the known spectra as they were used, the
 features of their spots, the kernel and the factors of the bands. That is all that error bands need;

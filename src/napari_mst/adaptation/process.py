@@ -1,4 +1,4 @@
-"""What known spectra say about all other pixels: the posterior of a Gaussian process.
+"""The posterior of a Gaussian process: known spectra tell about all other pixels.
 
 Every band is a process of the same kernel k and a variance s of its own. With the known errors D
 (n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance s (k(p, p)
@@ -53,7 +53,7 @@ class Spots:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What the known spots say: `shift` at any pixel, and how uncertain that is.
+    """The posterior of the known spots: `shift` at any pixel, and how uncertain that is.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def corrected(estimate: NDArray[np.floating], shift: NDArray[np.float64]) -> NDA
 
 
 def posterior(kernel: Kernel, spots: Spots, band_scale: NDArray[np.float64]) -> Posterior:
-    """What *spots* say; from more than `EXACT` of them through inducing points."""
+    """The posterior of *spots*; more than `EXACT` of them go through inducing points."""
     noise = kernel.noise + spots.noise
     if len(spots) <= EXACT:
         inverse = _inverse(kernel(spots.features, spots.features) + np.diag(noise))

@@ -1,4 +1,4 @@
-"""Where a measurement would help most.
+"""Suggestions: the spots where a measurement would help most.
 
 Of many candidate spots, the one is chosen that lowers the uncertainty of the whole image most; then
 the next, as if that one were measured. The variance of a Gaussian process does not depend on what
@@ -79,7 +79,7 @@ def suggest_spots(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where it can be measured, and what is to become known.
+    """The pixels that can be measured, and those that are to become known.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Design:
 
 
 def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Where (H, W) a spot of 3 x 3 pixels can be measured, and where a pixel is not dark."""
+    """Two masks (H, W): a spot of 3 x 3 pixels can be measured, and a pixel is not dark."""
     height, width = photo.shape
     lit = np.empty((height, width), dtype=bool)
     usable = np.empty((height, width), dtype=bool)
@@ -161,7 +161,7 @@ def _places(cube: SpectralCube, candidates: NDArray[np.intp], targets: NDArray[n
 
 
 def _eroded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where all of the 3 x 3 pixels around are in *mask*; never at the border."""
+    """A mask of the pixels whose 3 x 3 surroundings are all in *mask*; none at the border."""
     whole = np.zeros_like(mask)
     if min(mask.shape) > 2 * _HALF_WINDOW:
         views = np.lib.stride_tricks.sliding_window_view(mask, (3, 3))

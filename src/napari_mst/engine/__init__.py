@@ -1,1 +1,1 @@
-"""How a network is run: on which device, within which memory, exactly, with progress and cancel."""
+"""The engine runs a network: the device, the memory, exactness, progress and cancel."""

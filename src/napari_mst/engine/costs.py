@@ -1,4 +1,4 @@
-"""How long a run takes, told ahead, so that progress moves as time does."""
+"""The time of a run, told ahead, so that progress moves as time does."""
 
 import torch
 
@@ -19,12 +19,12 @@ none.
 
 
 def run_cost(program: Program, device: torch.device, plan: Plan) -> float:
-    """How long a run takes: microseconds a pixel of the photo, of one thread of a CPU."""
+    """The time of a run: microseconds a pixel of the photo, of one thread of a CPU."""
     return sum(sweep_costs(schedule(program), device, plan))
 
 
 def sweep_costs(planned: Schedule, device: torch.device, plan: Plan) -> list[float]:
-    """How long each sweep takes, as `run_cost`."""
+    """The time of each sweep, in the unit of `run_cost`."""
     program = planned.program
     dtypes = precisions(program, plan.dtype(program.dtype), program.dtype)
     _, places = planned.storage(program.multiple, program.multiple, 1, 1)

@@ -1,4 +1,4 @@
-"""How much memory is free on the device of a run: on a GPU, or in the computer."""
+"""The free memory on the device of a run: on a GPU, or in the computer."""
 
 import torch
 

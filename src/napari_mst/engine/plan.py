@@ -71,7 +71,7 @@ Place = Literal["device", "memory", "file"]
 
 @dataclass(frozen=True)
 class Plan:
-    """How one run is to be done, and the bytes that it takes.
+    """The way that one run is done, and the bytes that it takes.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How large the tiles are that a CPU computes: each by one thread, in its cache.
+"""The size of the tiles that a CPU computes: each by one thread, in its cache.
 
 Letters: H rows, W columns of a map.
 """

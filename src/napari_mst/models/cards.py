@@ -80,7 +80,7 @@ class ModelCard:
 
     @property
     def needs_camera(self) -> bool:
-        """Whether the network has to be told the camera and the illuminant of every photo."""
+        """True if the network has to be told the camera and the illuminant of every photo."""
         return self.rendering == CAMERA_RGB
 
 

@@ -77,7 +77,7 @@ def check_bundled(name: str, sha256: str) -> None:
 
 
 def _place_of_seal(data: bytes) -> int:
-    """Where the seal begins; -1 if there is none."""
+    """The byte at which the seal begins; -1 if there is none."""
     size_of_header = int.from_bytes(data[:8], "little")
     found = data.find(_BEFORE_SEAL, 0, 8 + size_of_header)
     return found if found < 0 else found + len(_BEFORE_SEAL)

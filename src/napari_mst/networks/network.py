@@ -171,7 +171,7 @@ class Program:
         return replace(self, passes=(*wanted, *more), is_cropped=False)
 
     def replaced(self, changed: Pass) -> "Program":
-        """The same program with *changed* in the place of the pass that writes the same map."""
+        """A copy of the program in which *changed* replaces the pass that writes the same map."""
         passes = tuple(changed if each.writes == changed.writes else each for each in self.passes)
         return replace(self, passes=passes)
 

@@ -217,7 +217,7 @@ def test_correction_can_be_switched_off(
 
 
 def corners(layer: Image) -> list[list[float]]:
-    """Where the outer corners of an image layer lie."""
+    """The outer corners of an image layer."""
     rows, columns = layer.data.shape[-2:]
     pixels = [(-0.5, -0.5), (rows - 0.5, -0.5), (-0.5, columns - 0.5), (rows - 0.5, columns - 0.5)]
     lead = (0,) * (layer.data.ndim - 2)

@@ -49,7 +49,7 @@ def show_errors(dock: SpectraDock) -> None:
 
 
 def hover(viewer: ViewerModel, position: tuple[float, ...]) -> None:
-    """What napari does when the mouse moves."""
+    """Do what napari does when the mouse moves."""
 
     class Event:
         pass

@@ -6,7 +6,7 @@ from numba.core.registry import cpu_target
 
 
 class Registers(NamedTuple):
-    """How kernels fill the vector registers of a processor.
+    """The vector registers of a processor, and how kernels fill them.
 
     Attributes
     ----------

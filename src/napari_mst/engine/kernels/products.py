@@ -16,7 +16,7 @@ _STEP_BYTES = STEP * VECTORS * VECTOR
 
 
 class Taps(NamedTuple):
-    """What a convolution sums up for a pixel: vectors of some rows and columns, in some phases.
+    """The vectors that a convolution sums up for a pixel: rows and columns, in some phases.
 
     Columns of one phase follow each other. A convolution of stride 2 has a phase of the even
     columns and one of the odd ones; other convolutions have one phase.
@@ -54,7 +54,7 @@ class Layer(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where the results of a row go, and what is added to them.
+    """The place where the results of a row go, and what is added to them.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from napari_mst.engine.kernels.processor import PIXELS, VECTOR
 
 
 class Features(NamedTuple):
-    """Where features (h, w, C) lie in memory, the channels of a pixel side by side.
+    """Features (h, w, C) in memory, the channels of a pixel side by side.
 
     Attributes
     ----------
