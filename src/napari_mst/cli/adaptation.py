@@ -133,7 +133,7 @@ def _adapted(
 
 ADAPT = Command(
     name="adapt",
-    help="correct a cube by measured spectra, or a coarse cube, of the same scene",
+    help="correct a cube by spectra that you measured in the scene",
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="napari-mst",
         description="Hyperspectral cubes from RGB photos with MST++.",
         # wide enough for the longest name, so that each command takes one line
-        formatter_class=partial(argparse.HelpFormatter, max_help_position=16),
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=17),
     )
     parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
