@@ -12,7 +12,6 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.adapting import adapt
-from napari_mst.adaptation.bands import error_bands
 from napari_mst.adaptation.companion import adapt_to_cube
-from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.known_spectra import Spots, Taken, taken_of, window_means
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.models import load_model
-from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
@@ -43,53 +37,6 @@ SHIFTS = ((0, 0), (2, -2))
 MOST_SHIFT = 4
 KINDS = {kind.name: kind for kind in INPUTS}
 PHOTOS = ("noise 1e-3", "JPEG 75")
-Spots = NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """A scene, its photo, and the cube that was reconstructed from it."""
-
-    scene: Scene
-    photo: Photo
-    cube: SpectralCube
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(H, W)."""
-        return self.photo.shape
-
-    def errors(self, data: NDArray[np.floating]) -> tuple[float, float]:
-        """MRAE and core MRAE of *data*."""
-        return mrae(data, self.scene.cube), core_mrae(data, self.scene.cube, GRID)
-
-    def window(self, cube: NDArray[np.floating], spots: Spots) -> NDArray[np.float64]:
-        """Means (n, 31) over the 3 x 3 pixels around *spots*, cut at the border."""
-        around = [
-            cube[:, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
-            for row, column in spots
-        ]
-        return np.array([part.mean(axis=(1, 2)) for part in around], dtype=np.float64)
-
-    def random_spots(self, count: int, seed: int = 0) -> Spots:
-        """Spots where the truth is bright."""
-        bright = np.flatnonzero(core_pixels(self.scene.cube))
-        chosen = np.random.default_rng(seed).choice(bright, min(count, bright.size), replace=False)
-        return np.stack(np.divmod(chosen, self.size[1]), axis=1)
-
-    def suggested_spots(self, count: int) -> Spots:
-        """Spots from photo and estimate alone."""
-        return np.array(suggest_spots(self.cube, self.photo, count=count))
-
-    def known(self, spots: Spots) -> list[KnownSpectrum]:
-        """What is measured there."""
-        truths = self.window(self.scene.cube, spots)
-        places = [(int(row), int(column)) for row, column in spots]
-        return [KnownSpectrum(*place, truth) for place, truth in zip(places, truths, strict=True)]
-
-    def adapted(self, spots: Spots) -> SpectralCube:
-        """The cube with the truth known at *spots*."""
-        return adapt(self.cube, self.photo, self.known(spots))
 
 
 Method = Callable[[Taken, Spots], NDArray[np.floating]]
@@ -109,8 +56,8 @@ class Prototype:
 
     def __call__(self, taken: Taken, spots: Spots) -> NDArray[np.floating]:
         """What it makes of known spectra at *spots*."""
-        codes = taken.window(taken.photo.pixels, spots)
-        values = [taken.window(cube, spots) for cube in (taken.cube.data, taken.scene.cube)]
+        codes = window_means(taken.photo.pixels, spots)
+        values = [window_means(cube, spots) for cube in (taken.cube.data, taken.scene.cube)]
         return self._corrected(taken, codes, spots, values)
 
     def coarse(self, taken: Taken, coarse: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -120,7 +67,7 @@ class Prototype:
         codes = block_means(taken.photo.pixels.astype(np.float64), count).reshape(3, -1).T
         estimate = block_means(taken.cube.data, count)
         values = [cube.reshape(len(GRID), -1).T for cube in (estimate, coarse)]
-        return self._corrected(taken, codes, centres * taken.size[0] / count, values)
+        return self._corrected(taken, codes, centres * taken.photo.shape[0] / count, values)
 
     def _corrected(
         self,
@@ -129,23 +76,16 @@ class Prototype:
         places: NDArray[Any],
         values: Sequence[NDArray[np.floating]],
     ) -> NDArray[np.floating]:
-        longer = max(taken.size)
+        longer = max(taken.photo.shape)
         spots = self._module.features(codes, places / longer)
         pixels = taken.photo.pixels.reshape(3, -1).T.astype(np.float64)
-        everywhere = np.indices(taken.size).reshape(2, -1).T / longer
+        everywhere = np.indices(taken.photo.shape).reshape(2, -1).T / longer
         at = self._module.features(pixels, everywhere)
         flat = taken.cube.data.reshape(len(GRID), -1).T.astype(np.float64)
         better, _ = self._module.corrected(flat, at, spots, *values)
         data = np.ascontiguousarray(better.T.reshape(taken.cube.shape), dtype=np.float32)
         correct_colours(data, taken.photo, srgb_response(GRID))
         return data
-
-
-def taken_of(scene: Scene, kind: Input, model: Reconstructor) -> Taken:
-    """*scene* as photographed and reconstructed."""
-    codes = kind.photograph(scene.cube, GRID, scene.name)
-    photo = Photo.from_array(np.moveaxis(codes, 0, -1))
-    return Taken(scene, photo, model.reconstruct(photo))
 
 
 def block_means(data: NDArray[np.floating], count: int) -> NDArray[np.floating]:
@@ -178,15 +118,11 @@ def show(title: str, errors: Sequence[tuple[float, float]], before: NDArray[np.f
 
 def show_bands(title: str, cubes: Sequence[SpectralCube], all_taken: Sequence[Taken]) -> None:
     """Share of core values in the band, and its width over the estimate."""
-    shares, widths = [], []
-    for cube, taken in zip(cubes, all_taken, strict=True):
-        lower, upper = (side.data for side in error_bands(cube))
-        core = core_pixels(taken.scene.cube)
-        is_within = (taken.scene.cube >= lower) & (taken.scene.cube <= upper)
-        shares.append(is_within[:, core].mean(axis=1))
-        widths.append(((upper - lower) / np.maximum(cube.data, 0.01))[:, core].mean())
-    by_band = np.mean(shares, axis=0)
-    print(f"{title:44}covers {by_band.mean():.3f}, width {np.mean(widths):.3f}; by band:")
+    bands = [taken.band(cube) for cube, taken in zip(cubes, all_taken, strict=True)]
+    judged = [band for band in bands if band is not None]
+    by_band = np.mean([band.covered for band in judged], axis=0)
+    width = np.mean([band.width for band in judged])
+    print(f"{title:44}covers {by_band.mean():.3f}, width {width:.3f}; by band:")
     print("   " + " ".join(f"{share:.2f}" for share in by_band), flush=True)
 
 

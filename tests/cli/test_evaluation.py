@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.cli.conftest import (
     Run,
 )
@@ -52,3 +53,61 @@ def test_evaluate_refuses_an_unknown_input_and_a_folder_without_cubes(
     code, out, err = run("evaluate", tmp_path, "--input", "fog")
     assert (code, out) == (2, "")
     assert "got 'fog'" in err
+
+
+def test_evaluate_known_prints_a_line_for_each_number_of_known_spectra(
+    run: Run, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    for name in ("first", "second"):
+        materials = random.uniform(0.1, 0.9, (31, 3, 3))
+        cube = materials.repeat(4, axis=1).repeat(4, axis=2).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
+    file = tmp_path / "scores.csv"
+    model = ("--model", "pixelwise-srgb", "--device", "cpu")
+    plain = (*model, "--no-baselines", "--input", "clean")
+    code, out, _ = run("evaluate", tmp_path, *model, "--known", "0,1,2", "--csv", file)
+    assert code == 0
+    header, nothing, *lines = out.split("\n\n")[0].splitlines()
+    assert header.split() == [
+        "clean",
+        "MRAE",
+        "core",
+        "MRAE",
+        "worst",
+        "coverage",
+        "least",
+        "width",
+    ]
+    assert [line[:26].strip() for line in lines] == [
+        "pixelwise-srgb, 1 random",
+        "pixelwise-srgb, 2 random",
+    ]
+    assert "in the 90 % error band, at nm" in out
+    assert len(file.read_text().splitlines()) == 1 + 3 * 3
+    _, models, _ = run("evaluate", tmp_path, *plain)
+    assert nothing[36:58] == models.splitlines()[1][36:58]
+    code, out, _ = run("evaluate", tmp_path, *model, "--known", "1", "--suggested", "--per-scene")
+    assert (code, out.count("1 suggested second")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--known", "one,two"), "Expected numbers of known spectra, got 'one,two'. Give"),
+        (("--known", "0,,4"), "got '0,,4'"),
+        (("--known=",), "got ''"),
+        (("--known=-1,4",), "Expected numbers of known spectra from 0 up, got -1, 4."),
+        (("--suggested",), "Expected --known with --suggested, got none."),
+        (("--known", "300", "--suggested"), "Expected at most 256 suggested spots, got 300."),
+        (("--known", "1", "--camera", "Nikon_D5100"), "Expected sRGB photos with --known"),
+        (("--known", "1", "--input", "fog"), "got 'fog'"),
+    ],
+)
+def test_evaluate_refuses_known_spectra_that_cannot_be(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = run("evaluate", tmp_path, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1

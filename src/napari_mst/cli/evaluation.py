@@ -14,7 +14,8 @@ from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.console import note
 from napari_mst.cli.options import add_device, add_full_scale
 from napari_mst.crash_safe import check_targets
-from napari_mst.errors import CameraError, ModelError
+from napari_mst.errors import CameraError, ModelError, SpectrumError
+from napari_mst.messages import shown
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, spelled
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from napari_mst.evaluation.degradations import Input
     from napari_mst.evaluation.scenes import Scene
     from napari_mst.evaluation.tables import Score
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
@@ -52,6 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_device(parser)
     _add_photo_arguments(parser)
+    _add_known_arguments(parser)
     _add_table_arguments(parser)
 
 
@@ -79,6 +82,31 @@ def _add_photo_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="light of these photos; may be repeated (default: D65)",
     )
+
+
+def _add_known_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says how many spectra of each scene are known."""
+    parser.add_argument(
+        "--known",
+        metavar="COUNTS",
+        help="as 0,1,4,24: correct each cube by so many true spectra of its scene, at random spots "
+        "of 3 x 3 pixels, and judge that (clean photos, if no --input is given)",
+    )
+    parser.add_argument(
+        "--suggested",
+        action="store_true",
+        help="with --known: the spots that `napari-mst adapt --suggest` would give",
+    )
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Numbers of known spectra from "0,1,4", each one once."""
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise SpectrumError(
+            f"Expected numbers of known spectra, got {shown(text)!r}. Give them as 0,1,4,24."
+        ) from None
 
 
 def _add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,26 +138,78 @@ class _Trial:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.known is not None or arguments.suggested:
+        return _run_known(arguments)
+    return _run_models(arguments)
+
+
+def _run_models(arguments: argparse.Namespace) -> int:
     from napari_mst.evaluation import tables
-    from napari_mst.evaluation.scenes import scene_files
 
     # A wrong name is refused here, before the first trial, which takes long.
     trials = list(_trials(arguments))
+    scene_count = _checked_scene_count(arguments)
+    scores = []
+    for trial in trials:
+        scores += _scores(trial, arguments, scene_count)
+    _tell(arguments, scores, tables.means(scores), tables.LABELS)
+    return DONE
+
+
+def _run_known(arguments: argparse.Namespace) -> int:
+    from napari_mst.evaluation import known_spectra
+    from napari_mst.evaluation.degradations import INPUTS
+    from napari_mst.evaluation.scenes import read_scenes
+
+    _check_known(arguments)
+    plan = known_spectra.Plan(_counts(arguments.known), arguments.suggested)
+    inputs = _chosen_inputs(arguments.input or [INPUTS[0].name], INPUTS)
+    scene_count = _checked_scene_count(arguments)
+    models = _reconstructors(arguments)
+    scenes = _noted(read_scenes(arguments.folder, arguments.full_scale))
+    found = known_spectra.score(models, inputs, scenes, plan)
+    total = scene_count * len(inputs) * len(models) * len(plan.counts)
+    scores = list(tqdm(found, desc="known spectra", total=total, unit="cube"))
+    _tell(arguments, scores, known_spectra.means(scores), known_spectra.LABELS)
+    return DONE
+
+
+def _check_known(arguments: argparse.Namespace) -> None:
+    """Refuse arguments that do not go together, before anything is read."""
+    if arguments.known is None:
+        raise SpectrumError("Expected --known with --suggested, got none. Add --known 0,1,4,24.")
+    if arguments.camera or arguments.illuminant:
+        raise SpectrumError(
+            "Expected sRGB photos with --known, got --camera or --illuminant. Leave them out."
+        )
+
+
+def _checked_scene_count(arguments: argparse.Namespace) -> int:
+    """Counts the scenes, after the folder and the file of the table were found to be usable."""
+    from napari_mst.evaluation.scenes import scene_files
+
     files = scene_files(arguments.folder)
     if arguments.csv:
         check_targets([arguments.csv], overwrite=True)
-    scores = []
-    for trial in trials:
-        scores += _scores(trial, arguments, len(files))
-    averages = tables.means(scores)
+    return len(files)
+
+
+def _tell(
+    arguments: argparse.Namespace,
+    scores: "Sequence[Score]",
+    averages: "Sequence[Score]",
+    labels: Sequence[str],
+) -> None:
+    """Write the table to its file, and print it."""
+    from napari_mst.evaluation import tables
+
     if arguments.csv:
-        tables.write_csv(arguments.csv, [*scores, *averages])
-    rows = tables.by_input(scores) if arguments.per_scene else averages
+        tables.write_csv(arguments.csv, [*scores, *averages], labels)
+    rows = tables.by_input(scores, averages) if arguments.per_scene else averages
     print(tables.table(rows))
     coverage = tables.coverage_table(rows)
     if coverage:
         print(f"\n{coverage}")
-    return DONE
 
 
 def _scores(trial: _Trial, arguments: argparse.Namespace, scene_count: int) -> "list[Score]":
@@ -190,13 +270,29 @@ def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
     methods: dict[str, Method] = {}
     if not arguments.no_baselines:
         methods.update(_baselines())
-    models = arguments.model or [
-        card.name for card in MODELS.values() if card.file and not card.needs_camera
-    ]
     is_corrected = not arguments.no_colour_correction
-    for name in models:
+    for name in _srgb_models(arguments):
         methods[name] = model_method(name, arguments.device, is_corrected)
     return methods
+
+
+def _srgb_models(arguments: argparse.Namespace) -> list[str]:
+    """The models that were asked for; by default all bundled ones for sRGB photos."""
+    bundled = [card.name for card in MODELS.values() if card.file and not card.needs_camera]
+    return arguments.model or bundled
+
+
+def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]":
+    """The models that make the cubes which known spectra correct."""
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    is_corrected = not arguments.no_colour_correction
+    found = {}
+    for name in _srgb_models(arguments):
+        model = load_model(name)
+        found[name] = Reconstructor(model, arguments.device, correct_colour=is_corrected)
+    return found
 
 
 def _baselines() -> "dict[str, Method]":

@@ -50,6 +50,8 @@ SHOWN = "in 1 code"
 COVERED = "in band"
 """Label of the share of core values in the 90 % error band, for methods that have one."""
 
+LABELS = (*METRICS, SHOWN, COVERED)
+
 CLEAN = INPUTS[0]
 
 
@@ -104,20 +106,23 @@ def compared(
     return {label: metric(estimate, reference) for label, metric in METRICS.items()}
 
 
-def by_input(scores: Iterable[Score]) -> list[Score]:
-    """The scores and their means, input by input, each method's scenes together."""
-    scores = list(scores)
-    averages = means(scores)
+def by_input(scores: Iterable[Score], averages: Sequence[Score]) -> list[Score]:
+    """The scores and their *averages*, input by input, each method's scenes together."""
     order = {(one.input, one.method): place for place, one in enumerate(averages)}
     return sorted([*scores, *averages], key=lambda one: order[one.input, one.method])
 
 
 def means(scores: Iterable[Score]) -> list[Score]:
     """The mean over the scenes of every method and input, in the order of the scores."""
+    return [_mean_score(rows) for rows in grouped(scores)]
+
+
+def grouped(scores: Iterable[Score]) -> list[list[Score]]:
+    """The scores of each method and input together, in the order of the scores."""
     groups: dict[tuple[str, str], list[Score]] = {}
     for one in scores:
         groups.setdefault((one.input, one.method), []).append(one)
-    return [_mean_score(rows) for rows in groups.values()]
+    return list(groups.values())
 
 
 def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) -> dict[str, float]:
@@ -219,16 +224,16 @@ def coverage_table(scores: Iterable[Score]) -> str:
     return "\n".join([f"{'in the 90 % error band, at nm':44}{wavelengths}", *lines])
 
 
-def write_csv(path: Path, scores: Iterable[Score]) -> None:
-    """Write one line for each score: method, input, scene, and its metrics."""
+def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABELS) -> None:
+    """Write one line for each score: method, input, scene, and its values by these *labels*."""
     by_band = [f"{COVERED} {nm:g}" for nm in GRID]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "input", "scene", *METRICS, SHOWN, COVERED, *by_band])
+        writer.writerow(["method", "input", "scene", *labels, *by_band])
         for one in scores:
             covered = [] if one.covered is None else one.covered.tolist()
             names = [text_cell(name) for name in (one.method, one.input, one.scene)]
-            writer.writerow([*names, *one.values.values(), *covered])
+            writer.writerow([*names, *(one.values[label] for label in labels), *covered])
 
 
 def _shown(
@@ -261,13 +266,13 @@ def _covered(
 
 def _mean_score(rows: Sequence[Score]) -> Score:
     """The mean of the scores of one method on one input."""
-    labels = (*METRICS, SHOWN, COVERED)
-    values = {label: _mean([row.values[label] for row in rows]) for label in labels}
+    values = {label: known_mean([row.values[label] for row in rows]) for label in LABELS}
     bands = [row.covered for row in rows if row.covered is not None]
     covered = np.mean(bands, axis=0) if bands else None
     return Score(rows[0].method, rows[0].input, "mean", values, covered)
 
 
-def _mean(values: Sequence[float]) -> float:
+def known_mean(values: Sequence[float]) -> float:
+    """The mean of the values that are not NaN; NaN if there is none."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")

@@ -1,0 +1,279 @@
+"""Scores of cubes that known spectra corrected: `napari-mst evaluate FOLDER --known 0,1,4,24`.
+
+Each scene is photographed and reconstructed as for the table of the models. Then its true spectra
+become known at a few spots of 3 x 3 pixels, and the cube is adapted to them. Letters: B bands,
+H rows, W columns, n spots.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.bands import error_bands, has_band
+from napari_mst.adaptation.caution import ContradictingSpectra
+from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
+from napari_mst.adaptation.suggesting import MOST, suggest_spots
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.camera_inputs import CameraInput
+from napari_mst.evaluation.degradations import Input
+from napari_mst.evaluation.scenes import Scene, resampled
+from napari_mst.evaluation.tables import Score, grouped, known_mean
+from napari_mst.metrics import core_mrae, core_pixels, mrae
+from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.spectra.spectrum import Spectrum
+
+WORST = "worst"
+"""Label of MRAE after over before; in the mean, the largest ratio of all scenes."""
+
+COVERAGE = "coverage"
+"""Label of the share of true values in the 90 % error band: all bands of the core pixels."""
+
+LEAST = "least"
+"""Label of that share in the band that has the smallest one."""
+
+WIDTH = "width"
+"""Label of the mean width of the error band over the estimate."""
+
+LABELS = ("MRAE", "core MRAE", WORST, COVERAGE, LEAST, WIDTH)
+
+Spots = NDArray[np.intp]
+"""Rows and columns (n, 2)."""
+
+_DIMMEST = 0.01
+"""Reflectance below which a width is not divided by the estimate: the ratio would tell nothing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many spectra become known, and where.
+
+    Attributes
+    ----------
+    counts
+        The numbers of known spectra, one line of the table for each.
+    is_suggested
+        Take the spots that `suggest_spots` gives for photo and estimate; otherwise random ones.
+    seed
+        Draws the random spots, the same ones in every run.
+
+    Raises
+    ------
+    SpectrumError
+        If there are no counts, one is negative, or more are suggested than is possible.
+    """
+
+    counts: Sequence[int]
+    is_suggested: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.counts or min(self.counts) < 0:
+            raise SpectrumError(
+                "Expected numbers of known spectra from 0 up, got "
+                f"{', '.join(map(str, self.counts)) or 'none'}. Give them as 0,1,4,24."
+            )
+        if self.is_suggested and max(self.counts) > MOST:
+            raise SpectrumError(
+                f"Expected at most {MOST} suggested spots, got {max(self.counts)}. Ask for fewer."
+            )
+
+    def title(self, count: int) -> str:
+        """Names the line of the table for *count* known spectra."""
+        if count == 0:
+            return "nothing known"
+        return f"{count} suggested" if self.is_suggested else f"{count} random"
+
+
+class Band(NamedTuple):
+    """How well the 90 % error band of a cube fits the core pixels of a scene.
+
+    Attributes
+    ----------
+    covered
+        (31,) share of the true values that lie in it.
+    width
+        Mean width over the estimate.
+    """
+
+    covered: NDArray[np.floating]
+    width: float
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A scene, its photo, and the cube that was reconstructed from it.
+
+    Attributes
+    ----------
+    exposure
+        Factor on the light of the photo; it shows so many times the reflectance of the scene.
+    counted
+        (H, W) pixels that count: known in the scene, and not clipped by another exposure.
+    """
+
+    scene: Scene
+    exposure: float
+    counted: NDArray[np.bool_]
+    photo: Photo
+    cube: SpectralCube
+
+    @property
+    def truth(self) -> NDArray[np.float32]:
+        """The reflectance (31, H, W) that the photo shows."""
+        return self.scene.cube * np.float32(self.exposure)
+
+    def errors(self, data: NDArray[np.floating]) -> tuple[float, float]:
+        """MRAE and core MRAE of *data* (31, H, W) over the pixels that count; NaN if none."""
+        estimate = self._in_a_row(data / self.exposure)
+        reference = self._in_a_row(self.scene.cube)
+        return mrae(estimate, reference), core_mrae(estimate, reference, GRID)
+
+    def band(self, cube: SpectralCube) -> Band | None:
+        """Judges the error band of *cube*; None if it has no band, or no core pixel counts."""
+        core = self.counted & core_pixels(self.truth)
+        if not has_band(cube) or not core.any():
+            return None
+        lower, upper = (_at_grid(side)[:, core] for side in error_bands(cube))
+        truth = self.truth[:, core]
+        is_within = (truth >= lower) & (truth <= upper)
+        widths = (upper - lower) / np.maximum(_at_grid(cube)[:, core], _DIMMEST)
+        return Band(is_within.mean(axis=1), float(widths.mean()))
+
+    def random_spots(self, count: int, seed: int = 0) -> Spots:
+        """At most *count* spots (n, 2) among those whose truth is bright, drawn by *seed*."""
+        bright = np.flatnonzero(self._measurable & core_pixels(self.truth))
+        random = np.random.default_rng(seed)
+        chosen = random.choice(bright, min(count, bright.size), replace=False)
+        return np.stack(np.divmod(chosen, self.photo.shape[1]), axis=1)
+
+    def suggested_spots(self, count: int) -> Spots:
+        """At most *count* spots (n, 2) from photo and estimate alone.
+
+        Those at which the scene itself holds no reflectance are left out.
+        """
+        spots = np.array(suggest_spots(self.cube, self.photo, count=count))
+        is_known = self._measurable & (self.truth.max(axis=0) > 0)
+        return spots[is_known[spots[:, 0], spots[:, 1]]]
+
+    def known(self, spots: Spots) -> list[KnownSpectrum]:
+        """The true mean spectra of the 3 x 3 pixels around *spots*."""
+        # Dark pixels of real cubes can be slightly negative, which no measured reflectance is.
+        truths = window_means(self.truth, spots).clip(0)
+        found = []
+        for (row, column), values in zip(spots, truths, strict=True):
+            spectrum: Spectrum | NDArray[np.float64] = values
+            if not np.array_equal(self.cube.wavelengths, GRID):
+                spectrum = Spectrum(GRID, values)
+            found.append(KnownSpectrum(int(row), int(column), spectrum))
+        return found
+
+    def adapted(self, spots: Spots) -> SpectralCube:
+        """The cube with the truth known at *spots*; the cube itself without any."""
+        with warnings.catch_warnings():
+            # Real and false food have one colour and two spectra: true, and no news in a table.
+            warnings.simplefilter("ignore", ContradictingSpectra)
+            return adapt(self.cube, self.photo, self.known(spots))
+
+    @property
+    def _measurable(self) -> NDArray[np.bool_]:
+        """Where (H, W) all of the 3 x 3 pixels, cut at the border, count as reflectance."""
+        usable = self.counted & (self.truth <= BRIGHTEST).all(axis=0)
+        padded = np.pad(usable, 1, constant_values=True)
+        around = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
+        return np.asarray(around.all(axis=(2, 3)))
+
+    def _in_a_row(self, data: NDArray[np.floating]) -> NDArray[np.floating]:
+        """*data* (31, H, W), or (31, n, 1) if only n pixels count."""
+        return data if self.counted.all() else data[:, self.counted][..., None]
+
+
+def taken_of(scene: Scene, kind: Input | CameraInput, model: Reconstructor) -> Taken:
+    """Photographs *scene* as *kind* says, and reconstructs it."""
+    codes = kind.photograph(scene.cube, GRID, scene.name)
+    photo = Photo.from_array(codes, encoding="srgb")
+    counted = scene.valid & kind.counted(codes)
+    return Taken(scene, kind.exposure, counted, photo, model.reconstruct(photo))
+
+
+def window_means(data: NDArray[np.floating], spots: Spots) -> NDArray[np.float64]:
+    """Means (n, B) of *data* (B, H, W) over the 3 x 3 pixels around *spots*, cut at the border."""
+    around = [
+        data[:, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] for row, column in spots
+    ]
+    means = [part.mean(axis=(1, 2)) for part in around]
+    return np.array(means, dtype=np.float64).reshape(len(spots), len(data))
+
+
+def score(
+    models: Mapping[str, Reconstructor],
+    inputs: Sequence[Input | CameraInput],
+    scenes: Iterable[Scene],
+    plan: Plan,
+) -> Iterator[Score]:
+    """Judges every model on every input of every scene, once for each count of *plan*."""
+    for scene in scenes:
+        for kind in inputs:
+            for name, model in models.items():
+                taken = taken_of(scene, kind, model)
+                before, _ = taken.errors(_at_grid(taken.cube))
+                for count in plan.counts:
+                    cube = taken.adapted(_spots(taken, plan, count))
+                    values, covered = _judged(taken, cube, before)
+                    title = f"{name}, {plan.title(count)}"
+                    yield Score(title, kind.name, scene.name, values, covered)
+
+
+def means(scores: Iterable[Score]) -> list[Score]:
+    """The mean over the scenes of every line, in the order of the scores.
+
+    The ratio after/before is the largest one; the least coverage is that of the mean over scenes.
+    """
+    return [_mean_score(rows) for rows in grouped(scores)]
+
+
+def _spots(taken: Taken, plan: Plan, count: int) -> Spots:
+    if count == 0:
+        return np.empty((0, 2), dtype=np.intp)
+    if plan.is_suggested:
+        return taken.suggested_spots(count)
+    return taken.random_spots(count, plan.seed)
+
+
+def _judged(
+    taken: Taken, cube: SpectralCube, before: float
+) -> tuple[dict[str, float], NDArray[np.floating] | None]:
+    """The values of `LABELS`, and the coverage (31,) band by band."""
+    values = dict.fromkeys(LABELS, np.nan)
+    values["MRAE"], values["core MRAE"] = taken.errors(_at_grid(cube))
+    if before > 0:
+        values[WORST] = values["MRAE"] / before
+    band = taken.band(cube)
+    if band is None:
+        return values, None
+    values[COVERAGE] = float(band.covered.mean())
+    values[LEAST] = float(band.covered.min())
+    values[WIDTH] = band.width
+    return values, band.covered
+
+
+def _mean_score(rows: Sequence[Score]) -> Score:
+    values = {label: known_mean([row.values[label] for row in rows]) for label in LABELS}
+    ratios = [row.values[WORST] for row in rows if not np.isnan(row.values[WORST])]
+    values[WORST] = max(ratios, default=np.nan)
+    by_scene = [row.covered for row in rows if row.covered is not None]
+    covered = np.mean(by_scene, axis=0) if by_scene else None
+    if covered is not None:
+        values[LEAST] = float(covered.min())
+    return Score(rows[0].method, rows[0].input, "mean", values, covered)
+
+
+def _at_grid(cube: SpectralCube) -> NDArray[np.floating]:
+    return resampled(np.asarray(cube.data), cube.wavelengths)
