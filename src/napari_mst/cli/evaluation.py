@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from napari_mst.evaluation.tables import Score
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
+_EPILOG = """\
+columns with --known:
+  worst      MRAE after over before, in the scene where this is largest
+  coverage   share of true values in the 90 % error band, all bands
+  least      the same, in the band that has the smallest share
+  width      mean width of the error band over the estimate
+"""
+
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
 
@@ -342,4 +350,5 @@ EVALUATE = Command(
     help="measure how well models do on real scenes",
     add_arguments=_add_arguments,
     run=_run,
+    epilog=_EPILOG,
 )
