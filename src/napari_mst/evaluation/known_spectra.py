@@ -184,7 +184,7 @@ class Taken:
 
     @property
     def _measurable(self) -> NDArray[np.bool_]:
-        """Where (H, W) all of the 3 x 3 pixels, cut at the border, count as reflectance."""
+        """The mask (H, W) of spots whose 3 x 3 pixels, cut at the border, all count."""
         usable = self.counted & (self.truth <= BRIGHTEST).all(axis=0)
         padded = np.pad(usable, 1, constant_values=True)
         around = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
