@@ -4,20 +4,38 @@ Letters: B bands, H rows, W columns.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from napari_mst.errors import CubeError
+from napari_mst.georeference import FIELD, Georeference
+from napari_mst.messages import shown
 
 NANOMETRES = "nm"
 """Unit of the spectral axis of a cube that has wavelengths."""
 
 BAND_INDEX = "band"
 """Unit of the spectral axis of a cube that has no wavelengths: 0, 1, 2, ..."""
+
+Span = slice | tuple[int, int]
+"""Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""
+
+_MAP_INFO = "map info"
+"""ENVI's field for the coordinates of one pixel, which it counts from 1."""
+
+_OF_PIXELS = frozenset({"geo points", "picks", "rpc info", "x start", "y start"})
+"""Fields of metadata that name pixels of the whole image: a part of it has no use for them."""
+
+_OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
+"""Fields of metadata that have one value for each band."""
+
+_DEFAULT_BANDS = "default bands"
+"""ENVI's field for the numbers of the bands to show as red, green and blue."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +50,10 @@ class Provenance:
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that are told.
     region
-        The part of the photo that was read, "row0:row1,column0:column1"; "" for all.
+        The part of the photo that the cube shows, "row0:row1,column0:column1"; "" for all.
+    cut
+        The rows, columns and bands that were cut out of a larger cube after it was made; "" for a
+        cube as it was made. The numbers of a cut differ from those of a run on the same region.
     is_ensemble
         Whether it is the mean over flips and transposes.
     is_preview
@@ -58,6 +79,7 @@ class Provenance:
     white: float = 0.0
     white_balance: str = ""
     region: str = ""
+    cut: str = ""
     is_ensemble: bool = False
     is_preview: bool = False
     adaptation: Mapping[str, Any] = field(default_factory=dict)
@@ -100,10 +122,31 @@ class Provenance:
         known["assumptions"] = tuple(known.get("assumptions", ()))  # JSON has no tuples
         return cls(**known)
 
+    def _cut(self, text: str) -> "Provenance":
+        """The history of a part of the cube, which *text* names."""
+        return replace(self, cut=f"{self.cut}; {text}" if self.cut else text)
+
+    def _cropped(self, rows: slice, columns: slice) -> "Provenance":
+        """The history of these *rows* and *columns* of the cube."""
+        text = f"{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
+        cropped = self._cut(
+            f"rows {rows.start}:{rows.stop}, columns {columns.start}:{columns.stop}"
+        )
+        # A pixel of a preview is several of the photo: the region stays the one that was averaged.
+        if self.is_preview:
+            return cropped
+        if self.region:
+            text = _region_within(self.region, rows, columns)
+        return replace(cropped, region=text)
+
 
 @dataclass(frozen=True, eq=False)
 class SpectralCube:
     """A cube of spectra.
+
+    NumPy takes it as an array: `np.asarray(cube)` is `cube.data`, read into memory if it was not,
+    and `cube[0]` is the plane of the first band. It has no length, and a loop over it is an error,
+    since it might be meant to go over bands or over pixels: loop over `cube.data`.
 
     Attributes
     ----------
@@ -154,6 +197,56 @@ class SpectralCube:
         # The only way to set a field of a frozen class.
         object.__setattr__(self, "wavelengths", wavelengths)
 
+    def __repr__(self) -> str:
+        """One line: shape, type, wavelengths, quantity and model."""
+        facts = [f"{self.shape} {self.data.dtype}", self._axis_text()]
+        if self.quantity:
+            facts.append(shown(self.quantity, 40))
+        if self.provenance.model:
+            facts.append(f"by {shown(self.provenance.model, 40)}")
+        return f"<SpectralCube {', '.join(facts)}>"
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
+
+        Raises
+        ------
+        CubeError
+            If *copy* is False, and `data` is of another *dtype* or would have to be read first.
+        """
+        is_there = isinstance(self.data, np.ndarray)
+        is_same = dtype is None or np.dtype(dtype) == self.data.dtype
+        if copy is False and not (is_there and is_same):
+            raise CubeError(
+                f"Expected to copy {self.data.dtype} data of type {type(self.data).__name__}, "
+                "got copy=False. Leave `copy` out."
+            )
+        # Before NumPy 2, copy=None meant something else there.
+        return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The numbers at *key* as a plain array, or one number: NumPy's indexing of `data`.
+
+        Data that are still in a file are read there only. Where `data` are in memory, slices are
+        views of them.
+
+        Raises
+        ------
+        IndexError
+            If *key* lies outside the cube.
+
+        Examples
+        --------
+        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube[0].shape, cube[:, 10:20].shape
+        ((40, 50), (3, 10, 50))
+        """
+        # The empty key gives a number for an array without axes, and the array itself for others.
+        return np.asarray(self.data[key])[()]
+
+    # `__getitem__` alone would make the cube iterable, and `in` would read all of a large file.
+    __iter__ = None
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(bands, rows, columns)."""
@@ -184,3 +277,187 @@ class SpectralCube:
     def nearest_band(self, wavelength: float) -> int:
         """Index of the band whose wavelength is nearest to *wavelength* (in `unit`)."""
         return int(np.abs(self.wavelengths - wavelength).argmin())
+
+    def crop(self, rows: Span, columns: Span) -> "SpectralCube":
+        """The cube of some rows and columns, a view of this one's data.
+
+        Wavelengths, unit, quantity and metadata stay; the place on earth moves with the corner, and
+        so does the region in the history, which says that this is a cut. Data that are still in a
+        file stay there. Metadata that name pixels, such as saved picks, are left out.
+
+        Parameters
+        ----------
+        rows, columns
+            (start, stop) or a slice, in pixels from the first row and column; `slice(None)` for
+            all. Negative numbers do not count from the end.
+
+        Raises
+        ------
+        CubeError
+            If the part is empty, reaches beyond the image, or leaves rows or columns out.
+
+        Examples
+        --------
+        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube.crop(rows=(10, 20), columns=slice(30, None)).shape
+        (3, 10, 20)
+        """
+        _, height, width = self.shape
+        down = _checked_span(rows, height, "rows")
+        across = _checked_span(columns, width, "columns")
+        if down == slice(0, height) and across == slice(0, width):
+            return self
+        return replace(
+            self,
+            data=self.data[:, down, across],
+            provenance=self.provenance._cropped(down, across),
+            metadata=_cropped_metadata(self.metadata, down.start, across.start),
+            quality=None if self.quality is None else self.quality[down, across],
+        )
+
+    @overload
+    def sel(self, *, wavelength: float) -> NDArray[Any]: ...
+
+    @overload
+    def sel(self, *, wavelength: slice) -> "SpectralCube": ...
+
+    def sel(self, *, wavelength: float | slice) -> "NDArray[Any] | SpectralCube":
+        """The plane at a wavelength, or the cube of a range of wavelengths.
+
+        Parameters
+        ----------
+        wavelength
+            A number in nm gives the plane (H, W) of the nearest band. A slice in nm gives the cube
+            of all bands within it, both ends included; an end may be left out, or lie beyond the
+            wavelengths of the cube.
+
+        Raises
+        ------
+        CubeError
+            If the cube has no wavelengths in nm, the number lies outside them, or no band lies
+            within the slice.
+
+        Examples
+        --------
+        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube.sel(wavelength=560).shape
+        (40, 50)
+        >>> cube.sel(wavelength=slice(520, 600)).wavelengths
+        array([550., 600.])
+        """
+        if not self.has_wavelengths:
+            raise CubeError(
+                f"Expected a cube with wavelengths in nm, got {self._axis_text()}. "
+                "Take a band by its index, as in `cube[0]`."
+            )
+        if isinstance(wavelength, slice):
+            return self._of_bands(self._bands_within(wavelength))
+        if not self.wavelengths.min() <= wavelength <= self.wavelengths.max():
+            raise CubeError(
+                f"Expected a wavelength within {self._axis_text()}, got {wavelength:g}. "
+                "Choose one that the cube has."
+            )
+        plane: NDArray[Any] = self[self.nearest_band(wavelength)]
+        return plane
+
+    def _axis_text(self) -> str:
+        if self.unit == BAND_INDEX:
+            return "no wavelengths"
+        low = self.wavelengths.min()
+        high = self.wavelengths.max()
+        return f"{low:g}-{high:g} {shown(self.unit, 20)}"
+
+    def _bands_within(self, span: slice) -> list[int]:
+        """The indices of the bands within *span*, both ends included."""
+        low = -np.inf if span.start is None else span.start
+        high = np.inf if span.stop is None else span.stop
+        is_within = (self.wavelengths >= low) & (self.wavelengths <= high)
+        bands: list[int] = np.flatnonzero(is_within).tolist()
+        if not bands or span.step is not None:
+            raise CubeError(
+                f"Expected two wavelengths with bands of {self._axis_text()} between them, "
+                f"got {span}. Write the lower one first, and no step."
+            )
+        return bands
+
+    def _of_bands(self, bands: list[int]) -> "SpectralCube":
+        """The cube of *bands*, in ascending order; a view where they are neighbours."""
+        if len(bands) == len(self.wavelengths):
+            return self
+        first = bands[0]
+        last = bands[-1]
+        are_neighbours = last - first + 1 == len(bands)
+        key = slice(first, last + 1) if are_neighbours else bands
+        part = replace(
+            self,
+            data=self.data[key],
+            wavelengths=self.wavelengths[bands],
+            metadata=_metadata_of_bands(self.metadata, bands, len(self.wavelengths)),
+        )
+        return replace(part, provenance=self.provenance._cut(part._axis_text()))
+
+
+def _checked_span(wanted: Span, length: int, name: str) -> slice:
+    """*wanted* as a slice with a start and a stop, within *length* and not empty."""
+    try:
+        start, stop = (wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        first = 0 if start is None else operator.index(start)
+        end = length if stop is None else operator.index(stop)
+    except (TypeError, ValueError):
+        raise CubeError(
+            f"Expected {name} as (start, stop) or a slice of whole numbers, got {shown(wanted)}."
+        ) from None
+    takes_each = not isinstance(wanted, slice) or wanted.step in (None, 1)
+    if not takes_each or not 0 <= first < end <= length:
+        raise CubeError(
+            f"Expected {name} from 0 to {length}, without a step, got {shown(wanted)}. "
+            "Choose a part that lies on the image."
+        )
+    return slice(first, end)
+
+
+def _region_within(region: str, rows: slice, columns: slice) -> str:
+    """The text of a region of the photo that is these *rows* and *columns* of *region*."""
+    try:
+        top, _, left, _ = map(int, region.replace(":", ",").split(","))
+    except ValueError:  # from a file: nobody knows what it means
+        return region
+    return f"{top + rows.start}:{top + rows.stop},{left + columns.start}:{left + columns.stop}"
+
+
+def _cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[str, Any]:
+    """*metadata* for the part of the image that begins at row *top* and column *left*."""
+    kept = {key: value for key, value in metadata.items() if key not in _OF_PIXELS}
+    place = Georeference.from_json(str(kept.get(FIELD)))
+    if place is not None:
+        kept[FIELD] = place.cropped(top, left).to_json()
+    if _MAP_INFO in kept:
+        kept[_MAP_INFO] = _cropped_map_info(str(kept[_MAP_INFO]), top, left)
+    return kept
+
+
+def _cropped_map_info(text: str, top: int, left: int) -> str:
+    """ENVI's `map info` for the same part: its pixel, a column and a row, has new numbers."""
+    items = [item.strip() for item in text.strip("{} ").split(",")]
+    try:
+        column = float(items[1]) - left
+        row = float(items[2]) - top
+    except (IndexError, ValueError):  # it makes no sense, in the whole image neither
+        return text
+    return "{" + ", ".join([items[0], repr(column), repr(row), *items[3:]]) + "}"
+
+
+def _metadata_of_bands(
+    metadata: Mapping[str, Any], bands: Sequence[int], count: int
+) -> dict[str, Any]:
+    """*metadata* for some *bands* of *count*; the default bands, numbers of all, are left out."""
+    kept = {key: value for key, value in metadata.items() if key != _DEFAULT_BANDS}
+    for key in set(_OF_BANDS) & set(kept):
+        value = kept.pop(key)
+        is_text = isinstance(value, str)
+        values = value.strip("{} ").split(",") if is_text else value
+        # A field with another number of values tells nothing about a band.
+        if np.ndim(values) == 1 and len(values) == count:
+            chosen = tuple(values[band] for band in bands)
+            kept[key] = "{" + ",".join(chosen) + "}" if is_text else chosen
+    return kept

@@ -122,6 +122,12 @@ class Model:
                 f"got {kind}. Add `program`."
             )
 
+    def __repr__(self) -> str:
+        """One line: name, network, channels and the beginning of the weights' checksum."""
+        kind = type(self.network).__name__
+        size = f"{self.network.in_bands} channels to {self.network.out_bands} bands"
+        return f"<Model {shown(self.card.name)}: {kind}, {size}, weights {self.weights_sha256[:8]}>"
+
 
 def load_model(name_or_path: str | PathLike[str]) -> Model:
     """Load a model of `MODELS` by name, or a weights file of MST++.
