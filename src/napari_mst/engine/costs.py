@@ -7,9 +7,13 @@ from napari_mst.engine.schedule import Schedule, Slot, Sweep, schedule
 from napari_mst.engine.steps import precisions, steps_of
 from napari_mst.networks.network import Program
 
+# The bundled pixelwise network makes 10,752 of them a pixel. It took 0.8 us a pixel: time of the
+# processor, of one thread.
 PACE = 75e-6
 """Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
 
+# The host of a virtual machine took 2 to 3 ns a byte (benchmarks/README.md). A run cannot know
+# whether it has one, so it expects half.
 FRESH = 0.0011
 """Microseconds for a byte of memory that is used for the first time.
 

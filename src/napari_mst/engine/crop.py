@@ -38,6 +38,7 @@ def execute_crop(
     sizes = program.sizes(source.height, source.width)
     corner = Window(0, 0, 0, 0)  # of the part of the photo that is taken for the whole
     if halo is not None:
+        # A cut that began elsewhere would group other pixels into those of the halved maps.
         read = window.grown(halo).aligned(program.multiple).clipped(sizes[PHOTO])
         corner = Window(read.top, read.top, read.left, read.left)
         sizes = program.sizes(*read.size)

@@ -57,6 +57,7 @@ def _has(device: torch.device, precision: str) -> bool:
         return kind != "cpu" or computes_in("float16")
     if precision == "bfloat16" and kind == "cuda":
         with torch.cuda.device(device):  # torch answers for the current GPU
+            # Without the argument torch says yes for a GPU that only imitates bfloat16.
             return torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "float32" or (kind == "cpu" and _is_bfloat16_fast())
 

@@ -31,6 +31,8 @@ class FeatureMap:
         values = self._values[window.rows, window.columns]
         if _is_elsewhere(values, self._device):
             values = sent(values, self._device)
+        # The new axis comes before the permutation: torch calls a tensor channels-last only if the
+        # stride of its single photo fits, too. Otherwise every convolution copies its input.
         return values[None].permute(0, 3, 1, 2)
 
     def write(self, window: Window, features: Tensor) -> None:
@@ -49,6 +51,7 @@ def _is_elsewhere(values: Tensor, device: torch.device) -> bool:
 def sent(values: Tensor, device: torch.device) -> Tensor:
     """*values* of the computer's memory on *device*; on CUDA this thread's stream brings them."""
     if device.type == "cuda":
+        # From memory that is not pinned, CUDA would make this thread wait for the copy.
         return values.pin_memory().to(device, non_blocking=True)
     return values.to(device)
 

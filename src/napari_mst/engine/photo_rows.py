@@ -42,6 +42,7 @@ class PaddedPhoto:
         """(1, in_bands, h, w) of *window*."""
         rows = self._row_of[window.rows]
         columns = self._column_of[window.columns]
+        # Where the photo is reflected the index runs backwards: its ends are not its extremes.
         first = int(rows.min())
         last = int(rows.max()) + 1
         values = torch.from_numpy(self._rows(first, last))

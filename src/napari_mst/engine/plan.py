@@ -248,6 +248,7 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
         working = of_threads + _rows_bytes(job) + whole
         fewer = threads if threads < most else 0
         yield Plan("device", job.precision, memory=kept + working, threads=fewer)
+        # With the maps on disk, the work after the run may take more memory than the run itself.
         in_memory = max(working, job.after)
         yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
 

@@ -100,6 +100,7 @@ def exact_products(device: torch.device) -> Iterator[None]:
     try:
         for owner, name, value in EXACT_SETTINGS:
             setattr(owner, name, value)
+        # A program that has switched on autocast would get 16 bits whatever these settings say.
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
@@ -203,6 +204,7 @@ class Execution:
                 else:
                     totals[name] = more
         for name, total in totals.items():
+            # Infinity and NaN carry over to sums, so only the totals and the result are checked.
             self._check_range(total)
             pixels = self._sizes[name][0] * self._sizes[name][1]
             folded = self._program.writer(name).fold(total.to(self._device), pixels)

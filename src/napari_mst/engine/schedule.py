@@ -63,6 +63,8 @@ class Sweep:
         *scales* are those of the program.
         """
         base = scales[self.base]
+        # A tile begins at a whole pixel of every map that is written, and at a whole window of
+        # attention: otherwise two tiles would share one of them.
         coarse = [base / scales[each.writes] for each in self.passes]
         aligned = [base / scales[each.reads[0]] * each.align for each in self.passes]
         return lcm(*(step.numerator for step in (*coarse, *aligned)))
@@ -248,6 +250,7 @@ def _depths(passes: Sequence[Pass]) -> dict[str, Fraction]:
     depths: dict[str, Fraction] = {}
     for each in passes:
         deepest = max(depths.get(name, Fraction(0)) for name in each.reads)
+        # A part of a window of attention depends on all of it: up to a window more on each side.
         halo = (each.halo or 0) + (each.align if each.align > 1 else 0)
         depths[each.writes] = (deepest + halo) * each.scale
     return depths

@@ -48,6 +48,7 @@ class Workers:
         self._watch = watch
         self._threads = torch.get_num_threads()
         self._open = ExitStack()
+        # One for the whole run: with one for each sweep the GPU could fall further behind.
         self._behind: deque[Any] = deque()  # events of a GPU that this thread feeds
         if device.type == "cpu":
             self._at_once = threads or self._threads
@@ -95,6 +96,7 @@ class Workers:
         todo = list(tiles)
         for done, result in enumerate(self._results(compute, todo), start=1):
             share = (self._cost_done + cost * done / len(todo)) / self._cost
+            # Shares are sums of floats: without rounding the last one could be a little off 1.
             self._watch.report(min(round(share, 9), 1.0))
             yield result
         self._cost_done += cost

@@ -51,6 +51,7 @@ class Kind:
 
 _OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
 
+# A refining network holds all tensors of an MST++ besides its own, so its row stands first.
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind(
         title="Pixelwise network",

@@ -57,6 +57,7 @@ class CameraNetwork(OnePixel):
         super().__init__()
         bands, components = factors.shape
         self.hyperparameters = PixelwiseHyperparameters(3, bands, width)
+        # Files hold weights of 16 bits: rounded at once, the factors stay the same when saved.
         self.register_buffer("factors", factors.half().float().contiguous())
         self.register_buffer(
             "usual", torch.stack([torch.zeros(components, 3), torch.ones(components, 3)])
@@ -71,6 +72,7 @@ class CameraNetwork(OnePixel):
             nn.GELU(),
             nn.Linear(width, bands),
         )
+        # Until it is told a camera the network gives NaN, not the spectra of some other camera.
         for name in ("seen", "linear"):
             self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
 

@@ -20,6 +20,7 @@ from napari_mst.errors import CheckpointError, ModelError
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
+# Two halvings need no more than 4. The padding counts in the attention, so it is as published.
 MULTIPLE = 8
 """Sides are reflect-padded up to a multiple of this before the network runs, as published."""
 
@@ -41,6 +42,7 @@ class Hyperparameters:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            # Not `isinstance`, which takes True for an integer.
             if field.type is int and (type(value) is not int or value < 1):
                 raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
 
@@ -95,6 +97,7 @@ class SpectralTransformer(nn.Module):
         encoder = (*self.encoder, self.bottleneck)
         embedded = f"{name}.embedding"
         lowest = f"{name}.bottleneck"
+        # The block that reads it computes it again: kept, it would be one more map of full size.
         embed = Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False)
         passes = [encoder[0].prepared(embed)]
         features = embedded

@@ -102,6 +102,7 @@ class PixelwiseNetwork(OnePixel):
         hidden = self.hidden(colour_features(pixels))
         estimate = self._spectrum(hidden, pixels)
         below, above = self.margins(hidden).chunk(2, dim=-1)
+        # Sigmoid is below 1 and softplus above 0, so that the three never cross.
         lower = estimate * torch.sigmoid(below)
         upper = estimate * (1 + F.softplus(above))
         return lower.movedim(-1, 1), estimate.movedim(-1, 1), upper.movedim(-1, 1)
@@ -109,6 +110,8 @@ class PixelwiseNetwork(OnePixel):
     def _spectrum(self, hidden: Tensor, pixels: Tensor) -> Tensor:
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
         brightness = pixels.mean(-1, keepdim=True) + OFFSET
+        # In the dark this is about brightness * exp(estimate): a spectrum fades with the light, and
+        # black is black.
         return limit * torch.sigmoid(self.estimate(hidden) + (brightness / limit).log())
 
 

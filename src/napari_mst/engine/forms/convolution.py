@@ -36,6 +36,7 @@ def _plain(convolution: nn.Conv2d, dtype: torch.dtype) -> Callable[[Tensor], Ten
     stride = convolution.stride
 
     def convolve(x: Tensor) -> Tensor:
+        # From any other layout the result, and all that follows, would be of that layout, too.
         dense = x.contiguous(memory_format=torch.channels_last)
         return F.conv2d(dense, weight, bias, stride)
 

@@ -40,7 +40,7 @@ class CompiledBlock:
         inside = _filled(channels)
         hidden = inside * len(expand) // channels
         # In the order of `BlockWeights`. The affine part of LayerNorm is folded into the product
-        # that follows it.
+        # that follows it. The tensors are kept, because the record has only their addresses.
         self._weights = [
             _panels(attention.to_v.weight, inside, inside),
             _filters(first_filters, inside),

@@ -13,6 +13,7 @@ import torch
 logger = logging.getLogger("napari_mst")
 
 _TOLERANCE = 1e-5
+# `functools.cache` alone would let two threads compile the kernels at the same time.
 _preparing = threading.Lock()
 
 

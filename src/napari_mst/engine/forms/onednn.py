@@ -65,6 +65,7 @@ class OneDnnBlock:
             _packed(_padded(parameter), dtype, groups=True)
             for parameter in attention.pos.parameters()
         ]
+        # With zeros for the padded channels, which would count in a plain mean.
         self._mean = _padded(torch.full((channels,), 1 / channels))
         self._hidden = _hidden_parts(block.feed_forward, len(self._bias), dtype)
 

@@ -38,6 +38,8 @@ Compute = Callable[[Windows, Sides], Tensor]
 IsKind = Callable[[Local], bool]
 """Tells whether the local function of a pass is of the kind that a form computes."""
 
+# The published network makes 0.32 million of them a pixel. It took about 10 us a pixel with kernels
+# and 15 in torch: time of the processor, of one thread.
 COMPILED_PACE = 32e-6
 """Microseconds of one thread for a multiplication and addition in compiled kernels."""
 
@@ -85,6 +87,7 @@ def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
     """Tell whether nothing needs the map of *one* but the pass that is *following*."""
     readers = [each for each in passes if one.writes in each.reads]
     is_only_reader = readers == [following] and following.reads[0] == one.writes
+    # A form never has the map in its middle, so it could not add up the statistic of it.
     return is_only_reader and one.statistic is None
 
 
@@ -212,6 +215,7 @@ def _is_doubling(local: Local) -> bool:
 
 
 def _is_fusion(local: Local) -> bool:
+    # `UpFusion` adds the bias of the doubling only.
     return type(local) is Concatenated and local.convolution.bias is None
 
 

@@ -31,6 +31,7 @@ from napari_mst.engine.kernels.rows import (
 EXPANSION = 4
 """Hidden channels of the feed-forward part for each channel."""
 
+# In the order of `_Rows`. A hidden row is as long as `EXPANSION` others.
 SCRATCH_ROWS = 3 + 3 + 3 + 1 + 2 + 1 + 1 + EXPANSION + 3 * EXPANSION
 """Rows of scratch memory that `apply_block` needs, 6 pixels wider than what it computes."""
 
@@ -136,6 +137,7 @@ def _normalise(e: Emitter, given: _Normalising) -> None:
     with e.loop(row.planes) as loop:
         vector = e.load(e.along(row.address, loop.index, row.plane))
         lanes = e.lanes_left(channels, loop.index)
+        # Less the mean, a lane without a channel is not zero and would count in the variance.
         centred = builder.select(lanes, builder.fsub(vector, mean), e.constant(0))
         e.store(centred, e.along(target, loop.index, row.plane))
         e.put(e.multiply_add(centred, centred, e.value(total)), total)

@@ -77,6 +77,8 @@ class Emitter:
 
     def load(self, address: Value, kind: Value = FLOATS) -> Value:
         """The value of *kind* at *address*."""
+        # A pixel of 31 channels begins at any float. LLVM takes a vector to be aligned to its whole
+        # size unless it is told.
         loaded = self.builder.load(self._pointer(address, kind))
         loaded.align = _BYTES_OF_FLOAT
         return loaded
@@ -156,11 +158,14 @@ class Emitter:
     def sum(self, vector: Value) -> Value:
         """The sum of the lanes of *vector*."""
         name = f"llvm.vector.reduce.fadd.v{LANES}f32"
+        # Without `reassoc` LLVM has to add the lanes one after the other, in their order.
         return self.call(name, FLOAT, ir.Constant(FLOAT, 0.0), vector, fastmath=("reassoc",))
 
     def gelu(self, values: list[Value]) -> list[Value]:
         """GELU of several vectors, step by step of all at once: none waits for another."""
         builder = self.builder
+        # GELU(x) is max(x, 0) - |x| p(|x|)^-8, as the tail is the same on both sides of zero. Where
+        # the power overflows the tail is 0, which is right.
         sizes = [self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value) for value in values]
         powers = [self.constant(_GELU[-1])] * len(values)
         for coefficient in _GELU[-2::-1]:

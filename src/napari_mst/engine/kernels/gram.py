@@ -77,6 +77,7 @@ def add_gram(source: Features, planes: int, target: int, scratch: int) -> None:
     for y in range(source.height):
         for start in range(0, source.width, count):
             pixels = min(count, source.width - start)
+            # Every few rows of the matrix read all pixels again: they are widened once, before.
             for pixel in range(pixels):
                 place = source.address + y * source.row + (start + pixel) * source.pixel
                 _widen(_Widening(place, source.channels, scratch + pixel * pixel_bytes, planes))

@@ -32,6 +32,8 @@ def registers_of(triple: str, processor: str, features: str) -> Registers:
     ImportError
         If it has no vector unit for which there are kernels.
     """
+    # AVX-512 and NEON have 32 vector registers, AVX2 has 16. The sums leave some of them for the
+    # factors.
     if "+avx512f" in features and processor.startswith("znver"):
         return Registers(lanes=16, vectors=2, pixels=11, gram_rows=8)
     if "+avx512vl" in features:
@@ -41,6 +43,8 @@ def registers_of(triple: str, processor: str, features: str) -> Registers:
         return Registers(lanes=8, vectors=2, pixels=6, gram_rows=4)
     if triple.startswith(("aarch64", "arm64")):
         # Every 64-bit ARM processor has NEON, even where LLVM does not know the model.
+        # NEON multiplies by a lane of a group of channels. The groups take registers, too, so
+        # there is room for five pixels, not six.
         return Registers(lanes=4, vectors=4, pixels=5, gram_rows=8)
     raise ImportError(f"no vector unit that fits, of {processor}")
 

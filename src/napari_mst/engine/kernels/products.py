@@ -8,6 +8,7 @@ from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value, emitted
 from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR, VECTORS
 from napari_mst.engine.kernels.rows import Row
 
+# Pixel by pixel: the value of a pixel meets all vectors of weights, and its register is free again.
 _PLACES = [(vector, pixel) for pixel in range(PIXELS) for vector in range(VECTORS)]
 """The vectors that one product computes, in the order of its registers."""
 

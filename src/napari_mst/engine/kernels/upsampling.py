@@ -51,6 +51,7 @@ def double(
         pack_row(row_of(skip, y), high, 0, out.width)
         for column in range(2):
             up = Layer(weights.up + (y % 2 * 2 + column) * matrix, weights.bias, 0)
+            # Each product writes every second pixel, so that the row needs no rearranging.
             target = Target(doubled + column * VECTOR, 2 * VECTOR, skip_planes, 0, 0)
             multiply_row(low, POINT, up, target, source.width)
         fused = Target(result.address, VECTOR, skip_planes, doubled, 0)

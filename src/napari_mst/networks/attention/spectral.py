@@ -60,6 +60,7 @@ def gram(x: Tensor) -> Tensor:
 
 def _own_products(pixels: Tensor) -> Tensor:
     """Products of the channels of P pixels: (N, P, C) -> (N, C, C)."""
+    # NumPy would not record gradients, which training needs.
     if torch.is_grad_enabled():
         return pixels.mT @ pixels
     # NumPy sees that the result is symmetric, and takes half the time of torch.
@@ -95,6 +96,7 @@ class SpectralAttention(nn.Module):
         # Queries and keys are never computed: their products and norms follow from the Gram matrix.
         q = self.to_q.weight.to(gram)
         k = self.to_k.weight.to(gram)
+        # The published code multiplies keys by queries, in this order: a row is a key channel.
         kq = k @ gram @ q.mT
         q_norm = channel_norms(q, gram)
         k_norm = channel_norms(k, gram)
@@ -220,6 +222,7 @@ class SpectralAttentionBlock(nn.Module):
 def channel_norms(weight: Tensor, gram: Tensor) -> Tensor:
     """|(weight X)_i| of every channel i, from the Gram matrix of X: (C, C), (N, C, C) -> (N, C)."""
     squares = ((weight @ gram) * weight).sum(-1)
+    # `normalize` clamps the norm at this epsilon, so the square is clamped at its square.
     return squares.clamp_min(_NORM_EPS**2).sqrt()
 
 
