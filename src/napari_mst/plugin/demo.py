@@ -82,6 +82,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, ATTENTION)
     container.setMinimumWidth(DOCK_WIDTH)
     workspace = workspace_of(viewer)
+    # A dock listens to the viewer only once it is shown.
     wait_until(dock.isVisible)
     dock.record()
     wait_until(lambda: not workspace.is_busy)
@@ -104,11 +105,13 @@ def show(viewer: napari.Viewer) -> None:
     viewer.window.resize(*WINDOW)
     viewer.open_sample(PLUGIN, "coffee")
     spectra, reconstruction = open_docks(viewer)
+    # A run needs the list of devices, which a thread makes: it imports torch first.
     wait_until(lambda: reconstruction.is_ready)
     reconstruction.run()
     wait_until(lambda: not workspace_of(viewer).is_busy)
     cube_layer = active_cube_layer(viewer)
     if cube_layer is None:
+        # The state keeps the sentence that a failed job has left.
         raise SystemExit(workspace_of(viewer).state.text)
     point_at(viewer, cube_layer, spectra)
     wait_until(lambda: not spectra.is_drawing)

@@ -50,9 +50,11 @@ class Dock(QWidget):
         """Qt calls this when the dock appears."""
         super().showEvent(event)
         if not self._connected:
+            # The list is kept for `hideEvent`: the viewer that `links` asks may be closed by then.
             self._connected = list(self.links())
             for emitter, slot in self._connected:
                 emitter.connect(slot)
+            # The connections come first: `refresh` may start work that reports through them.
             self.refresh()
 
     def hideEvent(self, event: QHideEvent | None) -> None:

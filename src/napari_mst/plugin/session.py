@@ -16,6 +16,8 @@ from napari_mst.plugin.jobs.results import Results
 from napari_mst.plugin.jobs.worker import start_job
 from napari_mst.plugin.jobs.workspace import Start, Workspace
 
+# No workspace and no `Results` may hold its viewer: that would keep the entry, and both, for ever.
+# `Results` stands here because the signals of its workspace hold its methods only weakly.
 _sessions: "weakref.WeakKeyDictionary[ViewerModel, tuple[Workspace, Results]]" = (
     weakref.WeakKeyDictionary()
 )

@@ -32,6 +32,7 @@ def watch() -> None:
     # Without that writer there is nothing to look at.
     with suppress(KeyError):
         write = commands.get(COMMAND)
+        # The commands are those of the process, but each viewer has them watched.
         if not isinstance(write, WatchedWriter):
             commands.unregister(COMMAND)
             commands.register(COMMAND, WatchedWriter(write))
@@ -79,6 +80,7 @@ def _tell(path: Path, data: Any, attributes: Mapping[str, Any]) -> None:
     if layer is None:
         show_warning(text)
         return
+    # The question stays until it is answered, and must not keep the pixels of a removed layer.
     accept = partial(_save_whole, weakref.ref(layer), path)
     if questions.offer(f"{text} Save it with them?", "Save cube ...", accept) is None:
         show_warning(text)

@@ -33,6 +33,7 @@ def read_layers(path: Paths) -> list[LayerTuple]:
     files, viewer = _listed(path), current_viewer()
     layers = opening.read_layers(files)
     if viewer is not None:
+        # A cube may be opened before any dock, which would have done this.
         attend(viewer)
         remembering.offer_soon(files[0])
     return layers or NO_LAYERS

@@ -160,6 +160,7 @@ def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
             show_error(str(error))
             continue
         # The layer notes its file and reader, as one does that napari has opened.
+        # `layer_source` is private to napari, which has nothing public for it.
         with layer_source(path=str(path), reader_plugin=PLUGIN):
             for layer in layers:
                 _add(viewer, layer)
@@ -168,6 +169,7 @@ def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
 def _add(viewer: ViewerModel, layer: LayerTuple) -> None:
     data, arguments, kind = layer
     if kind == "points":
+        # napari selects what it adds, but docks and menus work on the selected cube.
         active = viewer.layers.selection.active
         viewer.add_points(data, **arguments)
         viewer.layers.selection.active = active

@@ -229,6 +229,7 @@ class WavelengthsDialog(QDialog):
         bands = self._shape[self.band_axis]
         if self.even.isChecked():
             even = np.linspace(self.start.value(), self.stop.value(), bands)
+            # As texts, so that these numbers pass the same checks as typed ones.
             texts = [repr(float(nm)) for nm in even]
         else:
             texts = self.text.text().replace(",", " ").split()
@@ -248,6 +249,7 @@ class WavelengthsDialog(QDialog):
     def _read_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Wavelengths", filter=TABLES)
         if path:
+            # Any file may be chosen: bytes that are no text are replaced, and raise no error.
             with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
                 text = file.read(TABLE_BYTES)
             self.text.setText(", ".join(column(text, self._shape[self.band_axis])))
@@ -263,6 +265,7 @@ def _summary(wavelengths: NDArray[np.float64] | None) -> str:
 
 
 def _label(text: str = "") -> QLabel:
+    # By default Qt would take a name with tags in it for HTML.
     return QLabel(text, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
 
 

@@ -41,6 +41,7 @@ UPRIGHT = 1
 ON_ITS_SIDE = range(5, 9)
 """The EXIF orientations that exchange rows and columns."""
 
+# Events of napari hold bound methods weakly, so nothing else keeps a recogniser.
 _attending: "weakref.WeakKeyDictionary[ViewerModel, Recogniser]" = weakref.WeakKeyDictionary()
 
 
@@ -103,6 +104,7 @@ class Recogniser:
 
     def _read(self, layer: Image, path: Path) -> None:
         worker = create_worker(_read_cube, path, _worker_class=JobWorker, _ignore_errors=True)
+        # The user may remove the layer meanwhile, and napari keeps the slots of finished workers.
         layer_ref = weakref.ref(layer)
         worker.returned.connect(partial(self._on_read, layer_ref, path))
         worker.reports.failed.connect(partial(self._on_failed, layer_ref, path))
@@ -131,6 +133,7 @@ class Recogniser:
         layer = _as_cube(viewer, layer, cube)
         _add_picks(viewer, path, cube)
         if has_others:
+            # A new axis moves the slider, but the other cubes shall show the bands they showed.
             viewer.dims.set_point(range(len(point_before)), point_before)
             bring_into_view(viewer, layer)
         else:
@@ -162,6 +165,7 @@ class Recogniser:
         is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
         if (pixels.ndim, is_coloured) == (layer.data.ndim, layer.rgb):
             if asked in ON_ITS_SIDE:
+                # Rows and columns have changed places, so their scales do.
                 layer.scale = [*layer.scale[:-2], layer.scale[-1], layer.scale[-2]]
             layer.data = pixels
         else:
@@ -205,8 +209,10 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
         data, arguments, _ = cube_layer(cube, layer.name)
         return _exchange(viewer, layer, data, arguments)
     if isinstance(layer.data, np.ndarray):
+        # The user may have changed the numbers while the file was read again: theirs stay.
         cube = replace(cube, data=layer.data)
     data, arguments, _ = cube_layer(cube, layer.name, Placement.of(layer))
+    # Before the data, as in `jobs.results`: who hears of new data looks here for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     if layer.colormap.name == UNTOUCHED:
         layer.colormap = COLORMAP
@@ -228,6 +234,7 @@ def _add_picks(viewer: ViewerModel, path: Path, cube: SpectralCube) -> None:
 def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str, Any]) -> Image:
     """Put a new layer of *data* in the place of *layer*."""
     index = viewer.layers.index(layer)
+    # Removed first: napari would add a number to a name that another layer has.
     viewer.layers.remove(layer)
     added: Image = viewer.add_image(data, **arguments)
     viewer.layers.move(len(viewer.layers) - 1, index)

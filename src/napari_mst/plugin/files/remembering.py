@@ -49,6 +49,7 @@ def offer(path: Path) -> None:
 def remember(suffix: str) -> None:
     """Have napari open files of this *suffix* with our reader; Preferences > Plugins shows it."""
     plugins = get_settings().plugins
+    # A new dictionary is assigned, as napari does not notice a change within the old one.
     plugins.extension2reader = {**plugins.extension2reader, f"*{suffix}": PLUGIN}
 
 

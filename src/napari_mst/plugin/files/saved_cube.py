@@ -66,6 +66,7 @@ def _completed(cube: SpectralCube, dialog: questions.WavelengthsDialog) -> Spect
     Raises `Cancelled`.
     """
     is_accepted = dialog.exec()
+    # Its parent would keep it for as long as there is the window.
     dialog.deleteLater()
     if not is_accepted:
         raise Cancelled("Saving was cancelled; nothing was written.")
@@ -87,6 +88,7 @@ def _likely_axis(shape: tuple[int, ...]) -> int:
 def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:
     """Return where the first axis of a layer begins and ends; None if its unit is not nm."""
     units = attributes.get("units") or ()
+    # The units of a layer are pint's, whose text is the long name.
     if not units or str(units[0]) != "nanometer":
         return None
     start = float(attributes["translate"][0])

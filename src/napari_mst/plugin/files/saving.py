@@ -132,6 +132,7 @@ def write(order: SaveOrder) -> Path:
     Cancelled
         If the user cancelled it.
     """
+    # In a script, or on another thread than Qt's, there is no event loop to wait in.
     if questions.window() is None:
         return write_cube(order.path, order.cube, overwrite=order.may_replace)
     return Save(order).wait()
@@ -167,6 +168,7 @@ class Save(QObject):
         self._worker.returned.connect(self._on_returned)
         self._worker.finished.connect(self._on_finished)
         self.running.add(self)
+        # The thread starts last, so that nothing is reported before the slots are connected.
         self._worker.start()
 
     def cancel(self) -> None:

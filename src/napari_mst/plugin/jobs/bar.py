@@ -20,6 +20,7 @@ class JobBar(QProgressBar):
         """Show how far the job of *state* is."""
         self.setVisible(not state.is_idle)
         self.setValue(round(state.fraction * STEPS))
+        # Qt puts the percentage in the place of %p; the second % is the sign itself.
         self.setFormat("" if state.is_idle else f"%p %{time_left(state.seconds_left)}")
 
 

@@ -41,6 +41,7 @@ class Results:
             return
         preview_ref = self._previews.pop(photo, None)
         layer = None if preview_ref is None else preview_ref()
+        # A layer that the user has removed lives on until it is collected.
         if layer is not None and layer in viewer.layers:
             _replace(layer, cube, photo)
         else:
@@ -88,6 +89,7 @@ def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     # The metadata come first: who hears of new data looks there for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     layer.data = data
+    # The pixels of the preview were larger, so its scale and its origin were others.
     layer.scale = arguments["scale"]
     layer.translate = arguments["translate"]
     if not has_own_limits:

@@ -95,6 +95,8 @@ class _Signals(QObject):
     failed = Signal(object)
 
 
+# A GeneratorWorker would swallow every RuntimeError, even that of CUDA without memory: neither
+# `errored` nor `finished` is then emitted, and the job seems to run for ever.
 class JobWorker(FunctionWorker[Any]):
     """Runs one job on its request; `quit` cancels it.
 
@@ -107,6 +109,7 @@ class JobWorker(FunctionWorker[Any]):
         self.reports = _Signals()
         self._job = job
         self._box = [request]
+        # `quit` of a FunctionWorker only holds its result back. This flag is what the job looks at.
         self._cancelled = threading.Event()
         self._last_report = -math.inf
 
@@ -181,6 +184,8 @@ def start_job(
     make = reconstruct if request.job is None else request.job.make
     # Errors come through `reports.failed`; napari is not to show them a second time.
     worker = create_worker(make, request, _worker_class=JobWorker, _ignore_errors=True)
+    # The slots hold the number, not the request: napari keeps the worker, and thereby its slots,
+    # until the viewer closes, and the request has the photo.
     generation = request.generation
     worker.reports.progressed.connect(partial(workspace.report, generation))
     worker.reports.told.connect(partial(workspace.say, generation))
@@ -188,7 +193,10 @@ def start_job(
     worker.reports.previewed.connect(partial(workspace.preview, generation))
     worker.returned.connect(partial(workspace.deliver, generation))
     worker.reports.failed.connect(partial(workspace.fail, generation))
+    # `finished` comes last, whatever became of the job; a cancelled one ends only with it.
     worker.finished.connect(partial(workspace.end, generation))
+    # While a worker runs, superqt sends the warnings of all threads to its `warned`: without this
+    # line they would be lost.
     worker.warned.connect(_log_warning)
     worker.start()
     return worker.quit

@@ -110,6 +110,7 @@ class Workspace:
         self._first_report = None
         options = replace(options, region=source.region)
         self._request = Request(self._generation, source, model, options, job)
+        # Shown before the start: what a job reports in any other phase is dropped.
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)
         return True
@@ -176,6 +177,7 @@ class Workspace:
     def end(self, generation: int) -> None:
         """The job's thread has ended, whatever came of it."""
         if self._request is not None and generation == self._request.generation:
+            # `deliver` and `fail` leave no request behind, so this job was cancelled.
             self._close("Cancelled.")
 
     def _current(self, generation: int) -> Request | None:
@@ -199,6 +201,7 @@ class Workspace:
         return (now - start) * (1 - fraction) / done if done >= SURE else None
 
     def _close(self, text: str) -> None:
+        # What cancels the job is a method of its worker, and would keep the worker alive.
         self._cancel_job = None
         self._show(JobState(text=text))
 

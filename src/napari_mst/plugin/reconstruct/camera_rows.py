@@ -89,6 +89,7 @@ class SearchBox(QComboBox):
         self.addItem("of a CSV file ...", FILE)
         self.setCurrentIndex(-1)
         self.setCompleter(self._new_completer())
+        # By default the longest name would set the width, which has to fit into a narrow dock.
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(LETTERS)
         self.lineEdit().setPlaceholderText("choose, or type to search")
@@ -123,5 +124,6 @@ class SearchBox(QComboBox):
 
     def _ask_for_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open table", filter=TABLES)
+        # The words of the entry must not stay in the box, where they would be the name of a camera.
         self.setCurrentIndex(-1)
         self.setEditText(path)

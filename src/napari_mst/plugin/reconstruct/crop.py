@@ -85,6 +85,7 @@ def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
     if shapes is None or not shapes.data:
         raise PhotoError("Expected a rectangle on the photo, got none. Draw one, then press Run.")
     chosen = [shapes.data[index] for index in shapes.selected_data] or shapes.data[-1:]
+    # The shapes may lie on a layer of the user, with another scale and place than the photo.
     world = [shapes.data_to_world(corner)[-2:] for outline in chosen for corner in outline]
     region = _rectangle(photo.placement.pixels_at(world), photo.shape)
     if region is None:
@@ -97,6 +98,7 @@ def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
 def _rectangle(points: ArrayLike, shape: Sequence[int]) -> Rectangle | None:
     """The pixels of an image of *shape* that the (n, 2) *points* span; None if they span none."""
     spanned = np.asarray(points)
+    # A pixel is the square around its centre, so its edges lie half a pixel off.
     low = np.clip(np.floor(spanned.min(axis=0) + 0.5).astype(int), 0, shape)
     high = np.clip(np.ceil(spanned.max(axis=0) + 0.5).astype(int), 0, shape)
     if (low >= high).any():

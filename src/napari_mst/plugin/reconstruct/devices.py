@@ -52,4 +52,5 @@ class DeviceSurvey(QObject):
 @cache
 def survey() -> DeviceSurvey:
     """Return the survey of this process."""
+    # A dock is the first to ask, on the thread of the window, so Qt delivers `ended` there.
     return DeviceSurvey()

@@ -62,7 +62,9 @@ class ReconstructDock(Dock):
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.save_button.clicked.connect(self.save_cube)
         self.cpu_button.clicked.connect(self._run_on_cpu)
+        # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.parts.activated.connect(self._draw_part)
+        # napari closes a dock without a `closeEvent` (napari#8071); a job ends with its dock.
         self.destroyed.connect(self.workspace.cancel)
         # The other choices change nothing of what the sentence says.
         events = self.form.events
@@ -88,6 +90,7 @@ class ReconstructDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self.rows.show_photos(photo_layers(self.viewer))
+        # The survey imports torch, so it waits until a dock is seen.
         self.survey.begin()
         self._list_devices()
         self._show_state(self.workspace.state)

@@ -131,6 +131,7 @@ class FormRows(QWidget):
         self._is_drawing = True
         self.photos.set_layers(layers, self.form.layer)
         self._is_drawing = False
+        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
         self._forward("photo")
 
     def draw(self, _: object = None) -> None:
@@ -153,6 +154,7 @@ class FormRows(QWidget):
     def _draw_model(self) -> None:
         card = self.form.chosen_card
         self._layout.setRowVisible(self.weights.native, not card.file)
+        # Setting the same text would move the cursor of a user who is typing.
         if self.weights.line_edit.value != self.form.weights:
             self.weights.line_edit.value = self.form.weights
         self.about.setText(texts.model_summary(card))

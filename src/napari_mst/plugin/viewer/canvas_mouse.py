@@ -37,6 +37,7 @@ class CanvasMouse:
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
+            # Without `overwrite` napari raises an error where the key is bound already.
             viewer.bind_key(UNDO, self._undo, overwrite=True)
 
     def detach(self, viewer: ViewerModel) -> None:
@@ -52,6 +53,7 @@ class CanvasMouse:
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
         # napari runs this up to the next `yield` at the press, at each move, and at the release.
         start = np.array(event.pos)
+        # The place of a click is that of the press: the mouse may still move by `CLICK_RADIUS`.
         position = event.position
         is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)
         yield
@@ -69,4 +71,5 @@ class CanvasMouse:
 def _is_free(viewer: ViewerModel) -> bool:
     """Tell whether a click on the canvas is free: no layer is being drawn on or edited."""
     active = viewer.layers.selection.active
+    # Every other mode is a tool of napari that uses the click itself.
     return active is None or active.mode == "pan_zoom"

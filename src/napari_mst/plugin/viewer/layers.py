@@ -51,6 +51,7 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
         **placement.cube_kwargs(axis.start, axis.step, axis.unit),
         "name": name,
         "axis_labels": (axis.label, "y", "x"),
+        # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
         "rgb": False,
         "contrast_limits": contrast_limits(cube.data),
         "colormap": COLORMAP,
@@ -140,6 +141,7 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
         return None
     if len(data) != len(cube.wavelengths):
         return None
+    # The user or another plugin may have given the layer other numbers: those count.
     return cube if data is cube.data else replace(cube, data=data)
 
 
@@ -151,6 +153,7 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
     active = viewer.layers.selection.active
     if cube_of(active) is not None:
         return active if active.visible else None
+    # napari lists layers from the bottom up.
     shown = [layer for layer in reversed(viewer.layers) if layer.visible]
     return next((layer for layer in shown if cube_of(layer) is not None), None)
 
@@ -176,6 +179,7 @@ def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
 def band_of(layer: Image, point: Sequence[float]) -> int:
     """Return the band of the cube *layer* that is shown when the sliders stand at world *point*."""
     band = round(float(layer.world_to_data(point)[0]))
+    # A slider spans all layers, so it may stand beside the bands of this one.
     return min(max(band, 0), len(layer.data) - 1)
 
 

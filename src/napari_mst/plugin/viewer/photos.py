@@ -41,6 +41,8 @@ class LayerReference:
         return LayerPhoto.of_page(layer, self.index, self.region) if has_page else None
 
 
+# Two photos are equal only if they are the same object: `jobs.results` uses them as keys, and
+# their arrays have no hash and no single truth value.
 @dataclass(frozen=True, eq=False)
 class LayerPhoto:
     """A photo as an Image layer showed it when it was asked for. Only `read` looks at its pixels.
@@ -74,6 +76,7 @@ class LayerPhoto:
         pixels = _finest(layer)
         axes_before = pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)
         last_page = np.array(pixels.shape[:axes_before], dtype=int) - 1
+        # A slider stands in world units: between two pages, or beside all pages of this layer.
         page = np.round(layer.world_to_data(point)[:axes_before]).astype(int)
         index = tuple(int(at) for at in np.clip(page, 0, last_page))
         return cls.of_page(layer, index, region)
@@ -87,6 +90,7 @@ class LayerPhoto:
             name=layer.name,
             placement=Placement.of(layer),
             layer=weakref.ref(layer),
+            # The job reads later, when the layer may have other pixels or be gone.
             pixels=_finest(layer),
             index=index,
             region=region,
@@ -158,6 +162,7 @@ def _is_made(layer: Image) -> bool:
 
 def _finest(layer: Image) -> Any:
     """Return the pixels of *layer* in full resolution."""
+    # napari holds the levels of a multiscale layer from the finest to the coarsest.
     return layer.data[0] if layer.multiscale else layer.data
 
 

@@ -82,8 +82,10 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
     matrix = to_pixels(layer, points)
     if matrix is None or same.any():
         return False
+    # napari gives the defaults to the point that is added next.
     points.feature_defaults = {"name": "", "window": window}
     points.add((matrix @ (*pixel, 1))[:2])
+    # napari selects a point that it adds; a selected pick would draw its error band unasked.
     points.selected_data = set()
     return True
 
@@ -128,6 +130,7 @@ def colours(layer: Any) -> list[str]:
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
     """Set the "name" or the "window" of all picks; the window of the next pick stays as it is."""
+    # Once `features` are set, napari takes its defaults from the last pick: they are put back.
     stored = points.feature_defaults.get("window")
     defaults = {"name": "", "window": 1 if stored is None else int(stored.iloc[0])}
     points.features = points.features.assign(**{feature: list(values)})
@@ -215,6 +218,7 @@ class State:
     @classmethod
     def of(cls, points: Points) -> "State":
         """Copy what *points* are now."""
+        # Copies, because napari moves a dragged point within the same array.
         return cls(
             points.data.copy(),
             points.face_color.copy(),
@@ -244,6 +248,7 @@ class History:
         """Remember what *points* are now."""
         if points is None or self.is_undoing:
             return
+        # After the user has deleted the layer, new picks lie on another one, with its own past.
         if self._points is None or self._points() is not points:
             self._states = []
             self._points = weakref.ref(points)
@@ -270,6 +275,7 @@ class History:
 
 def _restore(points: Points, state: State) -> None:
     """Make *points* what they were in *state*; the features of the next pick stay."""
+    # As in `set_feature`: napari replaces them once `features` are set.
     defaults = points.feature_defaults
     points.selected_data = set()
     points.data = state.data

@@ -69,6 +69,7 @@ class Placement:
         Its pixels are *step* wide. Both are (rows, columns), in pixels of this image.
         """
         first = np.asarray(self.own_transform(offset), dtype=np.float64)
+        # The layer's extra affine acts after these two, so it stays as it is.
         return replace(self, scale=self.scale * step, translate=first)
 
     def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
@@ -145,5 +146,6 @@ def pixel_at(layer: Layer, position: Sequence[float]) -> tuple[int, int] | None:
     # A pixel is the square around its centre, so 2.5 belongs to pixel 3.
     row, column = np.floor(np.asarray(layer.world_to_data(position))[-2:] + 0.5)
     rows, columns = layer.data.shape[-2:]
+    # Unchecked, a -1 from just outside the image would be the last row or column to numpy.
     is_inside = 0 <= row < rows and 0 <= column < columns
     return (int(row), int(column)) if is_inside else None

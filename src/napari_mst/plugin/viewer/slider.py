@@ -60,6 +60,7 @@ def _band_label(cube: SpectralCube, band: int) -> str:
 def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
     """Move the slider to a band of the cube *layer*, if it stands beside all of them."""
     cube = cube_of(layer)
+    # In 3-D napari draws all bands at once, and their axis has no slider.
     if cube is None or viewer.dims.ndisplay != 2:
         return
     band = float(layer.world_to_data(viewer.dims.point)[0])
@@ -76,6 +77,7 @@ def _first_wavelength(cube: SpectralCube) -> float:
     return float(cube.wavelengths[len(cube.wavelengths) // 2])
 
 
+# Events of napari hold bound methods weakly: a label that nobody else held would be gone at once.
 _labels: "weakref.WeakKeyDictionary[ViewerModel, SliderLabel]" = weakref.WeakKeyDictionary()
 
 
