@@ -30,6 +30,7 @@ class ChannelBoxes(QWidget):
         """Show the choice among *count* channels, without a signal."""
         for box, channel in ((self.key, key), (self.query, query)):
             box.blockSignals(True)
+            # The maximum comes first: Qt would cut the channel to the old one.
             box.setMaximum(count - 1)
             box.setValue(ALL if channel is None else channel)
             box.blockSignals(False)

@@ -82,6 +82,7 @@ def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
     is_signed = DESCRIPTIONS[made.overlay].is_signed
     return {
         **own.image_kwargs(),
+        # napari would guess `rgb` from the shape, and find limits in a slow scan of the pixels.
         "rgb": False,
         "colormap": SIGNED if is_signed else UNSIGNED,
         "contrast_limits": limits(made),
@@ -120,6 +121,7 @@ def summary(made: AttentionMap) -> str:
 def limits(made: AttentionMap) -> tuple[float, float]:
     """Choose the range of the colours: around zero for a signed map, else from zero."""
     magnitude = np.abs(_finite(made.values))
+    # A map of zeros would have limits without a width.
     high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0
     return (-high if DESCRIPTIONS[made.overlay].is_signed else 0.0, high)
 

@@ -88,6 +88,7 @@ def _order(viewer: ViewerModel, recording: Recording, job: Job) -> JobOrder | st
     """Order *job* on the photo of *recording*, run as it was run then."""
     reference = recording.reference
     photo = reference.photo() if isinstance(reference, LayerReference) else None
+    # A layer that was removed lives on until it is collected.
     if photo is None or photo.layer() not in viewer.layers:
         return PHOTO_IS_GONE
     options = RunOptions(device=recording.device, capture=recording.capture)

@@ -108,6 +108,7 @@ class MapPage(QWidget):
         layout = QVBoxLayout(self)
         for kind in DESCRIPTIONS.values():
             button = QPushButton(kind.title, toolTip=kind.tooltip)
+            # PySide6 would keep a lambda as long as the button: this page would never be freed.
             button.clicked.connect(calling(self._want, kind.name))
             self.buttons[kind.name] = button
             layout.addWidget(button)

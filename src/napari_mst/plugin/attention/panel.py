@@ -82,4 +82,5 @@ class AttentionPanel(QWidget):
         self.matrices.compare_button.setEnabled(has_head)
         self.bar.show_state(state)
         self.cancel_button.setVisible(not state.is_idle)
+        # A job that is being cancelled is not idle yet, and is not cancelled twice.
         self.cancel_button.setEnabled(state.phase == "running")

@@ -130,6 +130,7 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
         for axis in (self.left, self.bottom, self.bits):
             axis.setPen(theme.secondary.as_hex())
             axis.setTextPen(text)
+        # pyqtgraph colours a label only as it is given a text.
         self.title.setText(self.title.text, color=text)
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
 

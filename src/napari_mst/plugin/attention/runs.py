@@ -40,6 +40,7 @@ class RunBox(QWidget):
         self.save_button = QPushButton("Save ...", toolTip=SAVE_HINT)
         self._weights: list[str] = []
         self._chosen = 0
+        # "activated" comes from a person alone; filling the list is no choice.
         self.models.activated.connect(self._on_model)
         self._lay_out()
 

@@ -56,6 +56,7 @@ class Schematic(QWidget):
         self._hovered: Head | None = None
         self._colours = dict.fromkeys(THEME_COLOURS, QColor("grey"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        # Else Qt tells of the mouse only while a button is down.
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Blocks of the network")

@@ -187,6 +187,7 @@ class Bench:
     def finish(self) -> Snapshot:
         """Update until nothing is stale: for a script, where no read goes on meanwhile."""
         snapshot = self.update()
+        # A script reads within `update`: what was read then makes it stale again.
         while self._is_stale:
             snapshot = self.update()
         return snapshot
@@ -242,6 +243,7 @@ class Bench:
         layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
         viewer.layers.selection.active = layer
         layer.mode = mode
+        # Where regions are switched off, what the user draws would get no curve.
         self.settings = replace(self.settings, has_regions=True)
         return layer
 
@@ -249,11 +251,13 @@ class Bench:
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others; their points are selected on the image as well."""
+        # A table that is told what to select answers with the same rows: that ends here.
         if tuple(rows) != self._intent.chosen:
             self._choose(rows)
             self._publish()
 
     def _choose(self, rows: Sequence[int]) -> None:
+        # The rows first: napari answers to the points with "highlight", and both must agree then.
         self._intent = replace(self._intent, chosen=tuple(rows))
         points = self._scene.picks
         if points is not None:
@@ -323,6 +327,7 @@ class Bench:
             self._scene.tell_regions_apart()
         if settings.reading != before.reading:
             self.touch()
+        # Choices that only change the drawing need not wait for the next `update`.
         self._publish()
 
     @property
@@ -381,6 +386,7 @@ class Bench:
 
     def say(self, text: str) -> None:
         """Show *text* until the mouse moves over the image."""
+        # A spectrum under the mouse would have its place told instead of *text*.
         self._position = None
         self._intent = replace(self._intent, hint=text, live=())
         self._publish()

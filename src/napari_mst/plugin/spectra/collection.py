@@ -73,7 +73,9 @@ class Collection:
         self.regions = RegionRows(reader)
         self.files = FileRows()
         self._reader = reader
+        # Weak, so that a reference cube that a person deletes is freed.
         self._reference: weakref.ref[Image] | None = None
+        # Only one thread at a time may use it: the reader reads one batch at a time.
         self._moving = MovingMeans()
 
     def set_reference(self, layer: Image | None) -> None:
@@ -83,6 +85,7 @@ class Collection:
     def reference(self, viewer: ViewerModel) -> Image | None:
         """The cube layer that the others are compared with, if it is still there."""
         layer = None if self._reference is None else self._reference()
+        # A layer that was removed lives on until it is collected: the weak reference is not enough.
         return layer if layer in viewer.layers and cube_of(layer) is not None else None
 
     def cubes(self, viewer: ViewerModel) -> list[Image]:
@@ -121,6 +124,7 @@ class Collection:
         readings = [(on, spectra_of(on, settings.spread, self._moving)) for on in layers]
         reference = self.reference(viewer)
         if reference is not None and layers:
+            # The errors come last: `Read` looks for them behind the cubes.
             readings.append((layers[0], errors_of(layers[0], reference)))
         tasks = self.regions.tasks(drawn, readings, viewer)
         wanted = [task for columns in tasks.values() for column in columns for task in column]
@@ -140,6 +144,7 @@ class Collection:
         for layer in {entry.layer for entry in entries}:
             chosen = {entry.index for entry in entries if entry.layer is layer}
             if isinstance(layer, Points):
+                # A copy: napari draws the points again only when `shown` is assigned.
                 mask = np.array(layer.shown)
                 mask[list(chosen)] = is_shown
                 layer.shown = mask

@@ -37,6 +37,7 @@ class CurvesItem(pg.GraphicsObject):
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Draw *lines* from now on."""
+        # First, as Qt keeps the old rectangle in the index of its scene until it is told.
         self.prepareGeometryChange()
         self.lines = lines
         self._rect = _extent(lines)
@@ -113,6 +114,7 @@ def _extent(lines: Sequence[Line]) -> QRectF:
     low, high = values
     left = min(line.spectrum.wavelengths.min() for line in lines)
     right = max(line.spectrum.wavelengths.max() for line in lines)
+    # One band or a flat curve spans nothing: the item would have no area.
     wide = (right - left) or 1.0
     tall = (high - low) or 1.0
     return QRectF(

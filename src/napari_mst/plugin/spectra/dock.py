@@ -53,6 +53,7 @@ class SpectraDock(Dock):
         for button in self.menus.buttons:
             row.addWidget(button)
         row.addStretch()
+        # Else a long sentence would widen the dock.
         self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3, 4, 3, 4)
@@ -99,13 +100,16 @@ class SpectraDock(Dock):
     def showEvent(self, event: QShowEvent | None) -> None:
         """Listen to the mouse as well."""
         super().showEvent(event)
+        # The callbacks of the mouse are lists of napari, not emitters: `links` cannot name them.
         self._mouse.attach(self.viewer)
 
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Let go of the mouse as well, and of everything that was read."""
         super().hideEvent(event)
+        # A drawing that is still due would read everything again, perhaps of a closed viewer.
         self.pace.stop()
         self.bench.detach()
+        # The snapshot that was drawn last holds a cube, and so do the rows of the table.
         self._drawn = Snapshot()
         self.model.set_entries([])
         # napari hides a dock also when its viewer is closed.
@@ -125,6 +129,7 @@ class SpectraDock(Dock):
 
     def _draw(self, new: Snapshot) -> None:
         """Draw everything in which *new* differs from what was drawn last."""
+        # Noted before anything is drawn: a menu that is checked here has the bench publish again.
         old, self._drawn = self._drawn, new
         if new.settings != old.settings:
             self.menus.show(new.settings)

@@ -49,6 +49,7 @@ class SpectraFiles:
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
+        # The worker only makes the text: Qt's clipboard is left to the thread of the window.
         self._bench.saver.use(self._bench.shown, spectra_text, _copy)
 
     def save_plot(self) -> None:

@@ -46,6 +46,7 @@ PAINTED = frozenset(["data", "paint", "labels_update"])
 
 def layer_of(event: Any, viewer: ViewerModel) -> Layer | None:
     """The layer that an event of the layers is about; None if it is about their list."""
+    # The list of layers passes on the events of each layer, with the index of that layer.
     index = getattr(event, "index", None)
     is_one = isinstance(index, int) and 0 <= index < len(viewer.layers)
     # A layer that was removed had the index that another one has by now.
@@ -70,6 +71,7 @@ class LayerEvents:
     def hear(self, event: Any, viewer: ViewerModel, *, has_regions: bool) -> bool:
         """True if curves may be others after *event*; shapes get colours if there are regions."""
         layer = layer_of(event, viewer)
+        # It comes with every redrawing, and counts where napari has no other event for a change.
         if event.type == "set_data":
             return self._is_reshaped(layer)
         if event.type not in CHANGES:

@@ -21,4 +21,5 @@ def legend_html(keys: Sequence[Key], text: str) -> str:
 
 def _row(key: Key) -> str:
     sign = SIGNS[key.style % len(SIGNS)]
+    # Names come from files and from people: Qt would take "<" in them for a tag.
     return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'

@@ -60,6 +60,7 @@ class MapMaker:
         self._shown = shown
         self._start_work = start
         self._on_failed = on_failed
+        # Kept for each map: who comes back to one finds its lines where they were left.
         self._places = dict[str, list[float]]()
         # Weak, so that a map that a person deletes is freed.
         self._drawn: weakref.ref[Layer] | None = None
@@ -96,6 +97,7 @@ class MapMaker:
         if cube is None:
             return []
         low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
+        # Only the answer is clipped: on a wider cube a line stands where it was left.
         return [min(max(place, low), high) for place in self._places_on(cube)]
 
     def _places_on(self, cube: SpectralCube) -> list[float]:
@@ -107,6 +109,7 @@ class MapMaker:
         """The lines that the plot shows."""
         if not self.is_open:
             return []
+        # Without a cube a map has lines and no wavelengths.
         lines = zip(self.kind.lines, self.wavelengths, strict=False)
         return [Marker(line.name, line.colour, wavelength) for line, wavelength in lines]
 
@@ -132,6 +135,7 @@ class MapMaker:
 
     def run(self) -> None:
         """Make the map that is chosen, as a new layer. Raises `SpectrumError` without a cube."""
+        # With no layer to follow, `_on_made` adds a new one.
         self._drawn = None
         self._start()
 
@@ -143,6 +147,7 @@ class MapMaker:
             self._cancel()
 
     def _start(self) -> None:
+        # First, as it raises without a cube: nothing has begun by then.
         order = self._order()
         self._generation += 1
         generation = self._generation
@@ -189,6 +194,7 @@ class MapMaker:
         data, *_ = found[-1]
         drawn = None if self._drawn is None else self._drawn()
         is_there = drawn in self._scene.viewer.layers
+        # A line may have been moved on another cube, whose plane does not fit into this layer.
         if is_there and isinstance(drawn, Image) and drawn.data.shape == data.shape:
             drawn.data = data
             return
@@ -206,6 +212,7 @@ class MapMaker:
             add = viewer.add_labels if layer_type == "labels" else viewer.add_image
             layer = add(data, **arguments)
             put_on_top(viewer, layer)
+            # `put_on_top` shows what it moves, but only the first of several planes is to be seen.
             layer.visible = arguments["visible"]
             layers.append(layer)
         viewer.layers.selection.active = active

@@ -67,6 +67,7 @@ def _layer(order: Order, result: MapResult, plane: MapPlane, is_first: bool) -> 
 
 
 def _image_look(kind: MapKind, plane: MapPlane) -> dict[str, Any]:
+    # Without limits napari would look for them in the pixels, which is slow.
     limits = kind.limits_of(plane.pixels)
     if kind.content == "rgb":
         return {"rgb": True, "contrast_limits": limits}
@@ -89,6 +90,7 @@ def fitting_photo(
     photos: Sequence[Image], shape: tuple[int, int], point: Sequence[float]
 ) -> LayerPhoto | None:
     """The topmost of *photos* that has *shape* (H, W)."""
+    # A composite is an RGB image as well, but one that was made from the cube.
     fits = (
         LayerPhoto.of(one, point)
         for one in photos

@@ -30,6 +30,7 @@ ERROR_BAND = (
     "of a bundled model.\n"
     "Calibrated on simulated scenes; napari-mst evaluate prints how many lie there on real ones."
 )
+# Qt's numbers: 1 has a menu at its arrow (`MenuButtonPopup`), 2 opens it anywhere (`InstantPopup`).
 STYLE = """
 QToolButton {{ padding: 4px 1px; border-radius: 3px; background: {primary}; }}
 QToolButton[popupMode="1"] {{ padding-right: 12px; }}
@@ -99,6 +100,7 @@ class SpectraMenus:
         menu.addSeparator()
         self.undo = menu.addAction("Undo", self._bench.undo)
         self.undo.setShortcut(QKeySequence.StandardKey.Undo)
+        # Only within the dock: on the canvas, `CanvasMouse` hears the same keys.
         self.undo.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         # The dock has the action as well: so the shortcut is heard while the menu is closed.
         self._parent.addAction(self.undo)
@@ -141,9 +143,11 @@ class SpectraMenus:
         self.legend.toggled.connect(self._set_legend)
         self.error_band = menu.addAction("Error band (90 %)")
         self.error_band.setCheckable(True)
+        # Checked before it is connected: a default is no choice of a person.
         self.error_band.setChecked(True)
         self.error_band.setToolTip(ERROR_BAND)
         self.error_band.toggled.connect(self._set_error_bands)
+        # Else a menu of Qt shows no tooltips of its entries.
         menu.setToolTipsVisible(True)
         menu.addAction("All wavelengths", self._plot.show_all_wavelengths)
 
@@ -233,6 +237,7 @@ def _choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) ->
         action = menu.addAction(title)
         action.setCheckable(True)
         action.setChecked(number == 0)
+        # "triggered" comes from a person alone; "toggled" would also answer `show`.
         action.triggered.connect(calling(choose, number))
         group.addAction(action)
         actions.append(action)

@@ -41,9 +41,11 @@ class Pace(QObject):
     def draw(self) -> None:
         """Draw now, and then rest."""
         begun = time.perf_counter()
+        # Before it draws: a drawing may itself ask for another, as new picks are named in it.
         self.is_due = False
         self._draw()
         milliseconds = 1000 * (time.perf_counter() - begun)
+        # The rest begins after the drawing, so that the window hears of the mouse in between.
         self._timer.start(max(INTERVAL, round(REST * milliseconds)))
 
     def stop(self) -> None:

@@ -119,6 +119,7 @@ class PickRows:
             # A band that was missing so far may have been read meanwhile.
             now[key] = self.bands.around(before.get(key) or key.read(cube), cube)
             found.append(now[key])
+        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
         self._known[id(cube.data)] = Known(cube.data, now)
         return found
 

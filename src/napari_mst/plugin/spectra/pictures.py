@@ -51,6 +51,7 @@ def _save_svg(scene: QGraphicsScene, size: QSize, path: Path) -> None:
 
 def _save_png(scene: QGraphicsScene, size: QSize, path: Path) -> None:
     image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
+    # The painter then counts in pixels of the screen, so lines and letters keep their sizes.
     image.setDevicePixelRatio(FINENESS)
     # A new image holds whatever was in that memory.
     image.fill(Qt.GlobalColor.white)

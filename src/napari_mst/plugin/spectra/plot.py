@@ -79,6 +79,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._arrange_axes()
         self._arrange_strip()
         self._arrange_items()
+        # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
         self.band.sigDragged.connect(self._on_band_dragged)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
 
@@ -91,6 +92,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.addItem(self.view, 0, 1)
         self.addItem(self.strip, 1, 1)
         self.addItem(self.bottom, 2, 1)
+        # pyqtgraph hides numbers that reach beyond the axis, such as one at its end.
         self.bottom.setStyle(hideOverlappingLabels=False)
         self.left.setWidth(LEFT_WIDTH)
         # Else pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
@@ -259,6 +261,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Draw the pinned curves."""
         self.curves.set_lines(lines)
+        # Remembered, as the live curves ask for it at every move of the mouse.
         self._pinned_range = value_range(lines)
         self._fit_values()
 
@@ -313,6 +316,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
         best, distance = NO_ENTRY, NEAR * per_pixel
+        # All curves are one item of the scene, so Qt cannot tell which of them is here.
         for line in self.curves.lines:
             if line.entry == NO_ENTRY:
                 continue

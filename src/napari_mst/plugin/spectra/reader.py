@@ -80,6 +80,7 @@ class Reader:
 
     def forget(self) -> None:
         """Forget everything, and also what is being read right now."""
+        # What is being read now is of an older generation when it comes, and dropped.
         self._generation += 1
         self._stop.set()
         self.ask(())
@@ -98,6 +99,7 @@ class Reader:
         small = tuple(task for task in self._wanted if not task.is_large)
         # One large task at a time: a small one that comes meanwhile waits for no more than that.
         self._running = small or self._wanted[:1]
+        # One for each batch: the last may be set for good, and its thread may still look at it.
         self._stop = Event()
         generation = self._generation
         work = Work(
@@ -114,6 +116,7 @@ class Reader:
         self.found |= found
         for task in self._running:
             read = found.get(task.key)
+            # A region that was deleted during the read has no slot any more.
             if read is not None and task.slot in self._slots:
                 self.latest[task.slot] = read
         self.found_more.emit()
@@ -126,5 +129,6 @@ class Reader:
 
     def _on_end(self) -> None:
         self._running = ()
+        # A task that was stopped has read nothing: it is still wanted, and begins again.
         self._wanted = tuple(task for task in self._wanted if task.key not in self.found)
         self._begin()

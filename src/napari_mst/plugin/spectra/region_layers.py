@@ -87,6 +87,7 @@ def _names(layer: Shapes | Labels) -> dict[int, str]:
 
 def rename(layer: Shapes | Labels, index: int, name: str) -> None:
     """Give a region another name, in the feature "name"; other features stay."""
+    # A copy: napari tells of other features only when they are assigned.
     features = layer.features.copy()
     numbers = _numbers(layer)
     # A label has a row of its own only when somebody has said something about it.
@@ -130,6 +131,7 @@ def add_regions(viewer: ViewerModel, cube_layer: Image) -> Shapes:
     """Add a layer to draw regions on, where *cube_layer* lies; it becomes the selected one."""
     longer_side = max(cube_layer.data.shape[-2:])
     return viewer.add_shapes(
+        # Without an axis for wavelengths, a region lies on every band.
         ndim=2,
         **Placement.of(cube_layer).image_kwargs(),
         name="Regions",

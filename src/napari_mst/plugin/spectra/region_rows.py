@@ -83,6 +83,7 @@ class Group:
         found = (one.get(number) for one in self.read.spectra)
         return tuple(spectrum and self._looks.named(spectrum, number) for spectrum in found)
 
+    # Remembered, as other labels, other looks or other hidden ones make another group.
     @cached_property
     def summary(self) -> Spectra:
         """On each cube, the median of the curves of many labels and the range of 90 % of them."""
@@ -127,6 +128,7 @@ class RegionRows:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        # Weak, so that a layer that a person deletes is freed.
         self._hidden = WeakKeyDictionary[Layer, set[int]]()
         self._pixel_versions = WeakKeyDictionary[Layer, int]()
         self._look_versions = WeakKeyDictionary[Layer, int]()
@@ -157,6 +159,7 @@ class RegionRows:
         """The tasks that read each layer: a list for each of the *readings*."""
         found = dict[Shapes | Labels, list[list[Task]]]()
         for layer in layers:
+            # The second number is for undone paint, of which no event tells `changed`.
             version = (self._pixel_versions.get(layer, 0), _undone(layer))
             found[layer] = [
                 tasks_of(layer, on, version, viewer, reading) for on, reading in readings
@@ -208,4 +211,5 @@ class RegionRows:
 
 def _undone(layer: Layer) -> int:
     """Number of changes of labels that were undone and can be made again."""
+    # napari's private list, as nothing public tells of an undo; shapes have none.
     return len(getattr(layer, "_redo_history", ()))

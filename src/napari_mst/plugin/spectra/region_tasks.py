@@ -129,6 +129,7 @@ def _shape_task(outlines: list[Outline], index: int, place: Place, reading: Read
     key = (reading.what, id(place.cube.data), outline.kind, outline.vertices.tobytes())
     # The count is part of the slot: after one was deleted, its index may be that of another.
     slot = (*place.slot, index, len(outlines))
+    # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
     return Task(key, slot, partial(_read_shape, outline, reading, (*place.slot, index)))
 
 
@@ -217,6 +218,7 @@ def _read_shape(outline: Outline, reading: Reading, slot: Hashable, _: Watch) ->
 def _read_labels(
     labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int], reading: Reading, watch: Watch
 ) -> Any:
+    # A lazy layer is computed only here, on the thread of the read.
     return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
 
 
@@ -254,6 +256,7 @@ def on_grid(
         return labels
     found = np.zeros(shape, dtype=labels.dtype)
     columns = np.arange(shape[1])
+    # In strips: the places of all pixels at once would take more memory than the labels.
     step = max(1, STRIP_PIXELS // shape[1])
     for start in range(0, shape[0], step):
         rows = np.arange(start, min(shape[0], start + step))[:, None]

@@ -90,6 +90,7 @@ def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None
         points.add((matrix @ np.array([origin.row, origin.column, 1], dtype=float))[:2])
         _tint_last(points, spectrum.colour)
     points.feature_defaults = {"name": "", "window": 1}
+    # napari selects each point that is added.
     points.selected_data = set()
 
 

@@ -38,6 +38,7 @@ class RowMenu(QObject):
         dialog = QColorDialog(self._table)
         dialog.setCurrentColor(entry.first.colour)
         dialog.colorSelected.connect(lambda colour: self._bench.recolour(entry, colour.name()))
+        # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 

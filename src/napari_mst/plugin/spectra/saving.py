@@ -25,6 +25,7 @@ class Saver:
         self._start = start
         self._say = say
         self._on_failed = on_failed
+        # A count, as one save may begin before another has ended.
         self._running = 0
 
     @property

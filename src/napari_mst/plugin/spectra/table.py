@@ -257,6 +257,7 @@ class SpectraTable(QTableView):
         last = self.model().columnCount() - 1
         for row in rows:
             chosen.select(self.model().index(row, 0), self.model().index(row, last))
+        # All rows at once, so that Qt tells of one change, and not of one for each row.
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

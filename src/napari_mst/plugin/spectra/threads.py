@@ -25,8 +25,10 @@ def start_reading(work: Work) -> Cancel:
     napari would list each of these as a task. It reports no progress.
     """
     worker = create_worker(_read, [work.run], _ignore_errors=True, _start_thread=False)
+    # Connected before it starts: a quick read could end while nobody listens.
     _listen(worker, worker.errored, work)
     worker.start()
+    # `quit` cannot stop such a worker; the reader stops its tasks by an event of its own.
     cancel: Cancel = worker.quit
     return cancel
 
@@ -49,6 +51,7 @@ def _listen(worker: Any, failed: Any, work: Work) -> None:
     last = [work.on_end]
 
     def on_end(*_: object) -> None:
+        # PySide6 may keep this slot after the work is over: so nothing is left in what it holds.
         listeners.clear()
         last.pop()()
 
