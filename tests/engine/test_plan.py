@@ -292,13 +292,15 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
     ("executor", "model", "precision", "is_ensemble", "size"),
     [
         ("numba", "mstpp-srgb", "float32", False, (256, 256)),
-        ("numba", "mstpp-srgb", "float32", False, (280, 360)),
+        pytest.param("numba", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
         ("numba", "mstpp-srgb", "float32", False, (480, 520)),
-        ("oneDNN", "mstpp-srgb", "float32", False, (280, 360)),
+        pytest.param("oneDNN", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
         ("oneDNN", "mstpp-srgb", "float32", False, (480, 520)),
         ("oneDNN", "mstpp-srgb", "bfloat16", False, (400, 500)),
         ("oneDNN", "pixelwise-srgb", "float32", False, (600, 800)),
-        ("oneDNN", "pixelwise-srgb", "float32", True, (480, 640)),
+        pytest.param(
+            "oneDNN", "pixelwise-srgb", "float32", True, (480, 640), marks=pytest.mark.slow
+        ),
         pytest.param("numba", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
         pytest.param("oneDNN", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
         pytest.param("numba", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
