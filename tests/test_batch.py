@@ -11,7 +11,7 @@ import pytest
 
 from napari_mst.batch.claims import claimed
 from napari_mst.batch.finding import find_photos
-from napari_mst.batch.jobs import Job, check_names, finished, folders_for, plan_jobs
+from napari_mst.batch.jobs import BatchJob, check_names, finished, folders_for, plan_jobs
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
@@ -38,8 +38,8 @@ def targets(named: list[Path], output: Path) -> list[str]:
     return [job.target.relative_to(output).as_posix() for job in jobs]
 
 
-def job_in(folder: Path) -> Job:
-    return Job(folder / "a.png", folder / "out" / "a.hdr", "a.png")
+def job_in(folder: Path) -> BatchJob:
+    return BatchJob(folder / "a.png", folder / "out" / "a.hdr", "a.png")
 
 
 def test_a_folder_gives_its_photos_in_order_and_tells_what_it_leaves_alone(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_bad_input(tmp_path: Path, names: tuple[str, ...], message: str) -> None
 
 def test_folders_are_made_and_go_again_if_they_stay_empty(tmp_path: Path) -> None:
     jobs = [
-        Job(tmp_path / "x.png", tmp_path / "out" / name / "x.hdr", "x.png")
+        BatchJob(tmp_path / "x.png", tmp_path / "out" / name / "x.hdr", "x.png")
         for name in ("one", "two/deep")
     ]
     with folders_for(jobs):
@@ -164,9 +164,10 @@ CLAIMING = """
 import sys
 from pathlib import Path
 from napari_mst.batch.claims import claimed
-from napari_mst.batch.jobs import Job
+from napari_mst.batch.jobs import BatchJob
 from napari_mst.watch import UNWATCHED
-with claimed(Job(Path("a.png"), Path(sys.argv[1]), "a.png"), UNWATCHED, waits=False) as is_ours:
+job = BatchJob(Path("a.png"), Path(sys.argv[1]), "a.png")
+with claimed(job, UNWATCHED, waits=False) as is_ours:
     print(is_ours, flush=True)
     sys.stdin.read()
 """
@@ -194,7 +195,7 @@ def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_kil
 
 
 def test_a_cube_stays_only_if_it_is_of_this_run_and_undamaged(tmp_path: Path) -> None:
-    job = Job(tmp_path / "a.png", tmp_path / "a.npz", "a.png")
+    job = BatchJob(tmp_path / "a.png", tmp_path / "a.npz", "a.png")
     job.photo.touch()
     ours = Provenance(model="tiny", source_sha256="0" * 64)
     write_cube(
@@ -209,7 +210,7 @@ def test_a_cube_stays_only_if_it_is_of_this_run_and_undamaged(tmp_path: Path) ->
 
 def test_a_cube_with_one_other_number_does_not_stay(tmp_path: Path) -> None:
     """Its header and its seal are whole: only the numbers tell."""
-    job = Job(tmp_path / "a.png", tmp_path / "a.hdr", "a.png")
+    job = BatchJob(tmp_path / "a.png", tmp_path / "a.hdr", "a.png")
     job.photo.touch()
     ours = Provenance(model="tiny", source_sha256="0" * 64)
     write_cube(

@@ -13,10 +13,10 @@ import pytest
 import napari_mst as nm
 from napari_mst.adaptation.colours import photo_of
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
-from napari_mst.errors import CubeError
+from napari_mst.errors import CubeError, PhotoError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.georeference import FIELD, Georeference
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, as_photo
 
 DATA = np.random.default_rng(0).random((5, 8, 9), dtype=np.float32)
 WAVELENGTHS = np.array([500.0, 525, 550, 575, 600])
@@ -350,3 +350,12 @@ def test_a_cube_and_its_history_survive_pickle_and_json() -> None:
     np.testing.assert_array_equal(again.data, part.data)
     assert Provenance.from_json(part.provenance.to_json()) == part.provenance
     assert "cut" not in json.loads(PAST.to_json())
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (31, 4, 3)])
+def test_a_cube_is_no_photo_even_where_its_array_has_the_shape_of_one(
+    shape: tuple[int, int, int],
+) -> None:
+    cube = SpectralCube(np.zeros(shape, np.float32), np.linspace(400, 700, shape[0]))
+    with pytest.raises(PhotoError, match="got a spectral cube"):
+        as_photo(cube)

@@ -55,12 +55,21 @@ def checked_span(wanted: Span, length: int, name: str) -> slice:
     return slice(first, end)
 
 
+def region_bounds(region: str) -> tuple[int, int, int, int] | None:
+    """Top, bottom, left and right of a *region* as text, "100:300,0:512"; None if it is none."""
+    try:
+        top, bottom, left, right = map(int, region.replace(":", ",").split(","))
+    except ValueError:
+        return None
+    return top, bottom, left, right
+
+
 def region_within(region: str, rows: slice, columns: slice) -> str:
     """The text of a region of the photo that is these *rows* and *columns* of *region*."""
-    try:
-        top, _, left, _ = map(int, region.replace(":", ",").split(","))
-    except ValueError:  # from a file: nobody knows what it means
+    bounds = region_bounds(region)
+    if bounds is None:  # from a file: nobody knows what it means
         return region
+    top, _, left, _ = bounds
     return f"{top + rows.start}:{top + rows.stop},{left + columns.start}:{left + columns.stop}"
 
 

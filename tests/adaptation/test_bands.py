@@ -84,7 +84,9 @@ def test_black_pixel_has_a_band_and_an_unknown_one_has_none(scene: Scene) -> Non
 
 def test_cube_that_is_not_adapted_has_the_band_of_its_model(scene: Scene) -> None:
     assert has_band(scene.cube)
-    for one, other in zip(error_bands(scene.cube), of_models.error_bands(scene.cube), strict=True):
+    for one, other in zip(
+        error_bands(scene.cube), of_models.model_error_bands(scene.cube), strict=True
+    ):
         np.testing.assert_array_equal(one.data, other.data)
     assert not has_band(SpectralCube(scene.cube.data, scene.cube.wavelengths))
 

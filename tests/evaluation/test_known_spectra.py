@@ -15,7 +15,7 @@ from napari_mst.evaluation.known_spectra import (
     LABELS,
     LEAST,
     WORST,
-    Plan,
+    SpotPlan,
     Taken,
     means,
     score,
@@ -68,7 +68,7 @@ def taken(model: nm.Reconstructor, scenes: list[Scene]) -> Taken:
 
 @pytest.fixture(scope="module")
 def scores(model: nm.Reconstructor, scenes: list[Scene]) -> list[Score]:
-    return list(score({MODEL: model}, [CLEAN], scenes, Plan((0, 1, 3))))
+    return list(score({MODEL: model}, [CLEAN], scenes, SpotPlan((0, 1, 3))))
 
 
 def by_hand(taken: Taken, places: NDArray[np.intp]) -> nm.SpectralCube:
@@ -91,7 +91,7 @@ def test_with_nothing_known_the_numbers_are_those_of_the_models_table(
 ) -> None:
     kinds = [KINDS[name]]
     scenes = [replace(one, cube=one.cube * np.float32(light)) for one in scenes]
-    ours = list(score({MODEL: model}, kinds, scenes, Plan((0,))))
+    ours = list(score({MODEL: model}, kinds, scenes, SpotPlan((0,))))
     theirs = list(score_models({MODEL: model_method(MODEL)}, kinds, scenes))
     for one, other in zip([*ours, *means(ours)], [*theirs, *means_of_models(theirs)], strict=True):
         assert one.scene == other.scene
@@ -132,7 +132,7 @@ def test_numbers_are_those_of_adapting_by_hand(taken: Taken, scores: list[Score]
 def test_suggested_spots_are_those_of_photo_and_estimate(
     model: nm.Reconstructor, taken: Taken, scenes: list[Scene]
 ) -> None:
-    plan = Plan((2,), is_suggested=True)
+    plan = SpotPlan((2,), is_suggested=True)
     (found,) = score({MODEL: model}, [CLEAN], scenes[:1], plan)
     places = np.array(nm.suggest_spots(taken.cube, taken.photo, count=2))
     error = mrae(by_hand(taken, places).data, taken.scene.cube)
@@ -150,7 +150,7 @@ def test_the_same_seed_draws_the_same_bright_spots(taken: Taken) -> None:
 
 def test_the_seed_of_the_plan_draws_the_spots(model: nm.Reconstructor, scenes: list[Scene]) -> None:
     def errors(seed: int) -> list[float]:
-        plan = Plan((2,), seed=seed)
+        plan = SpotPlan((2,), seed=seed)
         found = score({MODEL: model}, [CLEAN], scenes, plan)
         return [one.values["MRAE"] for one in found]
 
@@ -177,10 +177,10 @@ def test_a_scene_without_bright_pixels_keeps_its_cube_and_counts_nowhere(
     model: nm.Reconstructor, scenes: list[Scene]
 ) -> None:
     dark = replace(scenes[0], cube=np.full((31, 16, 24), 0.01, np.float32), name="dark")
-    (alone,) = score({MODEL: model}, [CLEAN], [dark], Plan((4,)))
+    (alone,) = score({MODEL: model}, [CLEAN], [dark], SpotPlan((4,)))
     assert np.isnan(list(alone.values.values())).all()
-    (of_both,) = means(score({MODEL: model}, [CLEAN], [dark, scenes[0]], Plan((4,))))
-    (of_bright,) = means(score({MODEL: model}, [CLEAN], scenes[:1], Plan((4,))))
+    (of_both,) = means(score({MODEL: model}, [CLEAN], [dark, scenes[0]], SpotPlan((4,))))
+    (of_bright,) = means(score({MODEL: model}, [CLEAN], scenes[:1], SpotPlan((4,))))
     assert of_both.values == of_bright.values
 
 
@@ -225,4 +225,4 @@ def test_counts_that_cannot_be_are_refused(
     counts: tuple[int, ...], is_suggested: bool, message: str
 ) -> None:
     with pytest.raises(SpectrumError, match=message):
-        Plan(counts, is_suggested)
+        SpotPlan(counts, is_suggested)

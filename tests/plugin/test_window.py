@@ -271,7 +271,7 @@ def test_clicks_and_moves_in_the_3d_view_pick_nothing(window: napari.Viewer, qtb
     qtbot.mouseMove(mouse.canvas.native, pos=mouse.at(4, 7), delay=20)
     qtbot.waitUntil(lambda: not spectra.is_drawing)
     assert len(picks_in(window).data) == 1
-    assert spectra.plot.lives[0].yData is None
+    assert all(live.yData is None for live in spectra.plot.lives)
     window.dims.ndisplay = 2
     mouse = Mouse(window, qtbot)
     mouse.click(12, 20)

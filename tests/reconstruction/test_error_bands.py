@@ -14,7 +14,12 @@ from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.reconstruction.error_bands import error_bands, has_band, margins, spectrum_band
+from napari_mst.reconstruction.error_bands import (
+    has_model_band,
+    margins,
+    model_error_bands,
+    model_spectrum_band,
+)
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
 
@@ -34,7 +39,7 @@ def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
 
 
 def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -> None:
-    lower, upper = error_bands(cube)
+    lower, upper = model_error_bands(cube)
     assert (lower.data >= 0).all()
     assert (lower.data <= cube.data).all()
     assert (upper.data > cube.data).all()
@@ -60,7 +65,7 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
 
 
 def test_band_is_the_margins_to_their_own_sides(cube: SpectralCube) -> None:
-    lower, upper = error_bands(cube)
+    lower, upper = model_error_bands(cube)
     below, above = margins(cube.data)
     factor = cube.provenance.error_factor
     np.testing.assert_allclose(lower.data, np.maximum(cube.data - factor * below, 0), atol=1e-6)
@@ -78,8 +83,8 @@ def test_as_many_true_spectra_lie_below_the_networks_band_as_above() -> None:
 
 
 def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
-    lower, upper = error_bands(cube)
-    band = spectrum_band(cube, 3, 7)
+    lower, upper = model_error_bands(cube)
+    band = model_spectrum_band(cube, 3, 7)
     assert band is not None
     np.testing.assert_allclose(band[0], lower.spectrum(3, 7), atol=1e-6)
     np.testing.assert_allclose(band[1], upper.spectrum(3, 7), atol=1e-6)
@@ -89,20 +94,20 @@ def test_band_grows_with_the_factor(cube: SpectralCube) -> None:
     wider = replace(
         cube, provenance=replace(cube.provenance, error_factor=2 * cube.provenance.error_factor)
     )
-    once, twice = (error_bands(each)[1].data - cube.data for each in (cube, wider))
+    once, twice = (model_error_bands(each)[1].data - cube.data for each in (cube, wider))
     np.testing.assert_allclose(twice, 2 * once, atol=1e-5)
 
 
 def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path: Path) -> None:
     again = read_cube(write_cube(tmp_path / "cube.hdr", cube))
-    assert has_band(again)
-    np.testing.assert_array_equal(error_bands(again)[0].data, error_bands(cube)[0].data)
+    assert has_model_band(again)
+    np.testing.assert_array_equal(model_error_bands(again)[0].data, model_error_bands(cube)[0].data)
 
 
 def test_unknown_pixel_has_an_unknown_band_and_harms_no_other(cube: SpectralCube) -> None:
     holed = replace(cube, data=cube.data.copy())
     holed.data[:, 2, 2] = np.nan
-    upper = error_bands(holed)[1].data
+    upper = model_error_bands(holed)[1].data
     assert np.isnan(upper[:, 2, 2]).all()
     assert np.isnan(upper).sum() == 31
 
@@ -111,12 +116,12 @@ def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None
     foreign = SpectralCube(cube.data, cube.wavelengths)
     shifted = replace(cube, wavelengths=cube.wavelengths + 1)
     for each in (foreign, shifted):
-        assert not has_band(each)
-        assert spectrum_band(each, 0, 0) is None
+        assert not has_model_band(each)
+        assert model_spectrum_band(each, 0, 0) is None
         with pytest.raises(
             CubeError, match="Expected a cube of a model with a calibrated error band"
         ):
-            error_bands(each)
+            model_error_bands(each)
 
 
 def test_black_and_white_have_finite_bands() -> None:

@@ -17,8 +17,8 @@ from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import calibrate
-from napari_mst.training.fit import Fit, FitOptions, FitSettings, Progress
-from napari_mst.training.sources import Cubes, Simulated, camera_response
+from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings
+from napari_mst.training.sources import Cubes, Simulated, response_tensor
 
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
 RANDOM = np.random.default_rng(0)
@@ -116,23 +116,23 @@ def test_what_cannot_be_trained_is_refused(
 
 
 def test_camera_and_light_come_from_tables_or_files(tmp_path: Path) -> None:
-    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
+    np.testing.assert_allclose(response_tensor("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
     for camera, light in (("Nikon_D5100", "D65"), ("sRGB", "A"), ("sRGB", "E")):
-        np.testing.assert_allclose(camera_response(camera, light).sum(0), 1, atol=1e-5)
+        np.testing.assert_allclose(response_tensor(camera, light).sum(0), 1, atol=1e-5)
     lines = ["nm,r,g,b", *(f"{nm},{nm - 390},1,{710 - nm}" for nm in (390, 550, 710))]
     (tmp_path / "camera.csv").write_text("\n".join(lines))
-    response = camera_response(str(tmp_path / "camera.csv"), "E")
+    response = response_tensor(str(tmp_path / "camera.csv"), "E")
     np.testing.assert_allclose(response[:, 1], 1 / 31, atol=1e-6)
     assert response[0, 0] < response[-1, 0]
     (tmp_path / "light.csv").write_text("450,1\n500,1\n")
     with pytest.raises(CameraError, match="positive values from 400 to 700 nm"):
-        camera_response("sRGB", str(tmp_path / "light.csv"))
+        response_tensor("sRGB", str(tmp_path / "light.csv"))
 
 
 def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out() -> None:
     upper, lower = scene(80, 32, value=0.3), scene(80, 32, value=0.3)
     lower.cube[:, 64:] = 0.0
-    source = Cubes([upper, lower], 1, 16, camera_response("sRGB", "D65"))
+    source = Cubes([upper, lower], 1, 16, response_tensor("sRGB", "D65"))
     (photos, cubes), (again, _), (other, _) = (source.draw(index, 4) for index in (1, 1, 2))
     assert torch.equal(photos, again)
     assert not torch.equal(photos, other)
@@ -143,7 +143,7 @@ def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out() -> None:
 
 def test_small_cube_is_refused() -> None:
     with pytest.raises(CubeFileError, match="Expected 32 x 16 pixels in scene, got 20 x 32"):
-        Cubes([scene(20, 32)], 1, 16, camera_response("sRGB", "D65"))
+        Cubes([scene(20, 32)], 1, 16, response_tensor("sRGB", "D65"))
 
 
 def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
@@ -156,7 +156,7 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
     settings = FitSettings(steps=5, size=16, warm_up=1)
     seen: dict[int, dict[str, torch.Tensor]] = {}
 
-    def keep(progress: Progress) -> None:
+    def keep(progress: FitProgress) -> None:
         seen[progress.step] = {
             key: value.clone() for key, value in job.average.state_dict().items()
         }
@@ -173,7 +173,7 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
 
 
 def test_simulated_scenes_are_seen_by_the_camera() -> None:
-    response = camera_response("Nikon_D5100", "A")
+    response = response_tensor("Nikon_D5100", "A")
     photos, cubes = Simulated(0, 16, response).draw(0, 8)
     rendered = torch.einsum("nbhw,bc->nchw", cubes, response).clamp(0, 1)
     assert (photos - rendered).abs().median() < 0.02

@@ -39,7 +39,7 @@ def error_bands(
     """
     process = _process_of(cube)
     if process is None:
-        return of_models.error_bands(cube)
+        return of_models.model_error_bands(cube)
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
     watch = Watch(progress, is_cancelled)
     for rows in adapting.row_strips(cube.shape[1:], len(process.points)):
@@ -57,7 +57,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band."""
     process = _process_of(cube)
     if process is None:
-        return of_models.spectrum_band(cube, row, column)
+        return of_models.model_spectrum_band(cube, row, column)
     spectrum = cube.spectrum(row, column).astype(np.float64)[None]
     place = np.array([[row, column]]) / max(cube.shape[1:])
     features = features_of_spectra(spectrum, place, cube.wavelengths)
@@ -67,7 +67,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
 
 def has_band(cube: SpectralCube) -> bool:
     """True if *cube* is adapted, or its model has a calibrated band at its wavelengths."""
-    return _is_adapted(cube) or of_models.has_band(cube)
+    return _is_adapted(cube) or of_models.has_model_band(cube)
 
 
 def _is_adapted(cube: SpectralCube) -> bool:

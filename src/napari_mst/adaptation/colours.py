@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import SpectralCube
+from napari_mst.cube_parts import region_bounds
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import Capture
-from napari_mst.photo.photo import Photo, Rectangle
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.watch import Watch
@@ -63,7 +64,7 @@ def photo_of(cube: SpectralCube, photo: Photo) -> Photo:
     """
     if photo.shape == cube.shape[1:]:
         return photo
-    region = _region(cube.provenance)
+    region = region_bounds(cube.provenance.region)
     if region is not None and region[1] <= photo.shape[0] and region[3] <= photo.shape[1]:
         part = photo.cropped(region)
         if part.shape == cube.shape[1:]:
@@ -73,12 +74,3 @@ def photo_of(cube: SpectralCube, photo: Photo) -> Photo:
         f"Expected the photo of the cube, {sizes[0]} pixels, got one of {sizes[1]}. "
         "Choose the photo that the cube was made from."
     )
-
-
-def _region(past: Provenance) -> Rectangle | None:
-    """The region of the photo that was reconstructed; None for all of it."""
-    try:
-        top, bottom, left, right = map(int, past.region.replace(":", ",").split(","))
-    except ValueError:
-        return None
-    return top, bottom, left, right

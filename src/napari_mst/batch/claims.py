@@ -8,12 +8,12 @@ what a killed one has left.
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from napari_mst.batch.jobs import Job, make_folder, not_saved
+from napari_mst.batch.jobs import BatchJob, make_folder, not_saved
 from napari_mst.watch import Watch
 
 
 @contextmanager
-def claimed(job: Job, watch: Watch, *, waits: bool) -> Iterator[bool]:
+def claimed(job: BatchJob, watch: Watch, *, waits: bool) -> Iterator[bool]:
     """Claim *job* for this run while the block lasts, and give whether it is ours.
 
     With *waits* it waits for another run that has claimed the job, until *watch* is cancelled.

@@ -18,7 +18,7 @@ SIDES = ("lower", "upper")
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One photo and the files that it becomes.
 
     Attributes
@@ -44,7 +44,7 @@ class Job:
 
 def plan_jobs(
     found: Sequence[FoundPhoto], output: Path, suffix: str, with_bands: bool
-) -> list[Job]:
+) -> list[BatchJob]:
     """One job for each photo.
 
     Its cube lies below *output* as the photo lies below the folder that all photos share.
@@ -54,7 +54,7 @@ def plan_jobs(
         below = _path_below(one, found)
         target = output / below.with_name(f"{below.stem}{suffix}")
         bands = band_targets(target) if with_bands else ()
-        jobs.append(Job(one.photo, target, below.as_posix(), bands))
+        jobs.append(BatchJob(one.photo, target, below.as_posix(), bands))
     return jobs
 
 
@@ -64,7 +64,7 @@ def band_targets(target: Path) -> tuple[Path, ...]:
 
 
 @contextmanager
-def folders_for(jobs: Sequence[Job]) -> Iterator[None]:
+def folders_for(jobs: Sequence[BatchJob]) -> Iterator[None]:
     """Make the folders of the outputs where they are missing; those that stay empty go again.
 
     Raises
@@ -99,9 +99,9 @@ def not_saved(path: Path, error: OSError) -> SaveError:
     return SaveError(f"Expected to save to {shown(path)}, got: {reason}. Choose another folder.")
 
 
-def check_names(jobs: Sequence[Job]) -> None:
+def check_names(jobs: Sequence[BatchJob]) -> None:
     """Refuse photos that would become one file. Raises `SaveError`."""
-    first: dict[str, Job] = {}
+    first: dict[str, BatchJob] = {}
     for job in jobs:
         # Some file systems take names that differ in case for the same.
         other = first.setdefault(str(job.target).casefold(), job)
@@ -120,7 +120,7 @@ def check_names(jobs: Sequence[Job]) -> None:
                 )
 
 
-def check_outputs(job: Job, overwrite: bool, stay: Collection[Path] = ()) -> None:
+def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -> None:
     """Refuse what could not be saved, or would cost a file or the photo.
 
     Outputs that *stay* may exist.
@@ -139,7 +139,7 @@ def check_outputs(job: Job, overwrite: bool, stay: Collection[Path] = ()) -> Non
             )
 
 
-def may_stay(job: Job) -> set[Path]:
+def may_stay(job: BatchJob) -> set[Path]:
     """The outputs that are cubes, or that an interrupted save may have left.
 
     `finished` looks into them later.
@@ -153,7 +153,7 @@ def is_there(path: Path) -> bool:
     return any(os.path.lexists(target) for form in forms for target in form.targets(path))
 
 
-def finished(job: Job, wanted: Callable[[str], Provenance]) -> set[Path]:
+def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
     """The outputs that are there, undamaged, and from this very run.
 
     *wanted* gives, for the sha256 of a photo, the history that its cube has in this run.

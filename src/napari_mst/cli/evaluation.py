@@ -170,7 +170,7 @@ def _run_known(arguments: argparse.Namespace) -> int:
     from napari_mst.evaluation.scenes import read_scenes
 
     _check_known(arguments)
-    plan = known_spectra.Plan(_counts(arguments.known), arguments.suggested)
+    plan = known_spectra.SpotPlan(_counts(arguments.known), arguments.suggested)
     inputs = _chosen_inputs(arguments.input or [INPUTS[0].name], INPUTS)
     scene_count = _checked_scene_count(arguments)
     models = _reconstructors(arguments)

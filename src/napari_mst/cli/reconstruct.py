@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from napari_mst.batch.claims import claimed
 from napari_mst.batch.finding import FOLDERS, find_photos
 from napari_mst.batch.jobs import (
-    Job,
+    BatchJob,
     band_targets,
     check_names,
     check_outputs,
@@ -137,7 +137,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _make_all(run, jobs, _done(run, jobs))
 
 
-def _plan(arguments: argparse.Namespace) -> tuple[list[Job], bool]:
+def _plan(arguments: argparse.Namespace) -> tuple[list[BatchJob], bool]:
     """The cubes to make, and whether they go into a folder, where finished cubes stay."""
     output: Path = arguments.output
     found = find_photos(arguments.photos, output, tell)
@@ -158,10 +158,10 @@ def _plan(arguments: argparse.Namespace) -> tuple[list[Job], bool]:
             "Let its suffix say the format."
         )
     bands = band_targets(output) if arguments.error_bands else ()
-    return [Job(one.photo, output, one.photo.name, bands) for one in found], False
+    return [BatchJob(one.photo, output, one.photo.name, bands) for one in found], False
 
 
-def _check(jobs: Sequence[Job], overwrite: bool, is_batch: bool) -> None:
+def _check(jobs: Sequence[BatchJob], overwrite: bool, is_batch: bool) -> None:
     """Refuse before computing what would fail after it, or cost a cube or a photo."""
     check_names(jobs)
     for job in jobs:
@@ -207,11 +207,11 @@ class _Run:
     overwrite: bool
     is_batch: bool
 
-    def finished(self, job: Job) -> set[Path]:
+    def finished(self, job: BatchJob) -> set[Path]:
         """The outputs of *job* that are there, undamaged, and from this very run."""
         return finished(job, self._wanted) if self.is_batch else set()
 
-    def make(self, job: Job, done: set[Path], waits: bool) -> bool:
+    def make(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
         """Make the outputs of *job* that are not *done*.
 
         Returns False if another run is making them, and this one does not wait.
@@ -235,7 +235,7 @@ class _Run:
         encoding = self.photos.encoding or "srgb"
         return self.reconstructor.origin(sha256, encoding, **self.options.for_photo)
 
-    def _make(self, job: Job, done: set[Path], watch: Watch) -> None:
+    def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
         check_outputs(job, self.overwrite, done)
         for path, cube in self._cubes(job, done, watch):
             written = path
@@ -246,7 +246,7 @@ class _Run:
             print(written, flush=True)
 
     def _cubes(
-        self, job: Job, done: set[Path], watch: Watch
+        self, job: BatchJob, done: set[Path], watch: Watch
     ) -> Iterator[tuple[Path, SpectralCube | None]]:
         """The outputs of *job*, each with the cube to save there, or None if it is *done*."""
         cube = None if job.target in done else self._reconstruct(job, watch)
@@ -260,7 +260,7 @@ class _Run:
         for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 
-    def _reconstruct(self, job: Job, watch: Watch) -> SpectralCube:
+    def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
         photo = self.photos.read(job.photo)
         for_photo = self.options.for_photo
         plan = self.reconstructor.plan_for(photo, **for_photo, is_cancelled=watch.is_cancelled)
@@ -272,7 +272,7 @@ class _Run:
         return cube
 
 
-def _done(run: _Run, jobs: Sequence[Job]) -> dict[Job, set[Path]]:
+def _done(run: _Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Path]]:
     """The outputs of each job that this very run has made; refuses others that are in the way."""
     if run.is_batch:
         there = [job for job in jobs if is_there(job.target)]
@@ -287,7 +287,7 @@ def _done(run: _Run, jobs: Sequence[Job]) -> dict[Job, set[Path]]:
     return done
 
 
-def _make_all(run: _Run, jobs: Sequence[Job], done: Mapping[Job, set[Path]]) -> int:
+def _make_all(run: _Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
     """Make what is not done, and at last what another run was making; returns the exit status."""
     failed = 0
     todo = deque((job, False) for job in jobs)

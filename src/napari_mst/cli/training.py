@@ -13,7 +13,7 @@ from napari_mst.photo.cameras import spelled
 
 if TYPE_CHECKING:
     from napari_mst.training.fit import FitSettings
-    from napari_mst.training.train import Plan
+    from napari_mst.training.train import TrainingPlan
 
 TUNING_STEPS = 4_000
 """Steps for a model that is tuned: it knows most of its task already."""
@@ -138,10 +138,10 @@ def _check_sizes(arguments: argparse.Namespace) -> None:
         )
 
 
-def _plan(arguments: argparse.Namespace) -> "Plan":
-    from napari_mst.training.train import Plan
+def _plan(arguments: argparse.Namespace) -> "TrainingPlan":
+    from napari_mst.training.train import TrainingPlan
 
-    return Plan(
+    return TrainingPlan(
         output=arguments.output,
         start=arguments.start,
         cubes=arguments.cubes,

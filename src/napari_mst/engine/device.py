@@ -1,4 +1,4 @@
-"""Which device computes, why, and in which precisions."""
+"""Devices: which one computes, why, and in which precisions."""
 
 import platform
 from dataclasses import dataclass

@@ -72,7 +72,7 @@ class Input:
         """Linear sRGB (3, H, W) of the cube under D65."""
         if not self.camera:
             return render_srgb(cube, wavelengths)
-        response = camera_response(self.camera, tuple(wavelengths))
+        response = response_at(self.camera, tuple(wavelengths))
         return np.einsum("bhw,bc->chw", cube, response, optimize=True)
 
     def _gains(self) -> NDArray[np.float64]:
@@ -98,7 +98,7 @@ INPUTS: tuple[Input, ...] = (
 
 
 @functools.cache
-def camera_response(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
+def response_at(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
     """The response (B, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
 
     It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances

@@ -52,8 +52,8 @@ _DIMMEST = 0.01
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How many spectra become known, and where.
+class SpotPlan:
+    """The spots whose spectra become known: how many, and which.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Plan:
 
 
 class Band(NamedTuple):
-    """How well the 90 % error band of a cube fits the core pixels of a scene.
+    """The fit of a cube's 90 % error band to the core pixels of a scene.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ def score(
     models: Mapping[str, Reconstructor],
     inputs: Sequence[Input | CameraInput],
     scenes: Iterable[Scene],
-    plan: Plan,
+    plan: SpotPlan,
 ) -> Iterator[Score]:
     """Judges every model on every input of every scene, once for each count of *plan*."""
     for scene in scenes:
@@ -239,7 +239,7 @@ def means(scores: Iterable[Score]) -> list[Score]:
     return [_mean_score(rows) for rows in grouped(scores)]
 
 
-def _spots(taken: Taken, plan: Plan, count: int) -> Spots:
+def _spots(taken: Taken, plan: SpotPlan, count: int) -> Spots:
     if count == 0:
         return np.empty((0, 2), dtype=np.intp)
     if plan.is_suggested:

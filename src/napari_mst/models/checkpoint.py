@@ -38,7 +38,7 @@ _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
 
 _COPIES = 4
-"""How often the memory of a file is taken: its bytes, its tensors, these in twice the precision."""
+"""Loading takes this times the size of a file: bytes, tensors, and both in twice the precision."""
 
 _SAFE_TORCH = (2, 10)
 """First torch whose ``weights_only`` reader is not known to be exploitable."""
@@ -77,10 +77,10 @@ _WRAPPERS = (
 """Keys under which training scripts keep the weights, in the order in which they are preferred."""
 
 _DEPTH = 5
-"""How deep a state dict may be wrapped; a pickle can hold a dictionary that holds itself."""
+"""Dictionaries around a state dict; a pickle can hold a dictionary that holds itself."""
 
 _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
-"""What DataParallel, torch.compile and training frameworks put before every key."""
+"""Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
 
 _OTHER_NETWORKS = {
     "embedding_1.weight": "MST",

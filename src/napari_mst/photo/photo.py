@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
 from napari_mst.photo.arrays import BLOCK_ROWS, as_array, channels_last, digest, stored_extrema
@@ -281,6 +282,11 @@ def as_photo(source: Photo | str | PathLike[str] | ArrayLike) -> Photo:
         return source
     if isinstance(source, str | PathLike):
         return Photo.read(source)
+    if isinstance(source, SpectralCube):
+        # As an array, a cube of three bands or columns would pass for a photo.
+        raise PhotoError(
+            "Expected a photo, got a spectral cube. Give the photo that it was made from."
+        )
     return Photo.from_array(source)
 
 

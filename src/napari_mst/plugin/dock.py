@@ -40,7 +40,7 @@ class Dock(QWidget):
 
     def links(self) -> Iterable[Link]:
         """List what the dock listens to while it is shown."""
-        raise NotImplementedError
+        raise NotImplementedError  # Qt's metaclass leaves no room for an abstract method
 
     def refresh(self) -> None:
         """Draw the present state."""

@@ -38,7 +38,7 @@ class Sides(NamedTuple):
     upper: NDArray[np.float32]
 
 
-def error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
+def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*.
 
     Each is as large as *cube*: float32, NaN where it is NaN, never negative.
@@ -59,20 +59,20 @@ def error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
 
 
-def spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
+def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
 
     None if its model has no calibrated band. It takes well under a millisecond, but for the first
     time, when torch may have to be imported.
     """
-    if not has_band(cube):
+    if not has_model_band(cube):
         return None
     spectrum = np.asarray(cube.spectrum(row, column), dtype=np.float32)
     lower, upper = _around(spectrum[:, None, None], cube)
     return Sides(lower[:, 0, 0], upper[:, 0, 0])
 
 
-def has_band(cube: SpectralCube) -> bool:
+def has_model_band(cube: SpectralCube) -> bool:
     """True if the model of *cube* has a calibrated band, at the wavelengths that *cube* has."""
     if cube.provenance.error_factor <= 0 or not cube.has_wavelengths:
         return False
@@ -81,7 +81,7 @@ def has_band(cube: SpectralCube) -> bool:
 
 
 def band_side(cube: SpectralCube) -> str:
-    """The side of a cube of `error_bands`: "lower", "upper", or "" for any other cube.
+    """The side of a cube of `model_error_bands`: "lower", "upper", or "" for any other cube.
 
     A cube that was read from a file is known, too.
     """
@@ -125,7 +125,7 @@ def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralC
 
 
 def _check(cube: SpectralCube) -> None:
-    if not has_band(cube):
+    if not has_model_band(cube):
         model = cube.provenance.model or "an unknown model"
         raise CubeError(
             "Expected a cube of a model with a calibrated error band, "

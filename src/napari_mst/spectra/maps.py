@@ -30,7 +30,7 @@ Content = Literal["values", "labels", "rgb"]
 """The pixels of a map: measured values, numbers of classes from 1 on, or red, green and blue."""
 
 Need = Literal["spectra", "photo", "reference"]
-"""What a map needs beside the cube."""
+"""A thing that a map needs beside the cube."""
 
 Limits = tuple[float, float]
 """The values that are shown darkest and brightest."""

@@ -37,7 +37,7 @@ _INTEGERS = ("row", "column", "window", "pixels", "excluded")
 _UNIT_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 
 Record = dict[str, str]
-"""What is known of one column, as text."""
+"""The facts of one column, as text."""
 
 Row = tuple[int, list[str]]
 """The number of a line, and its cells."""

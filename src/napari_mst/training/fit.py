@@ -31,7 +31,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.loss import distance, reconstruction_loss
-from napari_mst.training.sources import Simulated, Source
+from napari_mst.training.sources import LessonSource, Simulated
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> R
     return network
 
 
-class Progress(NamedTuple):
+class FitProgress(NamedTuple):
     """One report of a fit.
 
     *loss* is the mean over the steps since the last report, *seconds* the time of a step.
@@ -138,10 +138,10 @@ class FitOptions:
         Called with every report.
     """
 
-    source: Source | None = None
+    source: LessonSource | None = None
     network: MSTPlusPlus | None = None
     patience: int = 0
-    report: Callable[[Progress], None] = print
+    report: Callable[[FitProgress], None] = print
 
 
 class Fit:
@@ -208,7 +208,7 @@ class Fit:
                 held_out = self.validate()
                 self._remember(held_out)
                 if self.rank == 0:
-                    self.report(Progress(self.step, loss, held_out, seconds))
+                    self.report(FitProgress(self.step, loss, held_out, seconds))
                     self.save_checkpoint()
         if self.patience and self._best:
             self.average.load_state_dict(self._best)

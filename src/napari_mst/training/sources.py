@@ -22,7 +22,7 @@ _SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
 
 
-class Source(Protocol):
+class LessonSource(Protocol):
     """Gives linear photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show.
 
     The same index gives the same photos.
@@ -58,7 +58,7 @@ class Simulated:
         return simulator
 
     def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
-        """Photos and cubes to train on, as `Source.draw` gives them."""
+        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         # Draws of one seed never meet those of the next.
         return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
 
@@ -100,7 +100,7 @@ class Cubes:
         return len(self._trained)
 
     def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
-        """Photos and cubes to train on, as `Source.draw` gives them."""
+        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         return self._photographed(self._trained, [self._seed, index], count, lesson)
 
     def held_out(self) -> tuple[Tensor, Tensor]:
@@ -132,6 +132,6 @@ class Cubes:
         return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
 
 
-def camera_response(camera: str, light: str) -> Tensor:
+def response_tensor(camera: str, light: str) -> Tensor:
     """`napari_mst.photo.cameras.camera_response` as a tensor, (31, 3)."""
     return torch.from_numpy(cameras.camera_response(camera, light)).float()

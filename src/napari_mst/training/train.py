@@ -27,8 +27,8 @@ from napari_mst.training.fit import (
     CARD,
     Fit,
     FitOptions,
+    FitProgress,
     FitSettings,
-    Progress,
     join_processes,
     pixelwise_network,
     save,
@@ -43,13 +43,13 @@ from napari_mst.training.fit_camera import (
     pixelwise_of,
 )
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
-from napari_mst.training.sources import Cubes, Simulated, Source, camera_response
+from napari_mst.training.sources import Cubes, LessonSource, Simulated, response_tensor
 
 ANY_CAMERA = "any"
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A training to run: where it starts, what it learns from, and the weights that it writes.
 
     Attributes
@@ -86,7 +86,7 @@ class Plan:
     report_every: int = 500
 
 
-def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
+def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     """Fit the network and write the best one, as float16, with its card.
 
     A fit that was stopped continues from its checkpoint. Of several processes only the first writes
@@ -126,7 +126,7 @@ def train(plan: Plan, settings: FitSettings) -> ModelCard | None:
     return calibrate(plan.output) if card.rendering else card
 
 
-def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelCard | None:
+def _train_for_cameras(plan: TrainingPlan, settings: FitSettings, device: str) -> ModelCard | None:
     """Fit the model that is told the camera, and write it as `train` does."""
     if plan.start or plan.cubes:
         raise CubeFileError(
@@ -147,19 +147,19 @@ def _train_for_cameras(plan: Plan, settings: FitSettings, device: str) -> ModelC
     return card if plan.scenes is None else measure(plan.output, plan.scenes)
 
 
-def _options(plan: Plan) -> FitOptions:
+def _options(plan: TrainingPlan) -> FitOptions:
     log = plan.output.with_suffix(".csv")
     return FitOptions(patience=plan.patience, report=lambda progress: _log(log, progress))
 
 
-def _source(plan: Plan, settings: FitSettings) -> Source:
-    response = camera_response(plan.camera, plan.light)
+def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
+    response = response_tensor(plan.camera, plan.light)
     if plan.cubes is None:
         return Simulated(settings.seed, settings.size, response)
     return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
 
 
-def _start(name: str, source: Source) -> MSTPlusPlus | None:
+def _start(name: str, source: LessonSource) -> MSTPlusPlus | None:
     """A copy of the network of a model, to be trained; None without a name.
 
     It is told the camera of *source* if it has to be.
@@ -180,7 +180,7 @@ def _start(name: str, source: Source) -> MSTPlusPlus | None:
     return network
 
 
-def _pixelwise(plan: Plan, settings: FitSettings, source: Source) -> PixelwiseNetwork:
+def _pixelwise(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> PixelwiseNetwork:
     """The pixelwise network to refine.
 
     The bundled one; for another camera or light, one that is fitted here in a minute.
@@ -199,18 +199,18 @@ def _told(network: nn.Module) -> CameraNetwork | None:
     return inner if hasattr(inner, "see_with") else None
 
 
-def _rendering(plan: Plan, network: nn.Module) -> str:
+def _rendering(plan: TrainingPlan, network: nn.Module) -> str:
     """The rendering that the card names; "" for one camera or light, which nothing names."""
     if _told(network):
         return CAMERA_RGB
     return SRGB_D65 if _is_srgb(plan) else ""
 
 
-def _is_srgb(plan: Plan) -> bool:
+def _is_srgb(plan: TrainingPlan) -> bool:
     return (plan.camera, plan.light) == (SRGB, DAYLIGHT)
 
 
-def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelCard:
+def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: Fit) -> ModelCard:
     """The card of the model: what it is for, and what made it."""
     photos = "sRGB photos"
     if plan.camera != SRGB:
@@ -234,7 +234,7 @@ def _card(plan: Plan, settings: FitSettings, source: Source, fit: Fit) -> ModelC
     )
 
 
-def _log(path: Path, progress: Progress) -> None:
+def _log(path: Path, progress: FitProgress) -> None:
     """Print a report and append it to the log."""
     print(progress, flush=True)
     is_new = not path.exists()

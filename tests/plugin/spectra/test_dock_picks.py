@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,16 @@ from tests.plugin.spectra.probe import bounds, drawn, lines, points_of
 
 from napari_mst.models.cards import MODELS
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.pick_rows import AT_ONCE, ErrorBands
 from napari_mst.plugin.spectra.saving import spectra_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.reconstruction import error_bands
-from napari_mst.reconstruction.error_bands import spectrum_band
+from napari_mst.reconstruction.error_bands import model_spectrum_band
 from napari_mst.spectra.library import read_spectra
+from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
+from napari_mst.watch import UNWATCHED
 
 
 def test_curves_follow_their_points_through_add_recolour_move_and_delete(
@@ -218,9 +222,9 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
 
     def watched(*of: Any) -> Any:
         threads.append(threading.current_thread())
-        return spectrum_band(*of)
+        return model_spectrum_band(*of)
 
-    monkeypatch.setattr(error_bands, "spectrum_band", watched)
+    monkeypatch.setattr(error_bands, "model_spectrum_band", watched)
     spectra_dock.bench.pin((550, 4, 7))
     spectra_dock.pace.draw()
     assert spectra_dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once
@@ -229,7 +233,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     assert threading.main_thread() not in threads
     cube = cube_of(estimate)
     assert cube is not None
-    band = spectrum_band(cube, 4, 7)
+    band = model_spectrum_band(cube, 4, 7)
     assert band is not None
     lower, upper = bounds(line.spectrum)
     np.testing.assert_allclose([lower, upper], np.stack(band))
@@ -286,3 +290,17 @@ def test_a_cube_without_a_model_has_no_error_band(spectra_dock: SpectraDock, qtb
     spectra_dock.bench.pin((550, 4, 7))
     (line,) = lines(spectra_dock, qtbot)
     assert line.spectrum.lower is None
+
+
+def test_only_a_few_error_bands_are_computed_on_the_thread_of_the_window(estimate: Image) -> None:
+    cube = cube_of(estimate)
+    assert cube is not None
+    reader: Any = SimpleNamespace(found={})
+    bands = ErrorBands(reader)
+    bands.around(point_spectrum(cube, 0, 0), cube)
+    (first,) = bands.tasks
+    reader.found[first.key] = first.run(UNWATCHED)  # torch is there from now on
+    bands.begin()
+    for column in range(AT_ONCE + 4):
+        bands.around(point_spectrum(cube, 0, column), cube)
+    assert len(bands.tasks) == 3

@@ -44,7 +44,7 @@ COMPILED_PACE = 32e-6
 """Microseconds of one thread for a multiplication and addition in compiled kernels."""
 
 TORCH_PACE = 47e-6
-"""The same in torch."""
+"""Microseconds of one thread for a multiplication and addition in torch."""
 
 
 @dataclass(frozen=True)

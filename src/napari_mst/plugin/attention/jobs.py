@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.layers import show_map
-from napari_mst.plugin.jobs.request import Job, Reports, Request
+from napari_mst.plugin.jobs.request import Reports, Request, SideJob
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
@@ -24,28 +24,30 @@ class CubePixel(NamedTuple):
     column: int
 
 
-def recording_job() -> Job:
+def recording_job() -> SideJob:
     """Record the attention of a run whose cube is not kept."""
-    return Job(_record)
+    return SideJob(_record)
 
 
-def map_job(record: AttentionRecord, overlay: str, selection: Selection, *, is_new: bool) -> Job:
+def map_job(
+    record: AttentionRecord, overlay: str, selection: Selection, *, is_new: bool
+) -> SideJob:
     """Make a map of `OVERLAYS` over the photo of *record*; *is_new* puts it into its own layer."""
     return _shown_as_map(partial(_map, record, overlay, selection), is_new=is_new)
 
 
-def sensitivity_job(record: AttentionRecord, pixel: CubePixel, *, is_new: bool) -> Job:
+def sensitivity_job(record: AttentionRecord, pixel: CubePixel, *, is_new: bool) -> SideJob:
     """Map how much *pixel* of the cube of *record* depends on each pixel of the photo."""
     return _shown_as_map(partial(_sensitivity, record, pixel), is_new=is_new)
 
 
-def steps_job(record: AttentionRecord, block: str, head: int) -> Job:
+def steps_job(record: AttentionRecord, block: str, head: int) -> SideJob:
     """Take a head apart, step by step, on the photo of *record*; the dock draws the steps."""
-    return Job(partial(_steps, record, block, head))
+    return SideJob(partial(_steps, record, block, head))
 
 
-def _shown_as_map(make: Callable[[Request, Reports], AttentionMap], *, is_new: bool) -> Job:
-    return Job(make, partial(_show_map, is_new=is_new))
+def _shown_as_map(make: Callable[[Request, Reports], AttentionMap], *, is_new: bool) -> SideJob:
+    return SideJob(make, partial(_show_map, is_new=is_new))
 
 
 def _show_map(viewer: ViewerModel, made: AttentionMap, request: Request, *, is_new: bool) -> None:

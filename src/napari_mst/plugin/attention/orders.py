@@ -17,7 +17,7 @@ from napari_mst.plugin.attention.jobs import (
     sensitivity_job,
     steps_job,
 )
-from napari_mst.plugin.jobs.request import Job, JobOrder, Recording
+from napari_mst.plugin.jobs.request import JobOrder, Recording, SideJob
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, LayerReference
@@ -84,7 +84,7 @@ def _is_cube_of(cube: Provenance, run: Provenance) -> bool:
     return (cube.source_sha256, cube.region) == (run.source_sha256, run.region)
 
 
-def _order(viewer: ViewerModel, recording: Recording, job: Job) -> JobOrder | str:
+def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder | str:
     """Order *job* on the photo of *recording*, run as it was run then."""
     reference = recording.reference
     photo = reference.photo() if isinstance(reference, LayerReference) else None

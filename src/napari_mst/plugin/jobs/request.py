@@ -15,7 +15,7 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
 
-class Source(Protocol):
+class PhotoSource(Protocol):
     """The place that a job's photo comes from, and that its cube belongs to."""
 
     @property
@@ -51,7 +51,7 @@ class Reports(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class SideJob:
     """Makes something other than a cube of a photo.
 
     Attributes
@@ -70,10 +70,10 @@ class Job:
 class JobOrder(NamedTuple):
     """All that a person decides before a job starts: `workspace.run(*order)` starts it."""
 
-    source: Source
+    source: PhotoSource
     model: str
     options: RunOptions = DEFAULTS
-    job: Job | None = None
+    job: SideJob | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +89,10 @@ class Request:
     """
 
     generation: int
-    source: Source
+    source: PhotoSource
     model: str
     options: RunOptions = DEFAULTS
-    job: Job | None = None
+    job: SideJob | None = None
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known."""

@@ -15,7 +15,7 @@ from psygnal import Signal
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.request import Job, Recording, Request, Source
+from napari_mst.plugin.jobs.request import PhotoSource, Recording, Request, SideJob
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 SURE = 0.02
@@ -64,11 +64,11 @@ class Workspace:
     """
 
     state_changed = Signal(JobState)
-    # A preview and its `Source`; the cube of `cube_ready` will replace it.
+    # A preview and its `PhotoSource`; the cube of `cube_ready` will replace it.
     preview_ready = Signal(SpectralCube, object)
-    # A cube and the `Source` that it came from.
+    # A cube and the `PhotoSource` that it came from.
     cube_ready = Signal(SpectralCube, object)
-    # What a `Job` has made, and its `Request`.
+    # What a `SideJob` has made, and its `Request`.
     made = Signal(object, object)
     # The attention of a run, now the last of `recordings`.
     recorded = Signal(Recording)
@@ -94,10 +94,10 @@ class Workspace:
 
     def run(
         self,
-        source: Source,
+        source: PhotoSource,
         model: str,
         options: RunOptions = DEFAULTS,
-        job: Job | None = None,
+        job: SideJob | None = None,
     ) -> bool:
         """Start *job*, or a reconstruction; False, and nothing happens, if a job is running.
 

@@ -132,10 +132,12 @@ class ErrorBands:
         self.tasks: list[Task] = []
         self._reader = reader
         self._has_torch = False
+        self._computed = 0
 
     def begin(self) -> None:
         """Nothing is missing any more: the picks are gathered anew."""
         self.tasks = []
+        self._computed = 0
 
     def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
         """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
@@ -155,11 +157,13 @@ class ErrorBands:
 
     def _read(self, task: Task) -> Band | None:
         found = self._reader.found
-        is_quick = self._has_torch and len(self.tasks) < AT_ONCE
-        band: Band | None = found.get(task.key)
-        if task.key not in found and is_quick:
-            band = task.run(UNWATCHED)
-        return band
+        if task.key in found:
+            band: Band | None = found[task.key]
+            return band
+        if not self._has_torch or self._computed == AT_ONCE:
+            return None
+        self._computed += 1
+        return task.run(UNWATCHED)
 
 
 def cube_at(layer: Image) -> SpectralCube:
