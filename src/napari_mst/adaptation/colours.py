@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
-from napari_mst.cube_parts import region_bounds
+from napari_mst.cube.parts import region_bounds
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo

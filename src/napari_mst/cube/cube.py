@@ -3,21 +3,15 @@
 Letters: B bands, H rows, W columns.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from napari_mst.cube_parts import (
-    Span,
-    checked_span,
-    cropped_metadata,
-    metadata_of_bands,
-    region_within,
-)
+from napari_mst.cube.parts import Span, checked_span, cropped_metadata, metadata_of_bands
+from napari_mst.cube.provenance import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.messages import shown
 
@@ -26,108 +20,6 @@ NANOMETRES = "nm"
 
 BAND_INDEX = "band"
 """Unit of the spectral axis of a cube that has no wavelengths: 0, 1, 2, ..."""
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """The history of a cube. Empty strings and 0 mean unknown.
-
-    Attributes
-    ----------
-    precision_error
-        How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
-        of the largest value.
-    camera, illuminant, white, white_balance
-        How a linear photo came about (see `cameras.Capture`), for models that are told.
-    region
-        The part of the photo that the cube shows, "row0:row1,column0:column1"; "" for all.
-    cut
-        The rows, columns and bands that were cut out of a larger cube after it was made; "" for a
-        cube as it was made. The numbers of a cut differ from those of a run on the same region.
-    is_ensemble
-        Whether it is the mean over flips and transposes.
-    is_preview
-        Whether it was made from the photo averaged down.
-    assumptions
-        Sentences for a person to read.
-    """
-
-    model: str = ""
-    weights_sha256: str = ""
-    normalisation: str = ""
-    device: str = ""
-    precision: str = ""
-    precision_error: float = 0.0
-    engine: str = ""
-    correction: str = ""
-    error_factor: float = 0.0
-    source: str = ""
-    source_sha256: str = ""
-    encoding: str = ""
-    camera: str = ""
-    illuminant: str = ""
-    white: float = 0.0
-    white_balance: str = ""
-    region: str = ""
-    cut: str = ""
-    is_ensemble: bool = False
-    is_preview: bool = False
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    assumptions: tuple[str, ...] = ()
-
-    def gives_the_cube_of(self, other: "Provenance") -> bool:
-        """True if both are of one photo and model, with the same options and versions.
-
-        Device and memory may differ.
-        """
-        may_differ = {"device", "precision_error", "engine", "source", "correction", "assumptions"}
-        names = {f.name for f in fields(self)} - may_differ
-        is_known = bool(self.source_sha256)
-        # The text of a correction is written after the run: before it only the fact is known.
-        is_corrected_alike = bool(self.correction) == bool(other.correction)
-        are_equal = all(getattr(self, name) == getattr(other, name) for name in names)
-        return is_known and is_corrected_alike and are_equal
-
-    def to_json(self) -> str:
-        """One line of JSON, ASCII only, without the empty fields."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Provenance":
-        """The inverse of `to_json`; fields that a later version added are ignored.
-
-        Raises
-        ------
-        CubeError
-            If *text* is not a JSON object.
-        """
-        try:
-            stored = json.loads(text)
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
-        known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
-        known["assumptions"] = tuple(known.get("assumptions", ()))  # JSON has no tuples
-        return cls(**known)
-
-    def _cut(self, text: str) -> "Provenance":
-        """The history of a part of the cube, which *text* names."""
-        return replace(self, cut=f"{self.cut}; {text}" if self.cut else text)
-
-    def _cropped(self, rows: slice, columns: slice) -> "Provenance":
-        """The history of these *rows* and *columns* of the cube."""
-        text = f"{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
-        cropped = self._cut(
-            f"rows {rows.start}:{rows.stop}, columns {columns.start}:{columns.stop}"
-        )
-        # A pixel of a preview is several of the photo: the region stays the one that was averaged.
-        if self.is_preview:
-            return cropped
-        if self.region:
-            text = region_within(self.region, rows, columns)
-        return replace(cropped, region=text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +192,7 @@ class SpectralCube:
         return replace(
             self,
             data=self.data[:, down, across],
-            provenance=self.provenance._cropped(down, across),
+            provenance=self.provenance.cropped(down, across),
             metadata=cropped_metadata(self.metadata, down.start, across.start),
             quality=None if self.quality is None else self.quality[down, across],
         )
@@ -384,4 +276,4 @@ class SpectralCube:
             wavelengths=self.wavelengths[bands],
             metadata=metadata_of_bands(self.metadata, bands, len(self.wavelengths)),
         )
-        return replace(part, provenance=self.provenance._cut(part._axis_text()))
+        return replace(part, provenance=self.provenance.with_cut(part._axis_text()))
