@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from napari_mst.adaptation.known import KnownSpectrum
     from napari_mst.adaptation.suggesting import suggest_spots
     from napari_mst.attention.explorer import AttentionExplorer
-    from napari_mst.attention.figures import attention_figure
     from napari_mst.attention.record import (
         AttentionMap,
         AttentionRecord,
         Selection,
+        attention_figure,
         read_attention,
         write_attention,
     )
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from napari_mst.spectra.maps import MAPS, MapInputs
     from napari_mst.spectra.matching import best_matches
     from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
+    from napari_mst.spectra.resampling import resample
     from napari_mst.spectra.spectrum import Spectrum
 
 __version__ = "0.1.0"
@@ -63,7 +64,7 @@ _HOMES = {
     "Spectrum": "spectra.spectrum",
     "adapt": "adaptation.adapting",
     "adapt_to_cube": "adaptation.companion",
-    "attention_figure": "attention.figures",
+    "attention_figure": "attention.record",
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
     "error_bands": "adaptation.bands",
@@ -75,6 +76,7 @@ _HOMES = {
     "read_spectra": "spectra.library",
     "record_attention": "attention.recorder",
     "region_spectrum": "spectra.regions",
+    "resample": "spectra.resampling",
     "spectrum_band": "adaptation.bands",
     "suggest_spots": "adaptation.suggesting",
     "write_attention": "attention.record",
@@ -116,6 +118,7 @@ __all__ = [
     "read_spectra",
     "record_attention",
     "region_spectrum",
+    "resample",
     "spectrum_band",
     "suggest_spots",
     "write_attention",

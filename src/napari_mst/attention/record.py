@@ -15,15 +15,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.attention.figures import TitledHead, heads_figure
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.messages import shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; "
@@ -82,6 +86,25 @@ class AttentionRecord:
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    def plot(self, blocks: Sequence[str] | None = None) -> "Figure":
+        """A figure of all heads of *blocks*, on one scale from 0 to the largest value.
+
+        By default these are all blocks that were recorded.
+
+        Raises
+        ------
+        AttentionError
+            If matplotlib is missing, the record is empty, or a block is not in it.
+        """
+        heads: list[TitledHead] = []
+        # Of an empty record, any block is the one that is missing.
+        for name in list(blocks or self) or [""]:
+            matrices = self[name].attention
+            count, depth, _ = matrices.shape
+            title = block_title(name, count * depth)
+            heads += [(f"{title}, head {head}", matrix) for head, matrix in enumerate(matrices)]
+        return heads_figure(heads)
 
 
 @dataclass(frozen=True)
@@ -297,3 +320,8 @@ def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
     if stored.ndim != 3 or stored.shape[1] != stored.shape[2]:
         raise AttentionError(f"Expected matrices of shape (heads, d, d), got {stored.shape}.")
     return np.asarray(stored, dtype=np.float32)
+
+
+def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = None) -> "Figure":
+    """The figure of `record.plot(blocks)`."""
+    return record.plot(blocks)

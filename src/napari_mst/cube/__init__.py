@@ -3,9 +3,15 @@
 `cube`        (B, H, W) numbers with their wavelengths
 `provenance`  where they came from
 `parts`       the checks of a cut, and what becomes of metadata and region
+`labelled`    the cube as an array of xarray
+`picture`     a small picture of it
+`notebook`    the page that notebooks show
+`figure`      the figure of matplotlib
+`units`       words for the unit of the spectral axis
 """
 
-from napari_mst.cube.cube import BAND_INDEX, NANOMETRES, SpectralCube
+from napari_mst.cube.cube import SpectralCube
 from napari_mst.cube.provenance import Provenance
+from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 
 __all__ = ["BAND_INDEX", "NANOMETRES", "Provenance", "SpectralCube"]

@@ -3,23 +3,25 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from napari_mst.cube.figure import cube_figure
+from napari_mst.cube.labelled import LabelledCube, as_data_array, parts_of
+from napari_mst.cube.notebook import cube_page
 from napari_mst.cube.parts import Span, checked_span, cropped_metadata, metadata_of_bands
 from napari_mst.cube.provenance import Provenance
+from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.messages import shown
 
-NANOMETRES = "nm"
-"""Unit of the spectral axis of a cube that has wavelengths."""
-
-BAND_INDEX = "band"
-"""Unit of the spectral axis of a cube that has no wavelengths: 0, 1, 2, ..."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import DataArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,10 @@ class SpectralCube:
             facts.append(f"by {shown(self.provenance.model, 40)}")
         return f"<SpectralCube {', '.join(facts)}>"
 
+    def _repr_html_(self) -> str:
+        """The cube as notebooks show it: its picture, its mean spectrum, and its history."""
+        return cube_page(repr(self), self._labelled())
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
 
@@ -105,6 +111,20 @@ class SpectralCube:
             )
         # Before NumPy 2, copy=None meant something else there.
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """`data` for other array libraries, as `torch.from_dlpack(cube)` asks for it.
+
+        Raises
+        ------
+        BufferError
+            If the numbers may not be written, as those of a file that is only read.
+        """
+        return np.asarray(self.data).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device of `data` in the terms of DLPack: the main memory."""
+        return np.empty(0).__dlpack_device__()
 
     def __getitem__(self, key: Any) -> Any:
         """The numbers at *key* as a plain array, or one number: NumPy's indexing of `data`.
@@ -159,6 +179,21 @@ class SpectralCube:
     def nearest_band(self, wavelength: float) -> int:
         """Index of the band whose wavelength is nearest to *wavelength* (in `unit`)."""
         return int(np.abs(self.wavelengths - wavelength).argmin())
+
+    def plot(self, pixels: Sequence[tuple[int, int]] = ()) -> "Figure":
+        """A figure with the picture of the cube, and beside it the spectra of some *pixels*.
+
+        Parameters
+        ----------
+        pixels
+            (row, column) each; they are marked in the picture in the colours of their curves.
+
+        Raises
+        ------
+        CubeError
+            If matplotlib is missing, or a pixel lies outside the image.
+        """
+        return cube_figure(self._labelled(), {pixel: self.spectrum(*pixel) for pixel in pixels})
 
     def crop(self, rows: Span, columns: Span) -> "SpectralCube":
         """The cube of some rows and columns, a view of this one's data.
@@ -241,6 +276,66 @@ class SpectralCube:
             )
         plane: NDArray[Any] = self[self.nearest_band(wavelength)]
         return plane
+
+    def to_xarray(self) -> "DataArray":
+        """The cube as an array of xarray with the axes wavelength, y and x.
+
+        Wavelengths have CF names and units; a cube without them has the axis band. y and x are the
+        centres of the pixels on earth where these are known and not turned. The data are not
+        copied. `to_netcdf` of the array keeps the provenance and all metadata that JSON can hold.
+
+        Raises
+        ------
+        CubeError
+            If xarray is not installed.
+
+        Examples
+        --------
+        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube.to_xarray().sel(wavelength=550).shape
+        (40, 50)
+        """
+        return as_data_array(self._labelled())
+
+    @classmethod
+    def from_xarray(cls, array: "DataArray") -> "SpectralCube":
+        """The cube of an *array* of xarray with three axes in any order; data are not copied.
+
+        The spectral axis is called wavelength, band or the like, or its coordinate has a CF name of
+        wavelengths. Wavelengths in any unit of length become nm; without them bands are counted.
+
+        Raises
+        ------
+        CubeError
+            If *array* is none, has other than three axes, it is not clear which is spectral, or its
+            wavelengths have no unit.
+
+        Examples
+        --------
+        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> SpectralCube.from_xarray(cube.to_xarray().transpose("y", "x", "wavelength")).shape
+        (3, 40, 50)
+        """
+        parts = parts_of(array)
+        past = Provenance.from_json(parts.provenance) if parts.provenance else Provenance()
+        return cls(
+            parts.data,
+            parts.wavelengths,
+            unit=parts.unit,
+            quantity=parts.quantity,
+            provenance=past,
+            metadata=parts.metadata,
+        )
+
+    def _labelled(self) -> LabelledCube:
+        return LabelledCube(
+            self.data,
+            self.wavelengths,
+            self.unit,
+            self.quantity,
+            self.provenance.to_json(),
+            self.metadata,
+        )
 
     def _axis_text(self) -> str:
         if self.unit == BAND_INDEX:

@@ -6,13 +6,17 @@ Letters: B bands, H rows, W columns.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
 from napari_mst.errors import SpectrumError
+from napari_mst.plotting import figure_class
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Values = NDArray[np.float64]
 
@@ -129,6 +133,37 @@ class Spectrum:
     def has_wavelengths(self) -> bool:
         """True if the wavelengths are in nanometres."""
         return self.unit == NANOMETRES
+
+    def plot(self, axes: "Axes | None" = None, **line: Any) -> "Axes":
+        """Draw the curve, and its bounds as a shaded band, with matplotlib.
+
+        Parameters
+        ----------
+        axes
+            Axes to draw on; those of a new figure by default.
+        line
+            Further arguments of `Axes.plot`.
+
+        Returns
+        -------
+        Axes
+            To draw more on; `axes.figure` is the figure.
+
+        Raises
+        ------
+        SpectrumError
+            If matplotlib is missing.
+        """
+        if axes is None:
+            figure = figure_class(SpectrumError)(layout="constrained")
+            axes = figure.subplots()
+            axes.set_xlabel("wavelength (nm)" if self.has_wavelengths else self.unit)
+        style = {"label": self.name or None, "color": self.colour or None, **line}
+        (curve,) = axes.plot(self.wavelengths, self.values, **style)
+        if self.lower is not None and self.upper is not None:
+            colour = curve.get_color()
+            axes.fill_between(self.wavelengths, self.lower, self.upper, color=colour, alpha=0.2)
+        return axes
 
     def with_values(self, values: Values) -> "Spectrum":
         """A copy with other *values*, and without bounds."""

@@ -1,0 +1,296 @@
+"""Cubes as xarray has them: an array whose axes have names, coordinates and units.
+
+Names and units follow the CF conventions, version 1.11 (https://cfconventions.org), so that netCDF
+files of these arrays tell their wavelengths to other programs.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.errors import CubeError
+from napari_mst.georeference import FIELD, Georeference
+from napari_mst.messages import shown
+
+if TYPE_CHECKING:
+    from xarray import DataArray
+
+STANDARD_NAME = "radiation_wavelength"
+"""CF's name for a wavelength."""
+
+BAND_STANDARD_NAME = "sensor_band_central_radiation_wavelength"
+"""CF's name for the centre of a band of a sensor."""
+
+_SPECTRAL_NAMES = frozenset(
+    {"wavelength", "wavelengths", "wave", "wvl", "wl", "lambda", "band", "bands"}
+)
+"""Names of the spectral axis in arrays of others, in lower case."""
+
+_ROW_NAMES = frozenset({"y", "row", "rows", "lat", "latitude", "line", "lines"})
+"""Names of the axis of rows in arrays of others, in lower case."""
+
+_COLUMN_NAMES = frozenset(
+    {"x", "column", "columns", "col", "lon", "longitude", "sample", "samples"}
+)
+"""Names of the axis of columns in arrays of others, in lower case."""
+
+_NANOMETRES_IN = {
+    "nm": 1.0,
+    "nanometer": 1.0,
+    "nanometers": 1.0,
+    "nanometre": 1.0,
+    "nanometres": 1.0,
+    "um": 1e3,
+    "\N{MICRO SIGN}m": 1e3,
+    "\N{GREEK SMALL LETTER MU}m": 1e3,
+    "micron": 1e3,
+    "microns": 1e3,
+    "micrometer": 1e3,
+    "micrometers": 1e3,
+    "micrometre": 1e3,
+    "micrometres": 1e3,
+    "angstrom": 0.1,
+    "angstroms": 0.1,
+    "m": 1e9,
+    "meter": 1e9,
+    "meters": 1e9,
+    "metre": 1e9,
+    "metres": 1e9,
+}
+"""Nanometres in one unit of length, by the unit's name in lower case."""
+
+
+class LabelledCube(NamedTuple):
+    """The parts of a cube that an array of xarray tells.
+
+    Attributes
+    ----------
+    data
+        (B, H, W).
+    wavelengths
+        (B,) in *unit*.
+    unit
+        "nm"; "band" where the array has no wavelengths; or the array's own word.
+    quantity
+        The meaning of the numbers; "" if unknown.
+    provenance
+        The history as JSON; "" if unknown.
+    metadata
+        Further fields.
+    """
+
+    data: NDArray[Any]
+    wavelengths: NDArray[np.float64]
+    unit: str
+    quantity: str
+    provenance: str
+    metadata: Mapping[str, Any]
+
+
+def as_data_array(cube: LabelledCube) -> "DataArray":
+    """The array of *cube* with the axes wavelength (or band), y and x.
+
+    Raises
+    ------
+    CubeError
+        If xarray is not installed.
+    """
+    try:
+        import xarray
+    except ImportError:
+        raise CubeError(
+            'Expected xarray, got none. Run: pip install "napari-mst[xarray]"'
+        ) from None
+    axis, coordinate = _spectral_coordinate(cube)
+    coordinates: dict[str, Any] = {axis: coordinate, **_places(cube)}
+    return xarray.DataArray(
+        cube.data,
+        dims=(axis, "y", "x"),
+        coords=coordinates,
+        name=cube.quantity or "cube",
+        attrs=_attributes(cube),
+    )
+
+
+def _spectral_coordinate(cube: LabelledCube) -> tuple[str, Any]:
+    """The name of the spectral axis, and its coordinate as xarray takes it."""
+    if cube.unit == BAND_INDEX:
+        return "band", ("band", cube.wavelengths)
+    attributes = {"units": cube.unit}
+    if cube.unit == NANOMETRES:
+        attributes |= {"standard_name": STANDARD_NAME, "long_name": "wavelength"}
+    return "wavelength", ("wavelength", cube.wavelengths, attributes)
+
+
+def _places(cube: LabelledCube) -> dict[str, Any]:
+    """The coordinates of the centres of columns and rows, where these lie along the axes on earth.
+
+    A turned image has no such coordinates: its place is then told by the metadata alone.
+    """
+    place = Georeference.from_json(str(cube.metadata.get(FIELD)))
+    if place is None or place.transform is None:
+        return {}
+    a, b, c, d, e, f = place.transform
+    if b or d:
+        return {}
+    _, height, width = cube.data.shape
+    x = c + a * (np.arange(width) + 0.5)
+    y = f + e * (np.arange(height) + 0.5)
+    return {"x": ("x", x), "y": ("y", y)}
+
+
+def _attributes(cube: LabelledCube) -> dict[str, str]:
+    """The attributes of the array: texts only, since netCDF keeps no other structure."""
+    attributes = {}
+    if cube.quantity:
+        attributes["long_name"] = cube.quantity
+    if cube.quantity == "reflectance":
+        attributes["units"] = "1"
+    if cube.provenance:
+        attributes["provenance"] = cube.provenance
+    metadata = {key: value for key, value in cube.metadata.items() if _is_plain(value)}
+    if metadata:
+        attributes["metadata"] = json.dumps(metadata)
+    return attributes
+
+
+def _is_plain(value: Any) -> bool:
+    """True if JSON can keep *value*."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def parts_of(array: "DataArray") -> LabelledCube:
+    """The parts of a cube that *array*, of three axes in any order, tells.
+
+    The spectral axis is the one whose coordinate has a CF name of wavelengths, or a length unit and
+    the name of wavelengths or bands; rows and columns are found by their names, or else keep their
+    order. Wavelengths in any unit of length become nm.
+
+    Raises
+    ------
+    CubeError
+        If *array* is no array of xarray with three axes, or it is not clear which is spectral.
+    """
+    if not (hasattr(array, "dims") and hasattr(array, "coords") and hasattr(array, "attrs")):
+        raise CubeError(
+            f"Expected an xarray.DataArray, got {shown(type(array).__name__)}. "
+            "Take one variable of a dataset."
+        )
+    if len(array.dims) != 3:
+        raise CubeError(
+            f"Expected an array of three axes, got {shown(array.dims)}. Select a cube of it."
+        )
+    spectral = _spectral_axis(array)
+    rows, columns = _image_axes([str(name) for name in array.dims if name != spectral])
+    wavelengths, unit = _wavelengths(array, spectral)
+    attributes = array.attrs
+    return LabelledCube(
+        data=array.transpose(spectral, rows, columns).data,
+        wavelengths=wavelengths,
+        unit=unit,
+        quantity=_quantity(array),
+        provenance=str(attributes.get("provenance", "")),
+        metadata=_metadata(attributes),
+    )
+
+
+def _spectral_axis(array: "DataArray") -> str:
+    """The name of the axis of wavelengths or bands."""
+    names = [str(name) for name in array.dims]
+    told = [name for name in names if _is_named_wavelength(array, name)]
+    known = [name for name in names if name.lower() in _SPECTRAL_NAMES]
+    found = told or known
+    if len(found) != 1:
+        raise CubeError(
+            f"Expected one axis called wavelength or band, got {shown(tuple(names))}. "
+            "Rename the spectral axis."
+        )
+    return found[0]
+
+
+def _is_named_wavelength(array: "DataArray", axis: str) -> bool:
+    """True if the coordinate of *axis* has a CF name of wavelengths."""
+    if axis not in array.coords:
+        return False
+    name = array.coords[axis].attrs.get("standard_name")
+    return name in (STANDARD_NAME, BAND_STANDARD_NAME)
+
+
+def _image_axes(names: list[str]) -> tuple[str, str]:
+    """The names of the axes of rows and columns, out of two."""
+    first, second = names
+    is_turned = first.lower() in _COLUMN_NAMES or second.lower() in _ROW_NAMES
+    return (second, first) if is_turned else (first, second)
+
+
+def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], str]:
+    """The wavelengths and their unit: band numbers where the array has none."""
+    numbers = np.arange(array.sizes[axis], dtype=np.float64)
+    coordinate = _wavelength_coordinate(array, axis)
+    if coordinate is None:
+        return numbers, BAND_INDEX
+    values = np.asarray(coordinate.values, dtype=np.float64)
+    unit = str(coordinate.attrs.get("units", "")).strip()
+    scale = _NANOMETRES_IN.get(unit.lower())
+    if scale is not None:
+        return values * scale, NANOMETRES
+    if not unit:
+        raise CubeError(
+            f"Expected the unit of the coordinate {shown(str(coordinate.name))}, got none. "
+            'Set its attribute "units", as in "nm".'
+        )
+    return values, unit
+
+
+def _wavelength_coordinate(array: "DataArray", axis: str) -> "DataArray | None":
+    """The coordinate along *axis* that holds wavelengths; None if there is none.
+
+    rioxarray and others number the bands along the axis, and keep their wavelengths beside it.
+    """
+    along: list[DataArray] = [
+        array.coords[name] for name in array.coords if array.coords[name].dims == (axis,)
+    ]
+    for coordinate in along:
+        name = coordinate.attrs.get("standard_name")
+        is_wavelength = str(coordinate.name).lower() in _SPECTRAL_NAMES - {"band", "bands"}
+        if name in (STANDARD_NAME, BAND_STANDARD_NAME) or is_wavelength:
+            return coordinate
+    for coordinate in along:
+        if str(coordinate.attrs.get("units", "")).lower() in _NANOMETRES_IN:
+            return coordinate
+    return None
+
+
+def _quantity(array: "DataArray") -> str:
+    """The meaning of the numbers: the long name of the array, or its name if we know that word."""
+    if "long_name" in array.attrs:
+        return str(array.attrs["long_name"])
+    return str(array.name) if array.name in ("reflectance", "radiance") else ""
+
+
+def _metadata(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Our metadata as they were, or the attributes of an array of others."""
+    stored = attributes.get("metadata")
+    if stored is None:
+        ours = {"provenance", "units", "long_name"}
+        return {str(key): value for key, value in attributes.items() if key not in ours}
+    try:
+        metadata = json.loads(stored)
+    except (TypeError, ValueError):
+        metadata = None
+    if not isinstance(metadata, dict):
+        return {"metadata": stored}
+    # JSON has no tuples; warnings and bands of a header are.
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()
+    }

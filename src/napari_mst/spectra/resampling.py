@@ -1,0 +1,177 @@
+"""A cube at other bands: at other wavelengths, or as another sensor would see it.
+
+Letters: B bands, H rows, W columns; M bands of the result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError
+from napari_mst.messages import shown
+from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.strips import raw_strips
+from napari_mst.watch import IsCancelled, Progress, Watch
+
+MOST_OUTSIDE = 0.05
+"""The share of a response that may lie outside the wavelengths of the cube."""
+
+
+_OF_BANDS = frozenset(
+    {"band names", "bbl", "fwhm", "data gain values", "data offset values", "default bands"}
+)
+"""Fields of metadata that describe single bands of the old cube."""
+
+
+class _Bands(NamedTuple):
+    """The bands of the result.
+
+    Attributes
+    ----------
+    matrix
+        (M, B): takes a spectrum of the cube to the new bands.
+    wavelengths
+        (M,) centres in nm.
+    names
+        One for each band; empty where they have none.
+    """
+
+    matrix: Values
+    wavelengths: Values
+    names: tuple[str, ...] = ()
+
+
+def resample(
+    cube: SpectralCube,
+    to: ArrayLike | Sequence[Spectrum],
+    *,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> SpectralCube:
+    """*cube* at other bands, in float32; it is worked on a few rows at a time.
+
+    Metadata that describe single bands are left out; the others stay.
+
+    Parameters
+    ----------
+    cube
+        With wavelengths in nm that rise or fall.
+    to
+        Wavelengths in nm (M,): each new band is interpolated linearly between its neighbours. Or M
+        spectra that are the responses of a sensor, in nm: each new band is the mean of the spectrum
+        weighted by the response, and lies at the response's centre of gravity.
+
+    Raises
+    ------
+    CubeError
+        If the cube has no wavelengths in nm, or they do not rise or fall; a wavelength lies outside
+        them; or more than a twentieth of a response does, or the response is nowhere above zero.
+    Cancelled
+        If *is_cancelled* says so.
+
+    Examples
+    --------
+    >>> from napari_mst import SpectralCube
+    >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+    >>> resample(cube, [510, 520]).shape
+    (2, 40, 50)
+    """
+    _check(cube)
+    bands = _bands(cube.wavelengths, to)
+    _, height, width = cube.shape
+    data = np.empty((len(bands.wavelengths), height, width), dtype=np.float32)
+    for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
+        data[:, rows] = _mixed(bands.matrix, strip)
+    metadata = {key: cube.metadata[key] for key in cube.metadata if key not in _OF_BANDS}
+    if bands.names:
+        metadata["band names"] = bands.names
+    return replace(
+        cube,
+        data=data,
+        wavelengths=bands.wavelengths,
+        metadata=metadata,
+        provenance=cube.provenance.with_cut(f"resampled to {len(data)} bands"),
+        quality=None,
+    )
+
+
+def _check(cube: SpectralCube) -> None:
+    steps = np.diff(cube.wavelengths)
+    if not cube.has_wavelengths or not ((steps > 0).all() or (steps < 0).all()):
+        raise CubeError(
+            f"Expected a cube with wavelengths in nm that rise or fall, got unit "
+            f"{shown(cube.unit)}. Sort its bands, or give it wavelengths."
+        )
+
+
+def _bands(wavelengths: Values, to: ArrayLike | Sequence[Spectrum]) -> _Bands:
+    if isinstance(to, Sequence) and to and isinstance(to[0], Spectrum):
+        responses = [one for one in to if isinstance(one, Spectrum)]
+        return _bands_of_sensor(wavelengths, responses)
+    return _interpolated_bands(wavelengths, np.atleast_1d(np.asarray(to, dtype=np.float64)))
+
+
+def _interpolated_bands(wavelengths: Values, wanted: Values) -> _Bands:
+    low = wavelengths.min()
+    high = wavelengths.max()
+    is_inside = (wanted >= low) & (wanted <= high)
+    if wanted.ndim != 1 or not wanted.size or not is_inside.all():
+        raise CubeError(
+            f"Expected wavelengths within {low:g}-{high:g} nm, got {shown(wanted.tolist(), 60)}. "
+            "Choose others; spectra are not extrapolated."
+        )
+    order = np.argsort(wavelengths)
+    # To interpolate is linear: the unit vectors of all bands tell the whole matrix.
+    columns = [
+        np.interp(wanted, wavelengths[order], unit[order]) for unit in np.eye(wavelengths.size)
+    ]
+    return _Bands(np.stack(columns, axis=1), wanted)
+
+
+def _bands_of_sensor(wavelengths: Values, responses: Sequence[Spectrum]) -> _Bands:
+    rows = [_weights(wavelengths, response) for response in responses]
+    centres = np.array([row @ wavelengths for row in rows])
+    return _Bands(np.stack(rows), centres, tuple(response.name for response in responses))
+
+
+def _weights(wavelengths: Values, response: Spectrum) -> Values:
+    """The weights (B,) of the bands in the mean of one response; their sum is 1."""
+    name = shown(response.name or "a response", 40)
+    if not response.has_wavelengths:
+        raise CubeError(f"Expected wavelengths in nm for {name}, got {shown(response.unit)}.")
+    order = np.argsort(response.wavelengths)
+    known = response.wavelengths[order]
+    values = np.nan_to_num(response.values[order])
+    is_outside = (known < wavelengths.min()) | (known > wavelengths.max())
+    widths = np.abs(np.gradient(known)) if known.size > 1 else np.ones(1)
+    total = float(values @ widths)
+    outside = float(values[is_outside] @ widths[is_outside])
+    if total <= 0 or outside > MOST_OUTSIDE * total:
+        raise CubeError(
+            f"Expected {name} within {wavelengths.min():g}-{wavelengths.max():g} nm and above "
+            f"zero, got {known[0]:g}-{known[-1]:g} nm. Leave this band out."
+        )
+    at = np.interp(wavelengths, known, values, left=0, right=0)
+    # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
+    step = np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
+    weights = at * step
+    if not weights.any():
+        raise CubeError(
+            f"Expected {name} to span a band of the cube, got one between two bands. "
+            "Give its wavelength instead."
+        )
+    return np.asarray(weights / weights.sum())
+
+
+def _mixed(matrix: Values, strip: NDArray[np.generic]) -> NDArray[np.float32]:
+    """The strip (B, k, W) in the new bands, (M, k, W)."""
+    mixed = np.empty((len(matrix), *strip.shape[1:]), dtype=np.float32)
+    for band, weights in enumerate(matrix):
+        # Bands that weigh nothing are left out: 0 times no number is no number.
+        used = np.flatnonzero(weights)
+        mixed[band] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
+    return mixed

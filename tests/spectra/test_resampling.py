@@ -1,0 +1,88 @@
+"""A cube at other bands."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from napari_mst import resample
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.errors import Cancelled, CubeError
+from napari_mst.spectra.spectrum import Spectrum
+
+WAVELENGTHS = np.arange(400.0, 701, 10)
+DATA = np.random.default_rng(0).random((31, 40, 30), dtype=np.float32)
+CUBE = SpectralCube(DATA, WAVELENGTHS, metadata={"fwhm": (10.0,) * 31, "title": "x"})
+AT = np.arange(480.0, 621, 2)
+
+
+def a_response(centre: float, name: str = "") -> Spectrum:
+    return Spectrum(AT, np.exp(-(((AT - centre) / 15) ** 2)), name=name)
+
+
+def test_wavelengths_are_interpolated_between_their_neighbours() -> None:
+    wanted = [400, 555, 557.5, 700]
+    result = resample(CUBE, wanted)
+    expected = [np.interp(wanted, WAVELENGTHS, DATA[:, 7, row]) for row in range(30)]
+    np.testing.assert_allclose(result.data[:, 7].T, expected, rtol=1e-6)
+    np.testing.assert_array_equal(result.wavelengths, wanted)
+    assert result.data.dtype == np.float32
+
+
+def test_falling_wavelengths_give_the_same() -> None:
+    falling = SpectralCube(DATA[::-1], WAVELENGTHS[::-1])
+    for to in ([555.0], [a_response(550)]):
+        given = resample(falling, to)
+        np.testing.assert_allclose(given.data, resample(CUBE, to).data, rtol=1e-6)
+
+
+def test_a_sensor_sees_the_mean_weighted_by_its_response() -> None:
+    result = resample(CUBE, [a_response(550, "green"), a_response(580)])
+    weights = np.interp(WAVELENGTHS, AT, a_response(550).values, left=0, right=0)
+    expected = np.tensordot(weights / weights.sum(), DATA.astype(float), axes=1)
+    np.testing.assert_allclose(result.data[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(result.wavelengths, [550, 580], atol=0.5)
+    assert result.metadata == {"title": "x", "band names": ("green", "")}
+    assert "resampled" in result.provenance.cut
+
+
+def test_a_flat_spectrum_stays_flat_on_uneven_bands() -> None:
+    uneven = np.array([400.0, 500, 510, 520, 600, 700])
+    cube = SpectralCube(np.full((6, 2, 2), 0.3), uneven)
+    np.testing.assert_allclose(resample(cube, [a_response(530)]).data, 0.3, rtol=1e-6)
+
+
+def test_a_band_of_no_numbers_spoils_only_what_uses_it() -> None:
+    broken = DATA.copy()
+    broken[0] = np.nan
+    result = resample(SpectralCube(broken, WAVELENGTHS), [405, 555])
+    assert np.isnan(result.data[0]).all()
+    assert np.isfinite(result.data[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("cube", "to"),
+    [
+        (CUBE, [390]),
+        (CUBE, []),
+        (CUBE, [np.nan]),
+        (CUBE, [Spectrum(AT, AT * 0)]),
+        (CUBE, [Spectrum(np.arange(600.0, 801, 10), np.ones(21))]),
+        (CUBE, [Spectrum(AT, AT, unit="band")]),
+        (CUBE, [Spectrum(np.array([552.0, 553, 554]), np.ones(3))]),
+        (SpectralCube(DATA, np.arange(31.0), unit=BAND_INDEX), [3]),
+        (SpectralCube(DATA, np.roll(WAVELENGTHS, 3)), [550]),
+    ],
+)
+def test_what_cannot_be_resampled_is_refused(cube: SpectralCube, to: Sequence[Any]) -> None:
+    with pytest.raises(CubeError, match="Expected"):
+        resample(cube, to)
+
+
+def test_progress_is_told_and_a_cancel_is_heeded() -> None:
+    told: list[float] = []
+    resample(CUBE, [550], progress=told.append)
+    assert told[-1] == 1.0
+    with pytest.raises(Cancelled):
+        resample(CUBE, [550], is_cancelled=lambda: True)
