@@ -1,0 +1,202 @@
+"""The command `doctor`: all that a bug report needs, and the usual faults of an installation."""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import NamedTuple
+
+from napari_mst.cli.command import DONE, REFUSED, Command
+from napari_mst.errors import NapariMstError
+from napari_mst.memory import free_host_memory
+from napari_mst.messages import shown
+
+PACKAGES = (
+    "napari-mst",
+    "torch",
+    "numpy",
+    "numba",
+    "tifffile",
+    "imagecodecs",
+    "pillow",
+    "spectral",
+    "scikit-image",
+    "h5py",
+    "zarr",
+    "xarray",
+    "matplotlib",
+    "napari",
+    "npe2",
+    "magicgui",
+    "qtpy",
+    "superqt",
+    "pyqtgraph",
+    "vispy",
+)
+"""The packages whose versions matter; those that are missing are named too."""
+
+BINDINGS = ("PyQt6", "PySide6", "PyQt5", "PySide2")
+"""The bindings of Qt; napari takes the first that it finds."""
+
+MEGAPIXELS = ((1, 1000, 1000), (12, 3000, 4000), (100, 10_000, 10_000))
+"""The photos whose plans are printed: millions of pixels, rows, columns."""
+
+_OPENGL = "napari_mst.plugin.opengl"
+"""The program that asks Qt; it is named rather than imported, as all of Qt is."""
+
+SECONDS = 60
+"""The time that Qt may take to open a window's surface."""
+
+
+class Finding(NamedTuple):
+    """One line of the report.
+
+    Attributes
+    ----------
+    name
+        The subject, in a few words.
+    text
+        The finding about it.
+    advice
+        The repair, in a sentence; "" where nothing is wrong.
+    """
+
+    name: str
+    text: str
+    advice: str = ""
+
+
+def findings() -> Iterator[Finding]:
+    """All lines of the report, each as soon as it is known."""
+    yield Finding("python", f"{platform.python_version()} in {sys.prefix}")
+    yield Finding("system", f"{platform.platform()}, {os.cpu_count()} processors")
+    yield from _versions()
+    for subject in (_device, _kernels, _models, _memory, _window):
+        yield from _told(subject)
+
+
+def _told(subject: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of *subject*; its failure is one of them."""
+    try:
+        yield from subject()
+    except (NapariMstError, ImportError, OSError, RuntimeError) as error:
+        name = subject.__name__.strip("_")
+        yield Finding(name, f"{type(error).__name__}: {error}", "Install napari-mst again.")
+
+
+def _versions() -> Iterator[Finding]:
+    missing = []
+    for name in PACKAGES:
+        try:
+            yield Finding(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        yield Finding("not installed", ", ".join(missing))
+
+
+def _device() -> Iterator[Finding]:
+    from napari_mst.engine.device import choose_device
+
+    choice = choose_device()
+    yield Finding("device", f"{choice.name}, {choice.reason}")
+    yield Finding("precisions", ", ".join(choice.precisions))
+
+
+def _kernels() -> Iterator[Finding]:
+    from napari_mst.engine.forms import native
+
+    if not native.is_installed():
+        text = 'none; a CPU is faster with: pip install "napari-mst[fast]"'
+        yield Finding("kernels", text)
+    elif native.is_ready():
+        yield Finding("kernels", "compiled, and right on this processor")
+    else:
+        yield Finding("kernels", "cannot be used here", "Report this; everything works, slower.")
+
+
+def _models() -> Iterator[Finding]:
+    from napari_mst.models import MODELS, load_model
+
+    bundled = [name for name, card in MODELS.items() if card.file]
+    for name in bundled:
+        load_model(name)
+    yield Finding("models", f"{', '.join(bundled)}: as they came with this version")
+
+
+def _memory() -> Iterator[Finding]:
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    yield Finding("free memory", f"{free_host_memory() / 2**30:.1f} GiB")
+    reconstructor = Reconstructor(load_model("mstpp-srgb"))
+    for millions, rows, columns in MEGAPIXELS:
+        try:
+            text = str(reconstructor.plan(rows, columns))
+        except NapariMstError as error:
+            text = str(error)
+        yield Finding(f"{millions} megapixels", text)
+
+
+def _window() -> Iterator[Finding]:
+    found = [name for name in BINDINGS if _is_installed(name)]
+    if not found or not _is_installed("napari"):
+        yield Finding("window", "napari or Qt is not installed: Python and command line only")
+        return
+    # Two bindings in one process end it: a package that imports the other one is then enough.
+    advice = "Uninstall all but one." if len(found) > 1 else ""
+    yield Finding("Qt", ", ".join(f"{name} {metadata.version(name)}" for name in found), advice)
+    yield _opengl()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _opengl() -> Finding:
+    """The version of OpenGL that a window gets; asked in another process, since Qt may abort."""
+    advice = "Look at the display and its driver: napari draws with OpenGL."
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-m", _OPENGL], capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("window", f"Qt did not answer within {SECONDS} s", advice)
+    where, _, version = asked.stdout.strip().partition(" ")
+    if asked.returncode:
+        complaints = asked.stderr.strip().splitlines() or ["it said nothing"]
+        return Finding("window", f"Qt ended: {shown(complaints[-1], 160)}", advice)
+    if not version:
+        return Finding("window", f"Qt on {shown(where)} without OpenGL", advice)
+    return Finding("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")
+
+
+def _add_nothing(_: argparse.ArgumentParser) -> None:
+    """The command has no arguments."""
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    faults = 0
+    for name, text, advice in findings():
+        print(f"{name:<14}  {shown(text, 300)}", flush=True)
+        if advice:
+            faults += 1
+            print(f"{'':<14}  ! {advice}", flush=True)
+    print("no fault was found" if faults == 0 else f"faults (!): {faults}")
+    return REFUSED if faults else DONE
+
+
+DOCTOR = Command(
+    "doctor",
+    "print what a bug report needs, and look for usual faults",
+    _add_nothing,
+    _doctor,
+    epilog="Each line with ! is a fault; the exit status is then 2.",
+)

@@ -1,0 +1,41 @@
+"""`napari-mst doctor`."""
+
+import pytest
+
+from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.main import main
+from napari_mst.models import seal
+
+
+def lines_of(told: str) -> dict[str, str]:
+    """The report by its names."""
+    rows = [line.partition("  ") for line in told.splitlines()]
+    return {name: text.strip() for name, _, text in rows if name}
+
+
+def test_the_report_names_versions_device_models_and_memory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = main(["doctor"])
+    told = capsys.readouterr().out
+    lines = lines_of(told)
+    assert lines["device"].startswith(("cpu", "cuda", "mps"))
+    assert "mstpp-srgb" in lines["models"]
+    assert "needs" in lines["12 megapixels"]
+    assert {"napari-mst", "torch", "numpy", "python", "kernels"} <= set(lines)
+    has_faults = "  ! " in told
+    assert status == (REFUSED if has_faults else DONE)
+    assert ("no fault was found" in told) is not has_faults
+
+
+def test_changed_weights_and_a_missing_display_are_faults(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("napari")
+    monkeypatch.setitem(seal.BUNDLED, "mstpp-srgb.safetensors", "0" * 64)
+    monkeypatch.setenv("QT_QPA_PLATFORM", "none-of-that-name")
+    assert main(["doctor"]) == REFUSED
+    told = capsys.readouterr().out
+    assert "changed ones" in lines_of(told)["models"]
+    assert "Qt ended" in lines_of(told)["window"]
+    assert "faults (!): " in told
