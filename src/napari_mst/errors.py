@@ -73,6 +73,10 @@ class DeviceError(NapariMstError, RuntimeError):
     """The computing device that was asked for is not there, or was lost."""
 
 
+class ClusterError(NapariMstError, RuntimeError):
+    """The workers of a cluster cannot be reached, or the scheduler went away."""
+
+
 class OutOfMemory(NapariMstError, MemoryError):
     """The run does not fit into the memory that it was given."""
 

@@ -1,8 +1,10 @@
 """Notes and progress of the command line, which go to standard error."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -31,3 +33,36 @@ def progress_bar(title: str, watch: Watch) -> Iterator[Watch]:
             bar.update(share - bar.n)
 
         yield Watch(advance, watch.is_cancelled)
+
+
+def print_path(path: Path) -> None:
+    """Print a file that was written; at once, since a batch takes long and Ctrl-C may end it."""
+    print(path, flush=True)
+
+
+@dataclass(frozen=True)
+class Teller:
+    """The voice of a run: what it does with notes, written files and progress.
+
+    Attributes
+    ----------
+    note
+        Tells something that is worth knowing.
+    wrote
+        Tells a file that was written.
+    bar
+        Opens a progress bar with a title, as `progress_bar`.
+    """
+
+    note: Callable[[str], None] = note
+    wrote: Callable[[Path], None] = print_path
+    bar: Callable[[str, Watch], AbstractContextManager[Watch]] = progress_bar
+
+
+def collecting(lines: list[str]) -> Teller:
+    """The voice of a run in another process: written files become *lines*, the rest is dropped."""
+    return Teller(
+        note=lambda _: None,
+        wrote=lambda path: lines.append(str(path)),
+        bar=lambda _, watch: nullcontext(watch),
+    )

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from napari_mst.batch.jobs import (
     plan_jobs,
 )
 from napari_mst.cli.command import DONE, SOME_FAILED, Command
-from napari_mst.cli.console import note, progress_bar, tell
+from napari_mst.cli.console import Teller, collecting, note, progress_bar, tell
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import (
     add_device,
@@ -36,11 +36,13 @@ from napari_mst.cli.photos import PhotoOptions, add_photo_arguments, load_recons
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, ModelError, NapariMstError, SaveError
 from napari_mst.formats import FORMATS, read_cube, write_cube
+from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
+    from napari_mst.batch.cluster import Place
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
@@ -77,6 +79,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_run_arguments(parser)
     _add_result_arguments(parser)
     add_photo_arguments(parser)
+    _add_worker_arguments(parser)
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,6 +127,34 @@ def _add_result_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which processes make the cubes of a folder."""
+    group = parser.add_argument_group(
+        "many photos", "cubes in a folder may be made by several processes, over dask.distributed"
+    )
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--workers",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="processes of this computer; each takes --memory, by default a share of what is free",
+    )
+    which.add_argument(
+        "--scheduler",
+        default="",
+        metavar="ADDRESS",
+        help="scheduler of a cluster, as tcp://host:8786; its workers must see the same folders",
+    )
+
+
+def _count(text: str) -> int:
+    """A number of processes, at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"Expected a number of processes from 1, got {text!r}.")
+    return int(text)
+
+
 def _run(arguments: argparse.Namespace) -> int:
     jobs, is_batch = _plan(arguments)
     with folders_for(jobs if is_batch else ()):
@@ -134,7 +165,20 @@ def _run(arguments: argparse.Namespace) -> int:
         options = _run_options(arguments, photos)
         reconstructor = _reconstructor(arguments, options)
         run = _Run(reconstructor, options, photos, arguments.overwrite, is_batch)
-        return _make_all(run, jobs, _done(run, jobs))
+        done = _done(run, jobs)
+        place = _place(arguments)
+        if place is None:
+            return _make_all(run, jobs, done)
+        return _make_elsewhere(run, jobs, done, place)
+
+
+def _place(arguments: argparse.Namespace) -> "Place | None":
+    """The workers that make the cubes; None if this process does."""
+    if not arguments.workers and not arguments.scheduler:
+        return None
+    from napari_mst.batch.cluster import Place
+
+    return Place(arguments.workers, arguments.scheduler)
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[list[BatchJob], bool]:
@@ -171,7 +215,7 @@ def _check(jobs: Sequence[BatchJob], overwrite: bool, is_batch: bool) -> None:
 def _run_options(arguments: argparse.Namespace, photos: PhotoOptions) -> RunOptions:
     return RunOptions(
         device=arguments.device,
-        memory=arguments.memory,
+        memory=_memory(arguments),
         device_memory=arguments.device_memory,
         precision=arguments.precision,
         correct_colour=not arguments.no_colour_correction,
@@ -179,6 +223,15 @@ def _run_options(arguments: argparse.Namespace, photos: PhotoOptions) -> RunOpti
         region=arguments.region,
         ensemble=arguments.ensemble,
     )
+
+
+def _memory(arguments: argparse.Namespace) -> int | None:
+    """The most memory that one process may take, in bytes; None for most of what is free."""
+    workers: int = arguments.workers
+    memory: int | None = arguments.memory
+    if memory is None and workers:
+        return free_host_memory() // workers
+    return memory
 
 
 def _reconstructor(arguments: argparse.Namespace, options: RunOptions) -> "Reconstructor":
@@ -199,6 +252,8 @@ class _Run:
     ----------
     is_batch
         The cubes go into a folder: finished ones stay, and other runs share the work.
+    teller
+        The voice of the run.
     """
 
     reconstructor: "Reconstructor"
@@ -206,6 +261,7 @@ class _Run:
     photos: PhotoOptions
     overwrite: bool
     is_batch: bool
+    teller: Teller = field(default_factory=Teller)
 
     def finished(self, job: BatchJob) -> set[Path]:
         """The outputs of *job* that are there, undamaged, and from this very run."""
@@ -227,7 +283,9 @@ class _Run:
                     is_done = done.issuperset(job.outputs)
                     self._make(job, done if is_done else self.finished(job), watch)
                 elif not waits:
-                    note(f"{job.name}: another run is making it; it is looked at again at the end")
+                    self.teller.note(
+                        f"{job.name}: another run is making it; it is looked at again at the end"
+                    )
                 return is_ours
 
     def _wanted(self, sha256: str) -> Provenance:
@@ -242,8 +300,7 @@ class _Run:
             if cube is not None:
                 # The watch makes Ctrl-C end a save.
                 written = write_cube(path, cube, overwrite=self.overwrite, progress=watch.reach)
-            # A batch takes long and Ctrl-C may end it, so each line is printed at once.
-            print(written, flush=True)
+            self.teller.wrote(written)
 
     def _cubes(
         self, job: BatchJob, done: set[Path], watch: Watch
@@ -264,11 +321,11 @@ class _Run:
         photo = self.photos.read(job.photo)
         for_photo = self.options.for_photo
         plan = self.reconstructor.plan_for(photo, **for_photo, is_cancelled=watch.is_cancelled)
-        note(f"{job.name}: {plan}")
-        with progress_bar(job.name, watch) as bar:
+        self.teller.note(f"{job.name}: {plan}")
+        with self.teller.bar(job.name, watch) as bar:
             cube = self.reconstructor.reconstruct(photo, **bar.arguments, **for_photo)
         for assumption in cube.provenance.assumptions:
-            note(f"{job.name}: {assumption}")
+            self.teller.note(f"{job.name}: {assumption}")
         return cube
 
 
@@ -302,14 +359,67 @@ def _make_all(run: _Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[P
                 raise
             is_over = True
             failed += 1
-            tell(f"error: {job.name}: {str(error).removeprefix(f'{job.photo.name}: ')}")
+            _tell_failure(job, str(error))
         if not is_over:
             # Another run is making it. If that run is killed, this one makes it at the end.
             todo.append((job, True))
-    if failed:
-        tell(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
-        return SOME_FAILED
-    return DONE
+    return _status(len(jobs), failed)
+
+
+def _status(count: int, failed: int) -> int:
+    """Tell how many of *count* cubes have *failed*, if any, and return the exit status."""
+    if not failed:
+        return DONE
+    tell(f"{count - failed} of {count} cubes written, {failed} failed")
+    return SOME_FAILED
+
+
+def _make_elsewhere(
+    run: _Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]], place: "Place"
+) -> int:
+    """Make what is not done on the workers of *place*, and tell each cube as it is written."""
+    from napari_mst.batch.cluster import outcomes
+
+    if not run.is_batch:
+        raise SaveError(
+            "Expected a folder for the cubes of several processes, got one file. "
+            "Leave --workers and --scheduler out."
+        )
+    todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
+    for job in jobs:
+        if job not in todo:
+            for path in job.outputs:
+                run.teller.wrote(path)
+    failed = 0
+    watch = Watch()
+    with progress_bar(f"{len(todo)} photos", watch) as bar:
+        for number, (job, lines, error) in enumerate(outcomes(_Worker(run), todo, place), 1):
+            for line in lines:
+                run.teller.wrote(Path(line))
+            if error:
+                failed += 1
+                _tell_failure(job, error)
+            bar.report(number / len(todo))
+    return _status(len(jobs), failed)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """Makes cubes in a process of its own: what is sent to a cluster."""
+
+    run: _Run
+
+    def __call__(self, job: BatchJob) -> list[str]:
+        """Make the outputs of *job*, and return the files that were written."""
+        lines: list[str] = []
+        run = replace(self.run, teller=collecting(lines))
+        # Another worker may have been killed after it had finished this very job.
+        run.make(job, run.finished(job), waits=True)
+        return lines
+
+
+def _tell_failure(job: BatchJob, error: str) -> None:
+    tell(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
 
 
 RECONSTRUCT = Command(
