@@ -101,6 +101,6 @@ def _around(
 def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
     """*data* as a cube like *cube* that says what it is, and has no band of its own."""
     past = cube.provenance
-    note = f"{side}{SIDE_NOTE}, by what the known spectra leave open."
-    provenance = replace(past, error_factor=0.0, assumptions=(*past.assumptions, note))
+    note = f"{side}{SIDE_NOTE}, by what the known spectra leave open; {past.calibration}."
+    provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
     return replace(cube, data=data, quality=None, provenance=provenance)

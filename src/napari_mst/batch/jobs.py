@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from napari_mst.batch.finding import FoundPhoto, absolute
@@ -166,17 +166,9 @@ def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return set()
-    cube = wanted(sha256)
-    expected = [(job.target, cube, "")]
-    # The sides of a band have no band of their own.
-    band = replace(cube, error_factor=0.0)
-    for path, side in zip(job.bands, SIDES, strict=False):
-        expected.append((path, band, side))
-    done = set()
-    for path, origin, side in expected:
-        if path in there and _is_cube_of(path, origin, side):
-            done.add(path)
-    return done
+    origin = wanted(sha256)
+    sides = dict(zip(job.bands, SIDES, strict=False))
+    return {path for path in there if _is_cube_of(path, origin, sides.get(path, ""))}
 
 
 def _path_below(one: FoundPhoto, found: Iterable[FoundPhoto]) -> Path:

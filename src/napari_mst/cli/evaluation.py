@@ -292,6 +292,7 @@ def _srgb_models(arguments: argparse.Namespace) -> list[str]:
 
 def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]":
     """The models that make the cubes which known spectra correct."""
+    from napari_mst.evaluation.tables import RENDERED
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
@@ -299,7 +300,9 @@ def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]"
     found = {}
     for name in _srgb_models(arguments):
         model = load_model(name)
-        found[name] = Reconstructor(model, arguments.device, correct_colour=is_corrected)
+        found[name] = Reconstructor(
+            model, arguments.device, correct_colour=is_corrected, calibrated_by=RENDERED
+        )
     return found
 
 

@@ -125,6 +125,13 @@ def _add_result_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write the lower and upper spectra that hold 90 %% of true values: "
         "OUT_lower, OUT_upper",
     )
+    parser.add_argument(
+        "--calibrated-by",
+        default="",
+        metavar="WHAT",
+        help="what tells that the photos show colours exactly, as 'profile of a chart': error "
+        "bands are then narrower and say so (default: nothing does)",
+    )
 
 
 def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -220,6 +227,7 @@ def _run_options(arguments: argparse.Namespace, photos: PhotoOptions) -> RunOpti
         precision=arguments.precision,
         correct_colour=not arguments.no_colour_correction,
         capture=photos.capture,
+        calibrated_by=arguments.calibrated_by,
         region=arguments.region,
         ensemble=arguments.ensemble,
     )
@@ -236,7 +244,7 @@ def _memory(arguments: argparse.Namespace) -> int | None:
 
 def _reconstructor(arguments: argparse.Namespace, options: RunOptions) -> "Reconstructor":
     reconstructor = load_reconstructor(arguments.model, options)
-    if arguments.error_bands and not reconstructor.model.card.error_factor:
+    if arguments.error_bands and not reconstructor.model.card.has_error_band:
         raise ModelError(
             f"Expected a model with a calibrated error band, got {arguments.model}. "
             "Use a bundled one."
@@ -313,7 +321,9 @@ class _Run:
             return
         from napari_mst.adaptation.bands import error_bands
 
-        bands = error_bands(read_cube(job.target) if cube is None else cube)
+        whole = read_cube(job.target) if cube is None else cube
+        note(f"{job.name}: error bands {whole.provenance.calibration}")
+        bands = error_bands(whole)
         for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 

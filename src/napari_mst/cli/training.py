@@ -240,7 +240,10 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
     for file in arguments.files:
         card = calibrate(file)
-        print(f"{file.name}: factor {card.error_factor:g}", flush=True)
+        print(file.name, flush=True)
+        for kind, numbers in card.error_band.items():
+            by_band = " ".join(f"{number:.2f}" for number in numbers)
+            print(f"  {kind:7} {by_band}", flush=True)
     return DONE
 
 

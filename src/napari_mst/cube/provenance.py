@@ -9,6 +9,15 @@ from napari_mst.cube.parts import region_within
 from napari_mst.errors import CubeError
 
 
+UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
+"""The state of an error band where nothing tells how the photo shows colours."""
+
+# A history that is known before the run has these not yet, or they depend on the machine.
+_MAY_DIFFER = frozenset(
+    ("device", "precision_error", "engine", "source", "correction", "error_band", "assumptions")
+)
+
+
 @dataclass(frozen=True)
 class Provenance:
     """The history of a cube. Empty strings and 0 mean unknown.
@@ -20,6 +29,12 @@ class Provenance:
         of the largest value.
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that are told.
+    error_band
+        The numbers by which an error band is made from the cube alone, see
+        `reconstruction.error_bands`; empty for a cube without one.
+    calibrated_by
+        What tells that the photo shows colours exactly, in the words of the user; "" if nothing
+        does.
     region
         The part of the photo that the cube shows, "row0:row1,column0:column1"; "" for all.
     cut
@@ -41,7 +56,8 @@ class Provenance:
     precision_error: float = 0.0
     engine: str = ""
     correction: str = ""
-    error_factor: float = 0.0
+    error_band: Mapping[str, Any] = field(default_factory=dict)
+    calibrated_by: str = ""
     source: str = ""
     source_sha256: str = ""
     encoding: str = ""
@@ -57,13 +73,30 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 
+    @property
+    def calibration(self) -> str:
+        """The state of the error band: "calibrated by ...", or `UNCALIBRATED`.
+
+        It is "" for a cube without an error band.
+        """
+        if self.adaptation:
+            count = len(self.adaptation.get("known", ()))
+            spectra = f"{count} known spectra" if count != 1 else "1 known spectrum"
+            return f"calibrated by {self.adaptation.get('source') or spectra}"
+        if not self.error_band:
+            return ""
+        if self.calibrated_by:
+            return f"calibrated by {self.calibrated_by}"
+        if self.camera:
+            return f"calibrated by the sensitivities of {self.camera} under {self.illuminant}"
+        return UNCALIBRATED
+
     def gives_the_cube_of(self, other: "Provenance") -> bool:
         """True if both are of one photo and model, with the same options and versions.
 
         Device and memory may differ.
         """
-        may_differ = {"device", "precision_error", "engine", "source", "correction", "assumptions"}
-        names = {f.name for f in fields(self)} - may_differ
+        names = {f.name for f in fields(self)} - _MAY_DIFFER
         is_known = bool(self.source_sha256)
         # The text of a correction is written after the run: before it only the fact is known.
         is_corrected_alike = bool(self.correction) == bool(other.correction)
@@ -89,6 +122,8 @@ class Provenance:
             stored = None
         if not isinstance(stored, dict):
             raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
+        if "error_factor" in stored:  # before there was one factor for each band
+            stored.setdefault("error_band", {"factor": [stored["error_factor"]]})
         known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
         known["assumptions"] = tuple(known.get("assumptions", ()))  # JSON has no tuples
         return cls(**known)

@@ -18,6 +18,8 @@ from napari_mst.photo.cameras import GRID, load_cameras
 from napari_mst.simulation.spectra import load_reflectances
 
 D65_KELVIN = 6504.0
+MID_GREY = 0.18
+"""Linear light at which a tone curve turns: what photographers expose for."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Input:
         sqrt(noise x signal).
     quality
         Quality of the JPEG compression; None for no compression.
+    contrast
+        The tone curve of the camera: an exponent on linear light over mid grey (0.18), above 1 for
+        the steeper curve that most cameras have.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Input:
     camera: str = ""
     noise: float = 0.0
     quality: int | None = None
+    contrast: float = 1.0
 
     def photograph(
         self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
@@ -59,7 +65,8 @@ class Input:
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
         deviation = np.sqrt(self.noise * linear.clip(0))
         linear = linear + random.standard_normal(linear.shape) * deviation
-        codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
+        shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast
+        codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else _compressed(codes, self.quality)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,9 @@ COVERED = "in band"
 """Label of the share of core values in the 90 % error band, for methods that have one."""
 
 LABELS = (*METRICS, SHOWN, COVERED)
+
+RENDERED = "rendering it from the scene"
+"""What tells that a photo of the tables shows colours exactly."""
 
 CLEAN = INPUTS[0]
 
@@ -160,13 +164,19 @@ class ModelMethod:
 
         model = load_model(name)
         self._reconstructor = Reconstructor(
-            model, device, correct_colour=correct_colour, capture=capture
+            model,
+            device,
+            correct_colour=correct_colour,
+            capture=capture,
+            calibrated_by=RENDERED,
         )
+        self._band: Mapping[str, Any] = {}
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
         """Stored values (3, H, W) -> reflectance (31, H, W)."""
         encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
         cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
+        self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
 
     def is_within(
@@ -174,14 +184,14 @@ class ModelMethod:
     ) -> NDArray[np.bool_] | None:
         """True (31, H, W) where the reference lies in the error band of *estimate*.
 
+        The band is that of the photo that was taken last: it depends on whether that was a JPEG.
         None if the model has no band.
         """
-        from napari_mst.reconstruction.error_bands import margins
+        from napari_mst.reconstruction.error_bands import half_widths
 
-        card = self._reconstructor.model.card
-        if not card.error_factor or not np.array_equal(card.wavelengths, GRID):
+        if not self._band or not np.array_equal(self._reconstructor.model.card.wavelengths, GRID):
             return None
-        below, above = (card.error_factor * margin for margin in margins(estimate))
+        below, above = half_widths(estimate, self._band, GRID)
         return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
 
 

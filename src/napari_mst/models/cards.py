@@ -9,7 +9,7 @@ https://github.com/huggingface/safetensors.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,18 @@ from napari_mst.photo.cameras import CAMERA_RGB
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the bundled weights files."""
+
+FACTOR = "factor"
+"""Name of the factors on what the colour leaves open, for photos without any error."""
+
+NOISE = "noise"
+"""Name of the doubts, as shares of a spectrum, that noise adds: for uncompressed photos."""
+
+JPEG = "JPEG"
+"""Name of the doubts that noise and JPEG add."""
+
+CAMERA = "camera"
+"""Name of the doubts that the JPEG of a camera adds about which nothing is known."""
 
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
@@ -46,9 +58,10 @@ class ModelCard:
         The quantity of the cube: "reflectance" or "relative radiance"; "" if unknown.
     rendering
         How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
-    error_factor
-        Scales the 90 % error band (see `reconstruction.error_bands`); calibrated on simulated
-        scenes that no model has seen. 0: no band.
+    error_band
+        The calibration of the 90 % error band on simulated scenes that no model has seen: by the
+        names `FACTOR`, `NOISE`, `JPEG` and `CAMERA` one number for each band, or one for all (see
+        `reconstruction.error_bands`). Without a factor there is no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
         it is described.
@@ -76,7 +89,12 @@ class ModelCard:
     url: str | None = None
     git_blob: str | None = None
     rendering: str = ""
-    error_factor: float = 0.0
+    error_band: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+
+    @property
+    def has_error_band(self) -> bool:
+        """True if the model has a calibrated error band."""
+        return FACTOR in self.error_band
 
     @property
     def needs_camera(self) -> bool:
@@ -124,7 +142,7 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         return None
     try:
         stored = dict[str, Any](json.loads(metadata[_CARD_KEY]))
-        stored["error_factor"] = float(stored.get("error_factor", 0))
+        stored["error_band"] = _error_band(stored)
         stored.setdefault("rendering", SRGB_D65 if str(stored["name"]).endswith(_SRGB) else "")
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         known = {field.name for field in fields(ModelCard)} & stored.keys()
@@ -177,13 +195,29 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
         faults.append("accuracy")
     if not all(map(math.isfinite, stored["wavelengths"])):
         faults.append("wavelengths")
-    if not 0 <= stored["error_factor"] < math.inf:
-        faults.append("error_factor")
+    wavelengths = stored["wavelengths"]
+    if not all(_is_error_band(each, wavelengths) for each in stored["error_band"].values()):
+        faults.append("error_band")
     if not isinstance(stored["is_linear"], bool):
         faults.append("is_linear")
     if stored["normalisation"] not in ("none", "min-max"):
         faults.append("normalisation")
     return faults
+
+
+def _error_band(stored: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """The error band of a card; older cards have one factor for all bands, 0 for no band."""
+    if "error_band" not in stored:
+        factor = float(stored.get("error_factor", 0))
+        return {FACTOR: (factor,)} if factor else {}
+    band = dict(stored["error_band"])
+    return {str(name): tuple(map(float, numbers)) for name, numbers in band.items()}
+
+
+def _is_error_band(numbers: Sequence[float], wavelengths: Sequence[float]) -> bool:
+    """Tell whether *numbers* are one for each band, or one for all, from 0 up."""
+    is_right_count = len(numbers) in (1, len(wavelengths))
+    return is_right_count and all(0 <= number < math.inf for number in numbers)
 
 
 def _is_accuracy(stored: object) -> bool:

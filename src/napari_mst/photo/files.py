@@ -46,6 +46,9 @@ _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
 _PNG_DEPTH = 24
 """The byte of a PNG that tells its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
 
+_JPEG_MAGIC = b"\xff\xd8\xff"
+"""The first bytes of a JPEG: its start, and the mark of what follows (ISO/IEC 10918-1)."""
+
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -219,6 +222,12 @@ def camera_named_in(path: Path) -> tuple[str, str]:
             return make, model
     except Exception:  # noqa: BLE001 (a mere hint: a damaged file is refused where it is read)
         return "", ""
+
+
+def is_jpeg(path: Path) -> bool:
+    """True if the file *path*, which has been read, is a JPEG."""
+    with path.open("rb") as file:
+        return file.read(len(_JPEG_MAGIC)) == _JPEG_MAGIC
 
 
 def _opened(path: Path) -> io.BufferedReader:

@@ -32,7 +32,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
 from napari_mst.photo.arrays import BLOCK_ROWS, as_array, channels_last, digest, stored_extrema
-from napari_mst.photo.files import Pixels, decode_file, georeference_in
+from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg
 from napari_mst.photo.values import interpret
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -65,6 +65,8 @@ class Photo:
         One sentence for a person for everything that was converted, dropped or guessed.
     georeference
         Where the pixels lie on earth; None where nothing says so.
+    is_jpeg
+        Whether it was read from a JPEG file. An array tells nothing of its file.
     """
 
     pixels: Pixels
@@ -75,6 +77,7 @@ class Photo:
     valid: NDArray[np.bool_] | None = None
     assumptions: tuple[str, ...] = ()
     georeference: Georeference | None = None
+    is_jpeg: bool = False
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
@@ -103,6 +106,7 @@ class Photo:
             valid=values.valid,
             assumptions=tuple(notes),
             georeference=georeference_in(file),
+            is_jpeg=is_jpeg(file),
         )
 
     @classmethod

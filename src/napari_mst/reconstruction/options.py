@@ -28,6 +28,9 @@ class RunOptions:
         Whether spectra whose colour is not the photo's are moved.
     capture
         The camera and the illuminant of a linear photo, for models that need them.
+    calibrated_by
+        What tells that photos show colours exactly, in a few words; "" if nothing does. Error bands
+        are then narrower, and say so.
     region
         The part of the photo that the cube covers; None for all of it.
     ensemble
@@ -40,6 +43,7 @@ class RunOptions:
     precision: str = "float32"
     correct_colour: bool = True
     capture: Capture | None = None
+    calibrated_by: str = ""
     region: Rectangle | None = None
     ensemble: bool = False
 

@@ -11,9 +11,12 @@ import numpy as np
 
 from napari_mst import georeference
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
+from napari_mst.models.cards import CAMERA, JPEG, NOISE
 from napari_mst.photo.cameras import Capture, named
 from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction.consistency.correction import Correction
+from napari_mst.reconstruction.error_bands import photo_band
+from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
@@ -32,7 +35,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
         device=f"{setup.device.name} ({setup.device.reason})",
         precision=options.precision,
         correction="colours corrected" if setup.corrects_colour else "",
-        error_factor=card.error_factor,
+        calibrated_by=options.calibrated_by,
         source_sha256=sha256,
         encoding=encoding,
         **_capture_fields(options.capture),
@@ -77,10 +80,24 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
         wavelengths,
         unit=NANOMETRES if card.wavelengths else BAND_INDEX,
         quantity=card.quantity,
-        provenance=replace(provenance_of(result), correction=corrected),
+        provenance=replace(
+            provenance_of(result),
+            correction=corrected,
+            error_band=photo_band(card, _doubt(result.job, correction)),
+        ),
         metadata=metadata,
         quality=correction.quality if correction else None,
     )
+
+
+def _doubt(job: Job, correction: Correction | None) -> str:
+    """The doubt about the photo of *job* that its error band has to hold."""
+    if job.setup.model.card.needs_camera:
+        return NOISE
+    if not job.options.calibrated_by:
+        return CAMERA
+    has_blocks = correction is not None and correction.is_jpeg
+    return JPEG if job.photo.is_jpeg or has_blocks else NOISE
 
 
 def _engine(setup: Setup) -> str:

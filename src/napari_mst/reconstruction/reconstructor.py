@@ -56,6 +56,10 @@ class Reconstructor:
         photo shows them (see `consistency`); `cube.quality` is how far they were off.
     capture
         The camera and the illuminant of the photos, for a model that needs them.
+    calibrated_by
+        What tells that the photos show colours exactly, in a few words: "rendered from spectra", "a
+        profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By default
+        they are for the JPEG of a camera of which nothing is known.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class Reconstructor:
         correct_colour: bool = True,
         device_memory: int | None = None,
         capture: Capture | None = None,
+        calibrated_by: str = "",
     ) -> None:
         options = RunOptions(
             device=device,
@@ -83,6 +88,7 @@ class Reconstructor:
             precision=precision,
             correct_colour=correct_colour,
             capture=capture,
+            calibrated_by=calibrated_by,
         )
         self.setup = set_up(model, options)
         self._errors = PrecisionErrors()

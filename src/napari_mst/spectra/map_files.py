@@ -60,7 +60,7 @@ class FinishedMap(NamedTuple):
         metadata = {"description": self.kind.tip, "band names": self._band_names(), **self.facts}
         # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
         # map has no error band.
-        provenance = replace(source.provenance, source_sha256="", error_factor=0.0)
+        provenance = replace(source.provenance, source_sha256="", error_band={})
         if self.result.names:
             # ENVI and GDAL take these as the names of the values 0, 1, 2, ...
             metadata["class names"] = [UNCLASSIFIED, *self.result.names]

@@ -230,7 +230,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
         reference="napari-mst train",
         rendering=_rendering(plan, fit.network),
-        error_factor=0.0,
+        error_band={},
     )
 
 

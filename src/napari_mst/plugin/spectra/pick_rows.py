@@ -142,7 +142,7 @@ class ErrorBands:
     def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
         """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
         row, column = spectrum.origin.row, spectrum.origin.column
-        is_wanted = self.is_on and cube.has_wavelengths and cube.provenance.error_factor > 0
+        is_wanted = self.is_on and cube.has_wavelengths and bool(cube.provenance.error_band)
         if not is_wanted or spectrum.spread or row is None or column is None:
             return spectrum
         task = error_band_of(cube, row, column)

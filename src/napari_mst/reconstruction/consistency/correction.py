@@ -22,11 +22,13 @@ class Correction:
     """The result of a correction: *quality* (H, W) float32 and one sentence for the provenance.
 
     The quality is how far the colour of the uncorrected spectrum was from that of the photo: in
-    8-bit codes of the channel that is furthest, 0 beyond a clipped one.
+    8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* tells whether the
+    photo has the blocks of a JPEG.
     """
 
     quality: NDArray[np.float32]
     text: str
+    is_jpeg: bool = False
 
 
 def bytes_to_correct(height: int, width: int) -> int:
@@ -73,7 +75,7 @@ def correct_colours(
         quality[~photo.valid] = np.nan
     share = moved / quality.size
     text = f"spectra moved to the colours of the photo within {within}: {share:.1%} of its pixels"
-    return Correction(quality, text)
+    return Correction(quality, text, noise is not None and noise.is_jpeg)
 
 
 def _move_pixels(comparison: Comparison, quality: NDArray[np.float32], watch: Watch) -> int:
