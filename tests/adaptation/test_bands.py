@@ -36,7 +36,9 @@ def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(scene: Scene) -> None
     assert (upper.data >= better.data).all()
     assert lower.data.min() >= 0
     assert lower.data.dtype == upper.data.dtype == np.float32
+    assert better.provenance.calibration == "calibrated by 3 known spectra"
     for side, cube in (("lower", lower), ("upper", upper)):
+        assert cube.provenance.assumptions[-1].endswith("; calibrated by 3 known spectra.")
         assert of_models.band_side(cube) == side
         assert not has_band(cube)
 

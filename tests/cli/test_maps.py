@@ -24,7 +24,7 @@ CUBE = SpectralCube(
     RNG.uniform(0.1, 0.9, (7, 12, 10)).astype(np.float32),
     WAVELENGTHS,
     provenance=Provenance(
-        model="tiny", source="leaf.jpg", source_sha256="5" * 64, error_factor=2.0
+        model="tiny", source="leaf.jpg", source_sha256="5" * 64, error_band={"factor": [2.0]}
     ),
 )
 SPECTRA = [
@@ -73,7 +73,7 @@ def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     assert found.shape[1:] == CUBE.shape[1:]
     assert found.quantity == MAPS[name].title
     assert (found.provenance.model, found.provenance.source) == ("tiny", "leaf.jpg")
-    assert found.provenance.error_factor == 0
+    assert found.provenance.error_band == {}
     assert not found.provenance.gives_the_cube_of(CUBE.provenance)
     assert found.metadata["map"] == name
 

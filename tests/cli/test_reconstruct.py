@@ -14,6 +14,7 @@ from tests.cli.conftest import (
 )
 
 import napari_mst
+from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import OutOfMemory
 
@@ -118,8 +119,9 @@ def test_bad_input(
 def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path: Path) -> None:
     target = tmp_path / "cube.hdr"
     arguments = ("-o", target, "--model", "pixelwise-srgb", "--error-bands")
-    code, out, _ = run("reconstruct", photo, *arguments)
+    code, out, err = run("reconstruct", photo, *arguments)
     assert code == 0
+    assert f"{photo.name}: error bands {UNCALIBRATED}" in err
     assert [Path(line).name for line in out.splitlines()] == [
         "cube.hdr",
         "cube_lower.hdr",
@@ -135,6 +137,17 @@ def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path
     code, _, err = run("reconstruct", photo, *arguments)
     assert code == 2
     assert "cube_lower.img" in err
+
+
+def test_saved_error_bands_say_what_calibrates_them(run: Run, photo: Path, tmp_path: Path) -> None:
+    target = tmp_path / "cube.hdr"
+    arguments = ("--model", "pixelwise-srgb", "--error-bands", "--calibrated-by", "a chart")
+    code, _, err = run("reconstruct", photo, "-o", target, *arguments)
+    assert code == 0
+    assert f"{photo.name}: error bands calibrated by a chart" in err
+    for name in ("cube_lower.hdr", "cube_upper.hdr"):
+        note = napari_mst.read_cube(tmp_path / name).provenance.assumptions[-1]
+        assert note.endswith("; calibrated by a chart.")
 
 
 def test_error_bands_of_a_model_without_them_are_refused_before_the_run(

@@ -29,7 +29,7 @@ def test_retrain_refuses_a_name_that_is_no_weights_file(run: Run, tmp_path: Path
     assert_is_one_error(err, "Expected a name ending in .safetensors, got model.pth")
 
 
-def test_calibrate_prints_the_factor_that_it_writes(
+def test_calibrate_prints_the_numbers_that_it_writes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The real number of scenes takes minutes.
@@ -37,5 +37,11 @@ def test_calibrate_prints_the_factor_that_it_writes(
     copy = tmp_path / "copy.safetensors"
     shutil.copy(WEIGHTS / "pixelwise-srgb.safetensors", copy)
     code, out, _ = run("calibrate", copy)
-    factor = load_model(copy).card.error_factor
-    assert (code, out) == (0, f"copy.safetensors: factor {factor:g}\n")
+    band = load_model(copy).card.error_band
+    assert code == 0
+    name, *lines = out.splitlines()
+    assert name == "copy.safetensors"
+    assert [line.split()[0] for line in lines] == list(band)
+    for line in lines:
+        kind, *numbers = line.split()
+        assert numbers == [f"{number:.2f}" for number in band[kind]]

@@ -380,7 +380,9 @@ def test_card_in_the_file_is_the_models(tmp_path: Path) -> None:
         ({"url": 3}, "url"),
         ({"accuracy": {"x": 0.1}}, "accuracy"),
         ({"accuracy": {"x": {"MRAE": "low"}}}, "accuracy"),
-        ({"error_factor": None}, "damaged"),
+        ({"error_band": {"factor": None}}, "damaged"),
+        ({"error_band": {"factor": [1.0, 2.0]}}, "error_band"),
+        ({"error_band": {"factor": [-1.0]}}, "error_band"),
     ],
     ids=str,
 )

@@ -95,7 +95,7 @@ def test_file_without_a_seal_opens(tmp_path: Path) -> None:
 
 
 def test_new_card_gets_a_new_seal(ours: Path) -> None:
-    card = replace(CARD, error_factor=1.5)
+    card = replace(CARD, error_band={"factor": (1.5,)})
     write_weights(ours, load_file(ours), card)
     assert load_model(ours).card == card
 

@@ -1,24 +1,34 @@
 """Error bands: around every spectrum, as wide as the calibration says, from the cube alone."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from napari_mst import load_model
 from napari_mst.colour import srgb_response
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
+from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.photo.cameras import Capture
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import (
+    STRAY,
     has_model_band,
+    instrument_error,
     margins,
     model_error_bands,
     model_spectrum_band,
+    photo_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
@@ -35,7 +45,12 @@ def cube() -> SpectralCube:
 @pytest.mark.parametrize("name", [card.name for card in MODELS.values() if card.file])
 def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
     """After new weights: `napari-mst calibrate` on all files of models/weights."""
-    assert 0.5 < MODELS[name].error_factor < 10
+    card = MODELS[name]
+    kinds = (NOISE,) if card.needs_camera else (NOISE, JPEG, CAMERA)
+    assert list(card.error_band) == [FACTOR, *kinds]
+    assert all(len(numbers) == 31 for numbers in card.error_band.values())
+    assert all(0.5 < factor < 3 for factor in card.error_band[FACTOR])
+    assert all(0 <= doubt < 1 for kind in kinds for doubt in card.error_band[kind])
 
 
 def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -> None:
@@ -64,12 +79,33 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
     assert np.abs(above - below).max() > 0.05  # so that the one is not taken for the other
 
 
-def test_band_is_the_margins_to_their_own_sides(cube: SpectralCube) -> None:
+def test_band_is_margin_and_doubt_in_quadrature_and_the_error_of_the_instrument(
+    cube: SpectralCube,
+) -> None:
     lower, upper = model_error_bands(cube)
-    below, above = margins(cube.data)
-    factor = cube.provenance.error_factor
-    np.testing.assert_allclose(lower.data, np.maximum(cube.data - factor * below, 0), atol=1e-6)
-    np.testing.assert_allclose(upper.data, cube.data + factor * above, atol=1e-6)
+    band = cube.provenance.error_band
+    factor, doubt = (np.array(band[key])[:, None, None] for key in ("factor", "doubt"))
+    error = instrument_error(WAVELENGTHS)[:, None, None]
+    below, above = (
+        np.hypot(factor * margin, doubt * cube.data) + error for margin in margins(cube.data)
+    )
+    np.testing.assert_allclose(lower.data, np.maximum(cube.data - below, 0), atol=1e-6)
+    np.testing.assert_allclose(upper.data, cube.data + above, atol=1e-6)
+
+
+def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:
+    error = instrument_error(WAVELENGTHS)
+    assert error[-1] == pytest.approx(STRAY)
+    assert (np.diff(error) < 0).all()
+    # The power of CIE illuminant A at 400 and 700 nm (CIE 15), and as many photons for the power.
+    assert error[0] == pytest.approx(STRAY * (198.261 * 700) / (14.708 * 400), rel=1e-3)
+
+
+@pytest.mark.parametrize("told", ["", "a chart"])
+def test_black_pixel_has_a_band_with_a_width_in_every_band(told: str) -> None:
+    model = Reconstructor(load_model("pixelwise-srgb"), "cpu", calibrated_by=told)
+    lower, upper = model_error_bands(model.reconstruct(np.zeros((8, 8, 3), np.uint8)))
+    assert (upper.data - lower.data >= STRAY * 0.99).all()
 
 
 def test_as_many_true_spectra_lie_below_the_networks_band_as_above() -> None:
@@ -90,12 +126,75 @@ def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
     np.testing.assert_allclose(band[1], upper.spectrum(3, 7), atol=1e-6)
 
 
-def test_band_grows_with_the_factor(cube: SpectralCube) -> None:
-    wider = replace(
-        cube, provenance=replace(cube.provenance, error_factor=2 * cube.provenance.error_factor)
-    )
-    once, twice = (model_error_bands(each)[1].data - cube.data for each in (cube, wider))
-    np.testing.assert_allclose(twice, 2 * once, atol=1e-5)
+def test_photo_that_nothing_vouches_for_has_a_wider_band_and_says_so(tmp_path: Path) -> None:
+    """Widths grow from a vouched PNG over its JPEG to a photo of which nothing is known."""
+    model = load_model("pixelwise-srgb")
+    scene = np.kron(PHOTO[:4, :4], np.ones((16, 16, 1), np.uint8))
+    files = [tmp_path / name for name in ("photo.png", "photo.jpg")]
+    for file in files:
+        Image.fromarray(scene).save(file)
+    vouched = Reconstructor(model, "cpu", calibrated_by="a chart")
+    found = [vouched.reconstruct(file) for file in files]
+    found.append(Reconstructor(model, "cpu").reconstruct(files[1]))
+    widths = []
+    for cube in found:
+        lower, upper = model_error_bands(cube)
+        assert lower.provenance.assumptions[-1].endswith(f"; {cube.provenance.calibration}.")
+        widths.append(float((upper.data - lower.data).mean()))
+    assert widths == sorted(widths)
+    assert widths[2] > 1.2 * widths[1] > 1.2 * 1.1 * widths[0]
+    states = [cube.provenance.calibration for cube in found]
+    assert states == ["calibrated by a chart", "calibrated by a chart", UNCALIBRATED]
+
+
+def test_jpeg_is_known_by_its_blocks_where_the_file_is_not_known() -> None:
+    random = np.random.default_rng(3)
+    colours = np.kron(random.integers(20, 230, (8, 8, 3)), np.ones((24, 24, 1)))
+    photo = (colours + random.normal(0, 6, colours.shape)).clip(0, 255).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(photo).save(stream, "jpeg", quality=60)
+    compressed = np.asarray(Image.open(stream))
+    vouched = Reconstructor(load_model("pixelwise-srgb"), "cpu", calibrated_by="a chart")
+    holds = [
+        vouched.reconstruct(each).provenance.error_band["holds"] for each in (photo, compressed)
+    ]
+    assert holds == ["noise", "noise and JPEG"]
+
+
+def test_camera_that_is_told_calibrates_the_band() -> None:
+    capture = Capture("Nikon_D5100", "D65")
+    photo = Photo.from_array(PHOTO.astype(np.uint16) * 257, encoding="linear")
+    cube = Reconstructor(load_model("mstpp-camera"), "cpu", capture=capture).reconstruct(photo)
+    state = "calibrated by the sensitivities of Nikon_D5100 under D65"
+    assert cube.provenance.calibration == state
+    assert cube.provenance.error_band["holds"] == "noise"
+
+
+def test_card_of_one_factor_takes_the_doubts_of_the_pixelwise_model() -> None:
+    old = replace(MODELS["mstpp-srgb"], error_band={FACTOR: (1.89,)})
+    for kind in (JPEG, CAMERA):
+        band = photo_band(old, kind)
+        assert band["factor"] == [1.89]
+        assert band["doubt"] == list(MODELS["pixelwise-srgb"].error_band[kind])
+    assert photo_band(old, NOISE)["doubt"] == [0.0]
+    assert photo_band(MODELS["mst-plus-plus"], CAMERA) == {}
+
+
+def test_history_of_one_factor_is_read_and_has_a_band(cube: SpectralCube) -> None:
+    """Cubes of earlier versions have it."""
+    old = Provenance.from_json('{"model": "mstpp-srgb", "error_factor": 1.89}')
+    upper = model_error_bands(replace(cube, provenance=old))[1]
+    above = margins(cube.data).upper
+    error = instrument_error(WAVELENGTHS)[:, None, None]
+    np.testing.assert_allclose(upper.data, cube.data + 1.89 * above + error, atol=1e-6)
+    assert old.calibration == UNCALIBRATED
+
+
+@pytest.mark.parametrize("factor", ["wide", [1.0, 2.0], [[1.0]], [-1.0], None])
+def test_damaged_band_of_a_history_is_refused(cube: SpectralCube, factor: Any) -> None:
+    past = replace(cube.provenance, error_band={"factor": factor})
+    with pytest.raises(CubeError, match="Expected an error band of 1 or 31 numbers"):
+        model_error_bands(replace(cube, provenance=past))
 
 
 def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path: Path) -> None:

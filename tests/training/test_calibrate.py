@@ -10,31 +10,54 @@ from safetensors.torch import load_file
 
 from napari_mst.errors import CheckpointError
 from napari_mst.models import load_model
-from napari_mst.models.cards import WEIGHTS
-from napari_mst.reconstruction.error_bands import margins
+from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, WEIGHTS
 from napari_mst.training import calibrate
-from napari_mst.training.calibrate import needed_factors
+from napari_mst.training.calibrate import Judged, doubts, factors
+
+BUNDLED = WEIGHTS / "pixelwise-srgb.safetensors"
 
 
-def test_value_at_the_edge_of_the_band_needs_its_factor() -> None:
-    estimate = np.full((31, 2, 3), 0.4, np.float32)
-    below, above = margins(estimate)
-    np.testing.assert_allclose(needed_factors(estimate, estimate + 1.5 * above), 1.5, rtol=1e-4)
-    np.testing.assert_allclose(needed_factors(estimate, estimate - 2.5 * below), 2.5, rtol=1e-4)
+def judged(error: float = 0.3) -> Judged:
+    """Two bands of 1,000 values: errors up to *error* and twice that, margins of 0.1."""
+    errors = np.linspace(0, error, 1001)
+    one = np.ones((2, 1001))
+    return Judged(np.stack([errors, 2 * errors]), 0.1 * one, 0.5 * one)
+
+
+def test_factors_hold_nine_in_ten_values_of_each_band() -> None:
+    np.testing.assert_allclose(factors(judged()), [2.7, 5.4])
+
+
+def test_doubts_hold_with_the_factors_what_factors_alone_do_not() -> None:
+    factor = np.array([2.0, 6.0])
+    doubt = doubts(judged(), factor)
+    np.testing.assert_allclose(doubt, [np.sqrt(0.27**2 - 0.2**2) / 0.5, 0])
+    half = np.hypot(factor[:, None] * judged().margin, doubt[:, None] * judged().estimate)
+    held = (judged().error <= half + 1e-12).mean(axis=1)
+    np.testing.assert_allclose(held, [0.9, 1.0], atol=0.01)
 
 
 def test_calibration_writes_the_card_and_leaves_the_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrate, "_SCENES", 2)
-    bundled, copy = WEIGHTS / "pixelwise-srgb.safetensors", tmp_path / "copy.safetensors"
-    shutil.copy(bundled, copy)
+    monkeypatch.setattr(calibrate, "_SCENES", 4)
+    copy = tmp_path / "copy.safetensors"
+    shutil.copy(BUNDLED, copy)
     card = calibrate.calibrate(copy)
     model = load_model(copy)
-    assert model.card.error_factor == card.error_factor
-    assert model.card.error_factor > 0.5
-    before, after = load_file(bundled), load_file(copy)
+    assert model.card == card
+    assert list(card.error_band) == [FACTOR, NOISE, JPEG, CAMERA]
+    means = [np.mean(card.error_band[kind]) for kind in (NOISE, JPEG, CAMERA)]
+    assert means == sorted(means)
+    assert means[0] > 0.01
+    before, after = load_file(BUNDLED), load_file(copy)
     assert all((before[key] == after[key]).all() for key in before)
+
+
+def test_calibration_gives_the_same_numbers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "_SCENES", 2)
+    model = load_model("pixelwise-srgb")
+    assert calibrate.measured_band(model) == calibrate.measured_band(model)
 
 
 def test_file_without_a_card_is_refused(authors: Any) -> None:

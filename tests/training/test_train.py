@@ -53,7 +53,7 @@ def test_command_trains_from_scratch_logs_and_says_how(
     assert capsys.readouterr().out.endswith(f"{output}\n")
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", SRGB_D65)
-    assert card.error_factor > 0
+    assert card.has_error_band
     assert "Simulated scenes" in card.training_data
     assert "2 steps" in card.training_data
     rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
@@ -87,7 +87,7 @@ def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> No
         == 0
     )
     card = load_model(output).card
-    assert (card.rendering, card.error_factor) == ("", 0)
+    assert (card.rendering, card.error_band) == ("", {})
     assert "Nikon_D5100 under A" in card.title
 
 

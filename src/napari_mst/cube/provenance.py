@@ -8,7 +8,6 @@ from typing import Any
 from napari_mst.cube.parts import region_within
 from napari_mst.errors import CubeError
 
-
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
 """The state of an error band where nothing tells how the photo shows colours."""
 

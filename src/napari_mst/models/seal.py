@@ -17,10 +17,10 @@ from napari_mst.errors import CheckpointError
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {
-    "mstpp-camera.safetensors": "d175f73c5020f5b5d1ebf84fb2bc0182f3aec06c7fdaf52815e6db89bf5eb664",
-    "mstpp-srgb.safetensors": "f63d04f49a17752f04fd0edf2480265a37111920fd1dbb895690b752cb486e01",
+    "mstpp-camera.safetensors": "ad7d2b81e1227097e0496d174de39907ed5fb2a93de312ecc39884a32618684d",
+    "mstpp-srgb.safetensors": "d54c3763ca6759193db65a93a8386274b38e17f29ccbf9a917fca48395e39cf8",
     "pixelwise-srgb.safetensors": (
-        "0daf6914a67c6167f4921092f65dda08f33e7ac90542a5497ea244385f5b539c"
+        "a86a5c4781f7c723ea6083181d79f95c51ebe052cf6426c55cecd01f27c265de"
     ),
 }
 """SHA-256 of each bundled weights file, as `sha256sum` prints it."""

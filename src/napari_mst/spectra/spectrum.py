@@ -26,7 +26,10 @@ Map = NDArray[np.float32]
 STD = "std"
 """The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""
 MODEL_ERROR = "model error 90 %"
-"""The word of `Spectrum.spread` where nine in ten true spectra should lie in the bounds."""
+"""The start of `Spectrum.spread` where nine in ten true spectra should lie in the bounds.
+
+A comma and `Provenance.calibration` follow, which tells how far that can be trusted.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class Spectrum:
     lower, upper
         (B,) float64, both or neither.
     spread
-        The meaning of *lower* and *upper*: "std", "percentiles 5-95", "model error 90 %", ...
+        The meaning of *lower* and *upper*: "std", "percentiles 5-95", "model error 90 %,
+        uncalibrated: ..."
     name, colour
         Name and colour in plots and tables; the colour is "#rrggbb", or "" for none.
 

@@ -362,7 +362,7 @@ def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path 
     if scenes is not None:
         measured = evaluate(model_method(str(path)), scenes)
         rounded = {name: round(value, 4) for name, value in measured.items()}
-        accuracy = {f"scenes of {scenes.name}": rounded}
+        accuracy = {f"scenes of {scenes.name}, of exactly rendered sRGB": rounded}
         save(network, path, replace(card, accuracy=accuracy))
 
 

@@ -18,18 +18,21 @@ from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import bounds, drawn, lines, points_of
 
-from napari_mst.models.cards import MODELS
+from napari_mst.cube.provenance import UNCALIBRATED
+from napari_mst.models.cards import CAMERA, MODELS
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.pick_rows import AT_ONCE, ErrorBands
 from napari_mst.plugin.spectra.saving import spectra_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.reconstruction import error_bands
-from napari_mst.reconstruction.error_bands import model_spectrum_band
+from napari_mst.reconstruction.error_bands import model_spectrum_band, photo_band
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.watch import UNWATCHED
+
+SPREAD = f"{MODEL_ERROR}, {UNCALIBRATED}"
 
 
 def test_curves_follow_their_points_through_add_recolour_move_and_delete(
@@ -209,7 +212,7 @@ def test_points_that_are_selected_on_the_image_have_their_rows_selected(
 def estimate(cube_viewer: ViewerModel) -> Image:
     """The only cube: one whose model has an error band."""
     cube = make_cube()
-    provenance = replace(cube.provenance, error_factor=MODELS["mstpp-srgb"].error_factor)
+    provenance = replace(cube.provenance, error_band=photo_band(MODELS["mstpp-srgb"], CAMERA))
     cube_viewer.layers.clear()
     data, arguments, _ = cube_layer(replace(cube, provenance=provenance), "estimate")
     return cube_viewer.add_image(data, **arguments)
@@ -237,7 +240,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     assert band is not None
     lower, upper = bounds(line.spectrum)
     np.testing.assert_allclose([lower, upper], np.stack(band))
-    assert line.spectrum.spread == MODEL_ERROR
+    assert line.spectrum.spread == SPREAD
     assert (upper > lower).all()
 
 
@@ -254,7 +257,7 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
 
     assert spreads() == ["", "", "std"]
     points_of(cube_viewer).selected_data = {1}
-    assert spreads() == ["", MODEL_ERROR, "std"]
+    assert spreads() == ["", SPREAD, "std"]
     measured: Spectrum = spectra_of(spectra_dock.bench.entries)[1]
     spectra_dock.menus.views[2].trigger()
     _, upper = bounds(lines(spectra_dock, qtbot)[1].spectrum)
@@ -265,6 +268,19 @@ def test_the_error_band_is_drawn_around_selected_picks_and_follows_the_way_of_sh
     spectra_dock.menus.error_band.trigger()
     assert spreads() == ["", "", "std"]
     assert [one.spread for one in spectra_of(spectra_dock.bench.entries)] == ["", "", "std"]
+
+
+def test_a_line_under_the_plot_says_once_what_calibrates_the_error_bands(
+    spectra_dock: SpectraDock, estimate: Image, cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    for column in (7, 8):
+        spectra_dock.bench.pin((550, 4, column))
+    points_of(cube_viewer).selected_data = {0, 1}
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.notes.text() == f"Error band (90 %), {UNCALIBRATED}."
+    spectra_dock.menus.error_band.trigger()
+    lines(spectra_dock, qtbot)
+    assert spectra_dock.notes.text() == ""
 
 
 def test_the_error_band_is_saved_with_the_spectra(
@@ -282,7 +298,7 @@ def test_the_error_band_is_saved_with_the_spectra(
     spectra_dock.menus.files.save_spectra()
     qtbot.waitUntil(lambda: not spectra_dock.bench.saver.is_busy)
     for saved, kept in zip(read_spectra(path), spectra_of(spectra_dock.bench.entries), strict=True):
-        assert saved.spread == MODEL_ERROR
+        assert saved.spread == SPREAD
         np.testing.assert_allclose(bounds(saved), bounds(kept), rtol=1e-5)
 
 

@@ -28,7 +28,9 @@ SPREADS = (
 ERROR_BAND = (
     "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
     "of a bundled model.\n"
-    "Calibrated on simulated scenes; napari-mst evaluate prints how many lie there on real ones."
+    "Made for exactly rendered sRGB, and wider for a camera's JPEG; known spectra calibrate it.\n"
+    "The line under the plot says what calibrates it. napari-mst evaluate prints how many true\n"
+    "values lie there on scenes of a multispectral camera."
 )
 # Qt's numbers: 1 has a menu at its arrow (`MenuButtonPopup`), 2 opens it anywhere (`InstantPopup`).
 STYLE = """

@@ -153,7 +153,8 @@ class ErrorBands:
         # The first band has imported torch: from now on a few more do not hold up the window.
         self._has_torch = True
         lower, upper = band
-        return replace(spectrum, lower=lower, upper=upper, spread=MODEL_ERROR)
+        spread = f"{MODEL_ERROR}, {cube.provenance.calibration}"
+        return replace(spectrum, lower=lower, upper=upper, spread=spread)
 
     def _read(self, task: Task) -> Band | None:
         found = self._reader.found

@@ -170,7 +170,7 @@ def _curves(intent: Intent) -> Curves:
     return Curves(
         lines=tuple(lines),
         keys=tuple(_keys(intent, large, rows)),
-        notes=tuple(_notes(large, left_out)),
+        notes=(*_notes(large, left_out), *_band_notes(lines)),
         refusals=frozenset(viewing.refusals),
     )
 
@@ -232,7 +232,11 @@ def _drawn_spectra(entry: Entry, settings: Settings) -> list[tuple[int, Spectrum
 
 def _without_error(spectrum: Spectrum) -> Spectrum:
     """*spectrum* without the error band of its model; what a region spreads stays."""
-    return spectrum.with_values(spectrum.values) if spectrum.spread == MODEL_ERROR else spectrum
+    return spectrum.with_values(spectrum.values) if _has_error_band(spectrum) else spectrum
+
+
+def _has_error_band(spectrum: Spectrum) -> bool:
+    return spectrum.spread.startswith(MODEL_ERROR)
 
 
 def _keys(intent: Intent, large: Sequence[Group], rows: Sequence[int]) -> list[Key]:
@@ -244,6 +248,13 @@ def _keys(intent: Intent, large: Sequence[Group], rows: Sequence[int]) -> list[K
     if len(intent.cube_names) > 1:
         keys += [Key(NO_COLOUR, name, style) for style, name in enumerate(intent.cube_names)]
     return keys
+
+
+def _band_notes(lines: Sequence[Line]) -> list[str]:
+    """Say once how far the error bands among *lines* can be trusted."""
+    spreads = {line.spectrum.spread for line in lines if _has_error_band(line.spectrum)}
+    states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
+    return [f"Error band (90 %), {state}." for state in states]
 
 
 def _notes(large: Sequence[Group], left_out: int) -> list[str]:
