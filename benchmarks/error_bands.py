@@ -1,6 +1,6 @@
 """How many true values the 90 % error bands hold, and how wide they are.
 
-`python benchmarks/error_bands.py FOLDER [--charts FOLDER] [--model NAME] [--stride N]`
+`python benchmarks/error_bands.py FOLDER [--charts FOLDER] [--model NAME] [--simulated N]`
 
 FOLDER holds reflectance cubes of real scenes. Each is photographed, and so are simulated scenes of
 spectra that no model has seen, which calibrated nothing. *Before* is the band of one factor for all
@@ -12,6 +12,7 @@ bands hold where nothing calibrates them.
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,13 @@ ONE_FACTOR = {"mstpp-srgb": 1.89, "pixelwise-srgb": 2.365, "mstpp-camera": 1.983
 KINDS = {kind.name: kind for kind in INPUTS}
 PHOTOS = ("clean", "noise 1e-3", "JPEG 75", "JPEG 50")
 OTHERS = ("balance +500 K", "balance -500 K", "another camera")
-CAPTURE = Capture("Nikon_D5100", "D50")
+CAMERA_PHOTOS = [
+    kind
+    for kind in camera_inputs(Capture("Nikon_D5100", "D50"))
+    if kind.name in ("clean", "noise 1e-3")
+]
 DIMMEST = 0.01
+STRIDE = 3  # of the pixels that are counted
 SEED = 77  # calibration has another
 REACH = 9  # pixels to each side of the centre of a patch
 
@@ -121,14 +127,13 @@ def show(
     kind: Input | CameraInput,
     scenes: Sequence[Scene],
     calibrated_by: str = RENDERED,
-    stride: int = 3,
 ) -> None:
     """Print the two lines of one kind of photo."""
     model = load_model(name)
     capture = kind.capture if isinstance(kind, CameraInput) else None
     reconstructor = Reconstructor(model, "cpu", capture=capture, calibrated_by=calibrated_by)
     tallies = {"before": Tally(), "after": Tally()}
-    every = np.s_[:, ::stride, ::stride]
+    every = np.s_[:, ::STRIDE, ::STRIDE]
     for scene in scenes:
         codes = kind.photograph(scene.cube, GRID, scene.name)
         photo = Photo.from_array(codes, encoding="srgb" if capture is None else "linear")
@@ -148,6 +153,20 @@ def simulated_scenes(count: int) -> Iterator[Scene]:
     for index in range(count):
         cube = simulator.draw(1)[1][0].numpy()
         yield Scene(f"simulated {index}", cube, np.ones(cube.shape[1:], bool))
+
+
+def show_scenes(title: str, scenes: Sequence[Scene], models: Sequence[str]) -> None:
+    """Print the table of some scenes for all *models*."""
+    print(f"\n{title}: share of core values in the band")
+    for name in models:
+        if MODELS[name].needs_camera:
+            for kind in CAMERA_PHOTOS:
+                show(name, kind, scenes)
+            continue
+        for photo in PHOTOS:
+            show(name, KINDS[photo], scenes)
+        for photo in OTHERS:
+            show(name, KINDS[photo], scenes, calibrated_by="")
 
 
 def show_chart(name: str, folder: Path, chart: Chart) -> None:
@@ -185,27 +204,13 @@ def main() -> None:
     parser.add_argument("--simulated", type=int, default=24, help="scenes (default: 24)")
     options = parser.parse_args()
     models = options.model or list(ONE_FACTOR)
-    groups = {
-        f"scenes of {options.folder.name}": list(read_scenes(options.folder)),
-        "simulated scenes": list(simulated_scenes(options.simulated)),
-    }
-    for title, scenes in groups.items():
-        print(f"\n{title}: share of core values in the band")
-        for name in models:
-            if MODELS[name].needs_camera:
-                for kind in camera_inputs(CAPTURE)[:3:2]:
-                    show(name, kind, scenes)
-                continue
-            for photo in PHOTOS:
-                show(name, KINDS[photo], scenes)
-            for photo in OTHERS:
-                show(name, KINDS[photo], scenes, calibrated_by="")
+    show_scenes(f"scenes of {options.folder.name}", list(read_scenes(options.folder)), models)
+    show_scenes("simulated scenes", list(simulated_scenes(options.simulated)), models)
     if options.charts:
         print("\nphotos of charts by real cameras: share of 24 x 31 values in the band")
-        for name in models:
-            if not MODELS[name].needs_camera:
-                for chart in CHARTS:
-                    show_chart(name, options.charts, chart)
+        srgb_models = [name for name in models if not MODELS[name].needs_camera]
+        for name, chart in product(srgb_models, CHARTS):
+            show_chart(name, options.charts, chart)
 
 
 if __name__ == "__main__":

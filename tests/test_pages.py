@@ -11,7 +11,13 @@ from PIL import Image
 import napari_mst as nm
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/arrays.md", "docs/attention.md", "docs/known_spectra.md")
+PAGES = (
+    "README.md",
+    "docs/arrays.md",
+    "docs/attention.md",
+    "docs/error_bands.md",
+    "docs/known_spectra.md",
+)
 
 pytestmark = pytest.mark.docs
 
