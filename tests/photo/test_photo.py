@@ -198,3 +198,11 @@ def test_file_is_named_and_hashed(tmp_path: Path) -> None:
     assert (photo.name, len(photo.sha256)) == ("a.png", 64)
     assert as_photo(photo) is photo
     assert Photo.from_array(RGB8).sha256 != Photo.from_array(RGB8 ^ 1).sha256
+
+
+def test_photo_of_a_jpeg_file_knows_it(tmp_path: Path) -> None:
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    for name in ("photo.jpg", "photo.png", "photo.tif"):
+        Image.fromarray(pixels).save(tmp_path / name)
+        assert Photo.read(tmp_path / name).is_jpeg == (name == "photo.jpg")
+    assert not Photo.from_array(pixels).is_jpeg

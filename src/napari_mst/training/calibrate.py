@@ -9,7 +9,7 @@ pixels that `core_mrae` counts:
   doubts that widen the band of the first.
 
 Doubts are shares of the spectrum. So clean photos have a wider band than they need, and real scenes
-need that: their materials are less like the measured ones (docs/training.md). Letters: B bands,
+need that: their materials are less like the measured ones (docs/error_bands.md). Letters: B bands,
 H rows, W columns, n values of a band.
 """
 
