@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
     from napari_mst.attention.recorder import record_attention
     from napari_mst.cube import Provenance, SpectralCube
+    from napari_mst.denoising.noise_estimate import estimated_noise
+    from napari_mst.denoising.non_local_means import non_local_means, non_local_weights
     from napari_mst.errors import NapariMstError
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
@@ -68,8 +70,11 @@ _HOMES = {
     "best_matches": "spectra.matching",
     "compare_region": "spectra.compare",
     "error_bands": "adaptation.bands",
+    "estimated_noise": "denoising.noise_estimate",
     "label_spectra": "spectra.labels",
     "load_model": "models",
+    "non_local_means": "denoising.non_local_means",
+    "non_local_weights": "denoising.non_local_means",
     "point_spectrum": "spectra.regions",
     "read_attention": "attention.record",
     "read_cube": "formats",
@@ -110,8 +115,11 @@ __all__ = [
     "best_matches",
     "compare_region",
     "error_bands",
+    "estimated_noise",
     "label_spectra",
     "load_model",
+    "non_local_means",
+    "non_local_weights",
     "point_spectrum",
     "read_attention",
     "read_cube",

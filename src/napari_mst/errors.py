@@ -65,6 +65,10 @@ class AttentionError(NapariMstError, ValueError):
     """A block, head or channel is missing, a record is empty, or a file holds no attention."""
 
 
+class DenoisingError(NapariMstError, ValueError):
+    """An image cannot be denoised, or the numbers of a filter are impossible."""
+
+
 class CameraError(NapariMstError, ValueError):
     """A model was not told the camera or the illuminant of a photo, or there is no such camera."""
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.console import note
-from napari_mst.cli.options import add_device, add_full_scale
+from napari_mst.cli.options import add_denoise, add_device, add_full_scale
 from napari_mst.crash_safe import check_targets
 from napari_mst.errors import CameraError, ModelError, SpectrumError
 from napari_mst.messages import shown
@@ -34,6 +34,9 @@ columns with --known:
   least      the same, in the band that has the smallest share
   width      mean width of the error band over the estimate
 """
+
+DENOISED = "NLM + "
+"""The name of a model begins so where non-local means denoise every photo first, noisy or not."""
 
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
@@ -60,6 +63,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="judge the spectra of the networks as they are",
     )
+    add_denoise(parser)
     add_device(parser)
     _add_photo_arguments(parser)
     _add_known_arguments(parser)
@@ -274,13 +278,16 @@ def _cameras(names: Sequence[str]) -> list[str]:
 
 def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
     from napari_mst.evaluation.tables import model_method
+    from napari_mst.reconstruction.denoising import BEST_H
 
     methods: dict[str, Method] = {}
+    is_corrected = not arguments.no_colour_correction
+    make = partial(model_method, device=arguments.device, correct_colour=is_corrected)
+    models = _srgb_models(arguments)
     if not arguments.no_baselines:
         methods.update(_baselines())
-    is_corrected = not arguments.no_colour_correction
-    for name in _srgb_models(arguments):
-        methods[name] = model_method(name, arguments.device, is_corrected)
+        methods.update({f"{DENOISED}{name}": make(name, denoise=BEST_H) for name in models})
+    methods.update({name: make(name, denoise=arguments.denoise) for name in models})
     return methods
 
 
@@ -301,7 +308,11 @@ def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]"
     for name in _srgb_models(arguments):
         model = load_model(name)
         found[name] = Reconstructor(
-            model, arguments.device, correct_colour=is_corrected, calibrated_by=RENDERED
+            model,
+            arguments.device,
+            correct_colour=is_corrected,
+            calibrated_by=RENDERED,
+            denoise=arguments.denoise,
         )
     return found
 
@@ -328,7 +339,9 @@ def _camera_methods(arguments: argparse.Namespace, capture: Capture) -> "dict[st
         methods["least squares"] = linear_method(capture)
     is_corrected = not arguments.no_colour_correction
     for name in arguments.model or ["mstpp-camera"]:
-        methods[name] = model_method(name, arguments.device, is_corrected, capture)
+        methods[name] = model_method(
+            name, arguments.device, is_corrected, capture, arguments.denoise
+        )
     return methods
 
 

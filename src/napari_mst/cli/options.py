@@ -9,6 +9,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 
 from napari_mst.photo.photo import Rectangle
+from napari_mst.reconstruction.options import Denoise
 
 DEFAULT_MODEL = "mstpp-srgb"
 
@@ -35,6 +36,23 @@ def gigabytes(text: str) -> int:
     if not 0 < size < math.inf:
         raise ArgumentTypeError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
     return int(size * 1e9)  # GB, not GiB
+
+
+def denoising(text: str) -> Denoise:
+    """The words "auto" and "off", or h from "0.8"."""
+    if text == "auto":
+        return "auto"
+    if text == "off":
+        return "off"
+    try:
+        h = float(text)
+    except ValueError:
+        h = 0.0
+    if not 0 < h < math.inf:
+        raise ArgumentTypeError(
+            f"Expected auto, off or a number above 0, as 1.2, got {text[:40]!r}."
+        )
+    return h
 
 
 def pixel(text: str) -> tuple[int, int]:
@@ -68,6 +86,19 @@ def add_device(parser: argparse.ArgumentParser, default: str = "auto") -> None:
     """Add `--device` to *parser*."""
     parser.add_argument(
         "--device", default=default, help="auto, cuda, cuda:1, mps or cpu (default: %(default)s)"
+    )
+
+
+def add_denoise(parser: argparse.ArgumentParser) -> None:
+    """Add `--denoise` to *parser*."""
+    parser.add_argument(
+        "--denoise",
+        type=denoising,
+        default="auto",
+        metavar="auto|off|H",
+        help="denoise photos with non-local means before the network: those that are noisy and "
+        "were no JPEG (auto), none (off), or all, with h of so many times their noise "
+        "(default: auto, which takes 1.2)",
     )
 
 

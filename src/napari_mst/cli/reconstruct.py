@@ -25,6 +25,7 @@ from napari_mst.cli.command import DONE, SOME_FAILED, Command
 from napari_mst.cli.console import Teller, collecting, note, progress_bar, tell
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import (
+    add_denoise,
     add_device,
     add_model,
     add_output,
@@ -114,6 +115,7 @@ def _add_result_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="average over 8 flips and transposes, as published; takes 8 times as long",
     )
+    add_denoise(parser)
     parser.add_argument(
         "--no-colour-correction",
         action="store_true",
@@ -225,6 +227,7 @@ def _run_options(arguments: argparse.Namespace, photos: PhotoOptions) -> RunOpti
         memory=_memory(arguments),
         device_memory=arguments.device_memory,
         precision=arguments.precision,
+        denoise=arguments.denoise,
         correct_colour=not arguments.no_colour_correction,
         capture=photos.capture,
         calibrated_by=arguments.calibrated_by,

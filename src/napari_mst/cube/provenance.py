@@ -13,7 +13,7 @@ UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
 
 # A history that is known before the run has these not yet, or they depend on the machine.
 _MAY_DIFFER = frozenset(
-    ("device", "precision_error", "engine", "source", "correction", "error_band", "assumptions")
+    ("device", "precision_error", "engine", "source", "correction", "denoising", "error_band", "assumptions")
 )
 
 
@@ -28,6 +28,9 @@ class Provenance:
         of the largest value.
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that are told.
+    denoise, denoising
+        What was asked for, "auto", "off" or h in units of the noise; and what was done to the photo
+        before the network saw it, "" for nothing.
     error_band
         The numbers by which an error band is made from the cube alone, see
         `reconstruction.error_bands`; empty for a cube without one.
@@ -54,6 +57,8 @@ class Provenance:
     precision: str = ""
     precision_error: float = 0.0
     engine: str = ""
+    denoise: str = ""
+    denoising: str = ""
     correction: str = ""
     error_band: Mapping[str, Any] = field(default_factory=dict)
     calibrated_by: str = ""

@@ -145,6 +145,8 @@ class PlannedRun:
         Tells whether a result of the same size is kept beside the run, to which its own is added.
     after
         Bytes that the work after the run takes besides the result.
+    beside
+        Bytes of the computer's memory that others use during all of it.
     """
 
     program: Program
@@ -154,6 +156,7 @@ class PlannedRun:
     precision: str = "float32"
     has_total: bool = False
     after: int = 0
+    beside: int = 0
 
     @property
     def number(self) -> int:
@@ -234,7 +237,8 @@ def all_plans(job: PlannedRun) -> Iterator[Plan]:
     planned = schedule(job.program)
     slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
     plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
-    yield from plans(job, planned, sum(slabs))
+    for plan in plans(job, planned, sum(slabs)):
+        yield replace(plan, memory=plan.memory + job.beside)
 
 
 def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:

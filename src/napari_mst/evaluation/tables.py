@@ -33,6 +33,7 @@ from napari_mst.metrics import (
 )
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.reconstruction.options import Denoise
 
 METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], float]] = {
     "MRAE": mrae,
@@ -150,6 +151,8 @@ class ModelMethod:
         Move its spectra to the colours of the photo, as a reconstruction does.
     capture
         The camera and the light of linear photos; None for photos in 8-bit sRGB.
+    denoise
+        Whether photos are denoised first: as a reconstruction does, "off", or with this h.
     """
 
     def __init__(
@@ -158,6 +161,7 @@ class ModelMethod:
         device: str = "cpu",
         correct_colour: bool = True,
         capture: Capture | None = None,
+        denoise: Denoise = "auto",
     ) -> None:
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -169,6 +173,7 @@ class ModelMethod:
             correct_colour=correct_colour,
             capture=capture,
             calibrated_by=RENDERED,
+            denoise=denoise,
         )
         self._band: Mapping[str, Any] = {}
 
@@ -196,10 +201,14 @@ class ModelMethod:
 
 
 def model_method(
-    name: str, device: str = "cpu", correct_colour: bool = True, capture: Capture | None = None
+    name: str,
+    device: str = "cpu",
+    correct_colour: bool = True,
+    capture: Capture | None = None,
+    denoise: Denoise = "auto",
 ) -> ModelMethod:
     """The model as a method, with the options of `ModelMethod`."""
-    return ModelMethod(name, device, correct_colour, capture)
+    return ModelMethod(name, device, correct_colour, capture, denoise)
 
 
 def table(scores: Sequence[Score]) -> str:

@@ -20,14 +20,21 @@ Measured: 0.15 to 1.5, by how many spectra it has to move.
 """
 
 
-def share_of_run(job: Job) -> float:
-    """The share of all work that is done when the correction begins, for the progress."""
-    if not job.setup.corrects_colour:
-        return 1.0
+DENOISING_COST = 3.5
+"""The time that denoising takes, in the same unit, as benchmarks/denoising.py measured it."""
+
+
+def shares_of_run(job: Job) -> tuple[float, float]:
+    """The shares of all work, for the progress, that are done when the run begins and ends."""
+    before = DENOISING_COST if job.denoising else 0.0
+    after = CORRECTION_COST if job.setup.corrects_colour else 0.0
+    if not before and not after:
+        return 0.0, 1.0
     plan = Plan(precision=job.options.precision)
     one_run = run_cost(job.setup.program, job.setup.device.device, plan)
     all_runs = len(job.orientations) * one_run
-    return all_runs / (all_runs + CORRECTION_COST)
+    total = before + all_runs + after
+    return before / total, 1 - after / total
 
 
 def correct(job: Job, data: NDArray[np.floating]) -> Correction | None:

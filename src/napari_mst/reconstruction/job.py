@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.photo_rows import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo
@@ -20,6 +21,20 @@ from napari_mst.watch import UNWATCHED, Watch
 
 PhotoLike = Photo | str | PathLike[str] | ArrayLike
 """A photo, its file, or an array of it."""
+
+
+@dataclass(frozen=True)
+class Denoising:
+    """The way that a photo is denoised: its *noise*, and *h* in units of it."""
+
+    noise: SensorNoise
+    h: float
+
+    def __str__(self) -> str:
+        return (
+            f"non-local means, h = {self.h:g} x the noise of the photo "
+            f"({self.noise.codes:.1f} codes at middle grey)"
+        )
 
 
 class Compute(Protocol):
@@ -54,6 +69,8 @@ class Job:
         The largest error of 16 bits, a share of the largest value; 0 in another precision.
     is_preview
         Whether the part was averaged down.
+    denoising
+        How the part is denoised before it is computed; None if it is not.
     """
 
     setup: Setup
@@ -65,6 +82,7 @@ class Job:
     notes: tuple[str, ...] = ()
     precision_error: float = 0.0
     is_preview: bool = False
+    denoising: Denoising | None = None
 
     @property
     def options(self) -> RunOptions:

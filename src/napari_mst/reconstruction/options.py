@@ -1,10 +1,16 @@
 """The options of a reconstruction: one list for the dock, the command line and the API."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Rectangle
+
+Denoise = Literal["auto", "off"] | float
+"""Whether a photo is denoised before the network: if it is noisy, never, or with this h.
+
+h is in units of the noise that the photo has.
+"""
 
 OF_PHOTO = ("region", "ensemble")
 """Options that may differ from photo to photo; a `Reconstructor` is made with the others."""
@@ -24,6 +30,9 @@ class RunOptions:
         Bytes of this computer's memory and of a GPU's own, at most; None for most of what is free.
     precision
         "float32", "float64", or "bfloat16" or "float16", which are not exact.
+    denoise
+        "auto" denoises photos that are noisy, "off" none, and a number every photo, with that h in
+        units of its noise.
     correct_colour
         Whether spectra whose colour is not the photo's are moved.
     capture
@@ -41,6 +50,7 @@ class RunOptions:
     memory: int | None = None
     device_memory: int | None = None
     precision: str = "float32"
+    denoise: Denoise = "auto"
     correct_colour: bool = True
     capture: Capture | None = None
     calibrated_by: str = ""

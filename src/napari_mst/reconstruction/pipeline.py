@@ -1,7 +1,8 @@
 """The walk of a photo to its cube, from top to bottom."""
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.reconstruction.correcting import correct, share_of_run
+from napari_mst.reconstruction.correcting import correct, shares_of_run
+from napari_mst.reconstruction.denoising import decided, denoised, denoising_bytes
 from napari_mst.reconstruction.job import Compute, PhotoLike
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import averaged_down, prepare
@@ -28,10 +29,12 @@ def reconstruct(
     job = errors.noted(job)  # before the photo is averaged down: the error is that of an exact run
     if is_preview:
         job = averaged_down(job)
-    plan = plan_run(job.setup, *job.part.shape)
-    run_share = share_of_run(job)
-    result = run(job.stage(0, run_share), plan)
-    correction = correct(job.stage(run_share, 1), result.planes)
+    job = decided(job)
+    plan = plan_run(job.setup, *job.part.shape, denoising_bytes(job))
+    start, stop = shares_of_run(job)
+    job = denoised(job, watch.part(0, start))
+    result = run(job.stage(start, stop), plan)
+    correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)
 
 
@@ -39,7 +42,9 @@ def compute_planes(
     setup: Setup, photo: PhotoLike, compute: Compute, watch: Watch
 ) -> tuple[Planes, Provenance]:
     """The planes (C, H, W) that *compute* makes of *photo* instead of a cube, and their history."""
-    job = prepare(setup, photo, watch, compute)
-    plan = plan_run(job.setup, *job.part.shape)
-    result = run(job, plan)
+    job = decided(prepare(setup, photo, watch, compute))
+    plan = plan_run(job.setup, *job.part.shape, denoising_bytes(job))
+    start, _ = shares_of_run(job)
+    job = denoised(job, watch.part(0, start))
+    result = run(job.stage(start, 1), plan)
     return result.planes, provenance_of(result)

@@ -17,6 +17,7 @@ from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction.consistency.correction import Correction
 from napari_mst.reconstruction.error_bands import photo_band
 from napari_mst.reconstruction.job import Job
+from napari_mst.reconstruction.options import Denoise
 from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
@@ -34,6 +35,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
         normalisation=card.normalisation,
         device=f"{setup.device.name} ({setup.device.reason})",
         precision=options.precision,
+        denoise=_denoise_text(options.denoise),
         correction="colours corrected" if setup.corrects_colour else "",
         calibrated_by=options.calibrated_by,
         source_sha256=sha256,
@@ -60,6 +62,7 @@ def provenance_of(result: RunResult) -> Provenance:
         engine=_engine(job.setup) + THROUGH[result.plan.place],
         source=photo.name,
         assumptions=assumptions,
+        denoising=str(job.denoising) if job.denoising else "",
         precision_error=job.precision_error,
         is_preview=job.is_preview,
     )
@@ -122,6 +125,10 @@ def _capture_notes(capture: Capture | None) -> list[str]:
     if capture is None or capture.white:
         return []
     return ["The full scale of the photo was taken as the value of a white surface."]
+
+
+def _denoise_text(denoise: Denoise) -> str:
+    return denoise if isinstance(denoise, str) else f"{denoise:g}"
 
 
 def _region_text(region: Rectangle | None) -> str:

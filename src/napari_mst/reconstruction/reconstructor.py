@@ -22,8 +22,9 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction import pipeline, preparing, provenance
 from napari_mst.reconstruction.compiling import compile_kernels
+from napari_mst.reconstruction.denoising import decided, denoising_bytes
 from napari_mst.reconstruction.job import Compute, PhotoLike
-from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.setup import Setup, set_up
@@ -51,6 +52,11 @@ class Reconstructor:
         slower and twice as large. Or "bfloat16" or "float16": features in half the memory, where
         the device is faster in them, but not exact; how far they are off is measured on a sample of
         each photo, before the run.
+    denoise
+        "auto" denoises photos that are noisy and were no JPEG before the network sees them, with
+        non-local means; see `reconstruction.denoising`. "off" denoises none. A number denoises
+        every photo; it is the h of `non_local_means` in units of the noise that is estimated from
+        the whole photo. 1.2 is what "auto" takes.
     correct_colour
         Whether to move spectra whose colour is not the photo's, where the model's card says how a
         photo shows them (see `consistency`); `cube.quality` is how far they were off.
@@ -65,6 +71,8 @@ class Reconstructor:
     ------
     CameraError
         If the model needs a capture and there is none, or has no use for the one that there is.
+    DenoisingError
+        If *denoise* is neither a word of the two nor a number above 0.
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
@@ -80,12 +88,14 @@ class Reconstructor:
         device_memory: int | None = None,
         capture: Capture | None = None,
         calibrated_by: str = "",
+        denoise: Denoise = "auto",
     ) -> None:
         options = RunOptions(
             device=device,
             memory=memory,
             device_memory=device_memory,
             precision=precision,
+            denoise=denoise,
             correct_colour=correct_colour,
             capture=capture,
             calibrated_by=calibrated_by,
@@ -149,6 +159,8 @@ class Reconstructor:
     def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """The plan for *height* x *width* pixels: what a run needs, as a sentence if printed.
 
+        It does not count what denoising takes, since that needs the photo; `plan_for` does.
+
         Raises
         ------
         OutOfMemory
@@ -179,7 +191,7 @@ class Reconstructor:
         """
         setup = self._setup_for(region, ensemble)
         job = preparing.prepare(setup, photo, Watch(is_cancelled=is_cancelled))
-        plan = plan_run(setup, *job.part.shape)
+        plan = plan_run(setup, *job.part.shape, denoising_bytes(decided(job)))
         if not setup.is_narrow:
             return plan
         return replace(plan, error=str(self._errors.of(job)))

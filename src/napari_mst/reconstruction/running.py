@@ -15,6 +15,7 @@ from napari_mst.engine.plan import Budget, Plan, make_plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
 from napari_mst.reconstruction.consistency.correction import bytes_to_correct
+from napari_mst.reconstruction.denoising import denoising_bytes
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.orientations import Orientation, turned_back
 from napari_mst.reconstruction.setup import Setup
@@ -33,10 +34,13 @@ class RunResult:
     planes: Planes
 
 
-def plan_run(setup: Setup, height: int, width: int) -> Plan:
-    """The plan for a photo of *height* x *width* pixels; raises `OutOfMemory` if there is none."""
+def plan_run(setup: Setup, height: int, width: int, beside: int = 0) -> Plan:
+    """The plan for a photo of *height* x *width* pixels; raises `OutOfMemory` if there is none.
+
+    *beside* are bytes of the computer's memory that are used beside the run.
+    """
     budget = Budget(setup.options.memory, setup.options.device_memory)
-    return make_plan(_engine_job(setup, height, width), budget)
+    return make_plan(_engine_job(setup, height, width, beside), budget)
 
 
 def run(job: Job, plan: Plan) -> RunResult:
@@ -105,7 +109,7 @@ def _too_little_memory(job: Job) -> OutOfMemory:
     )
 
 
-def _engine_job(setup: Setup, height: int, width: int) -> planning.PlannedRun:
+def _engine_job(setup: Setup, height: int, width: int, beside: int) -> planning.PlannedRun:
     options = setup.options
     after = bytes_to_correct(height, width) if setup.corrects_colour else 0
     return planning.PlannedRun(
@@ -116,6 +120,7 @@ def _engine_job(setup: Setup, height: int, width: int) -> planning.PlannedRun:
         options.precision,
         options.ensemble,
         after,
+        beside,
     )
 
 
@@ -129,7 +134,8 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
     # On a GPU it is the memory of the device that was too little.
     memory = failed.memory // 2 if is_on_cpu else setup.options.memory
     budget = Budget(memory, failed.device_memory // 2)
-    plan = make_plan(_engine_job(setup, *job.part.shape), budget, or_least=True)
+    beside = denoising_bytes(job)
+    plan = make_plan(_engine_job(setup, *job.part.shape, beside), budget, or_least=True)
     return plan if plan.needs < failed.needs else None
 
 

@@ -1,6 +1,7 @@
 """A model on its device, in its precision, and told the camera of the photos."""
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,12 +17,12 @@ from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
-from napari_mst.errors import CameraError, DeviceError
+from napari_mst.errors import CameraError, DenoisingError, DeviceError
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Capture
-from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.watch import Watch
 
 N = TypeVar("N", bound=nn.Module)
@@ -76,11 +77,14 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     ------
     CameraError
         If the model needs a capture and there is none, or has no use for the one that there is.
+    DenoisingError
+        If the options say something impossible about denoising.
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
     """
     _check_capture(model.card, options.capture)
+    _check_denoise(options.denoise)
     device = choose_device(options.device)
     device.check(options.precision)
     _check_features(model, options.precision)
@@ -122,6 +126,16 @@ def _check_capture(card: ModelCard, capture: Capture | None) -> None:
         raise CameraError(
             f"Expected no camera for the model {card.name}, got {camera}. Use mstpp-camera."
         )
+
+
+def _check_denoise(denoise: Denoise) -> None:
+    is_number = isinstance(denoise, int | float) and not isinstance(denoise, bool)
+    if denoise in ("auto", "off") or (is_number and 0 < float(denoise) < math.inf):
+        return
+    raise DenoisingError(
+        f"Expected denoise 'auto', 'off' or a number above 0, got {denoise!r:.40}. "
+        "Give 1.2 for what 'auto' does to noisy photos."
+    )
 
 
 def _check_features(model: Model, precision: str) -> None:

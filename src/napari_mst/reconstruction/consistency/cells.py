@@ -41,6 +41,7 @@ class Cells:
 
     def __init__(self, photo: Photo, half: Floats) -> None:
         self._photo = photo
+        self.shape = photo.shape
         self._half = half
         self._is_integer = photo.pixels.dtype.kind == "u"
         own_half = HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / _FLOAT_CODES

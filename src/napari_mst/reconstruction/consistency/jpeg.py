@@ -8,7 +8,7 @@ blocks, too.
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.comparison import Comparison
+from napari_mst.reconstruction.consistency.cells import Cells
 
 BLOCK = 8
 """Pixels along each side of a block of JPEG."""
@@ -24,15 +24,15 @@ _ON_GRID = 0.8
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # JFIF 1.02
 
 
-def has_jpeg_grid(comparison: Comparison) -> bool:
+def has_jpeg_grid(cells: Cells) -> bool:
     """True if the photo was a JPEG: one grid has far fewer coefficients left than the others.
 
     All 64 places are tried, since a region may begin anywhere.
     """
-    if min(comparison.shape) < _TILE:
+    if min(cells.shape) < _TILE:
         return False
     cosines = _cosines()
-    coefficients = cosines @ _luma_tiles(comparison) @ cosines.T
+    coefficients = cosines @ _luma_tiles(cells) @ cosines.T
     # Axes: tile, row of the grid's place, row of the coefficient, and both again for columns.
     is_left = (np.abs(coefficients) >= 1).reshape(-1, BLOCK, BLOCK, BLOCK, BLOCK)
     is_left[:, :, 0, :, 0] = False  # the mean of a block tells nothing of its compression
@@ -41,13 +41,13 @@ def has_jpeg_grid(comparison: Comparison) -> bool:
     return bool(next_fewest >= _FEWEST_COEFFICIENTS and fewest < _ON_GRID * next_fewest)
 
 
-def _luma_tiles(comparison: Comparison) -> NDArray[np.float32]:
+def _luma_tiles(cells: Cells) -> NDArray[np.float32]:
     """Brightness of tiles from all over the photo, (n, _TILE, _TILE), in 8-bit codes."""
-    height, width = comparison.shape
+    height, width = cells.shape
     lefts = _tile_starts(width)
     tiles = []
     for top in _tile_starts(height):
-        codes = np.nan_to_num(comparison.cells.codes(slice(top, top + _TILE)))
+        codes = np.nan_to_num(cells.codes(slice(top, top + _TILE)))
         luma = np.tensordot(_LUMA, codes, axes=1)
         tiles += [luma[:, left : left + _TILE] for left in lefts]
     return np.stack(tiles)

@@ -77,7 +77,7 @@ def removed_noise(comparison: Comparison, watch: Watch) -> Noise | None:
     flat = _flat_places(comparison, watch)
     if flat.removed.shape[1] < FEWEST:
         return None
-    is_jpeg = has_jpeg_grid(comparison)
+    is_jpeg = has_jpeg_grid(comparison.cells)
     if not (is_jpeg or _is_noisy(flat)):
         return None
     red, green, blue = np.sqrt(np.square(flat.removed).mean(axis=1)).tolist()

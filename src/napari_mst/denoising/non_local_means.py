@@ -1,0 +1,267 @@
+"""Non-local means of any image, and what a pixel of it attends to.
+
+Letters: C channels, K values, H rows, W columns.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.denoising.attention import attention, tokens
+from napari_mst.denoising.blocks import Doubles
+from napari_mst.denoising.streaming import (
+    Filter,
+    Source,
+    non_local_rows,
+    rows_of,
+    working_bytes,
+)
+from napari_mst.errors import DenoisingError, OutOfMemory
+from napari_mst.memory import free_host_memory
+from napari_mst.watch import IsCancelled, Progress, Watch
+
+_TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
+
+
+def non_local_means(  # noqa: PLR0913 (public, its options by name)
+    image: ArrayLike,
+    h: float,
+    *,
+    patch: int = 5,
+    distance: int | None = 9,
+    sigma: float = 0.0,
+    value: ArrayLike | None = None,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> Doubles:
+    """Each pixel of *image* as the mean of the pixels whose surroundings look like its own.
+
+    The weight of pixel q in the mean of pixel p is exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over
+    the sum of all such weights. d is the squared difference of the patches around both, its mean
+    over channels and pixels; the pixels of a patch weigh by a Gaussian, and the image is reflected
+    at its edges. `denoising.attention` writes the same as self-attention.
+
+    Parameters
+    ----------
+    image
+        (C, H, W), a photo or a cube: its patches are compared. A pixel that is NaN or infinite in
+        any channel is NaN in the result and weighs nothing; patches that reach into it see 0.
+    h
+        The difference between patches at which a weight falls to 1/e, in the unit of *image*: 0.4
+        to 1 times the standard deviation of its noise. Where distances are to be summed over the
+        channels, give h / sqrt(C).
+    patch
+        Pixels along each side of a patch, an odd number; 1 compares single pixels.
+    distance
+        Pixels to each side that a pixel looks at, so that the window has 2 *distance* + 1; less at
+        the edges of the image. None looks at the whole image, which takes time as the square of its
+        pixels.
+    sigma
+        The standard deviation of the noise, in the unit of *image*.
+    value
+        (K, H, W), the numbers to average with these weights: a cube that the photo *image* guides.
+        None averages *image* itself.
+    progress, is_cancelled
+        Told the share that is done, and asked whether to stop.
+
+    Returns
+    -------
+    (K, H, W) float64, exact to rounding; the same bits with numba (extra `fast`) or without.
+
+    Raises
+    ------
+    DenoisingError
+        If a number is impossible, or *image* and *value* do not fit together.
+    OutOfMemory
+        If the result is larger than the free memory.
+    Cancelled
+        Soon after *is_cancelled* returned true.
+
+    References
+    ----------
+    Buades, Coll & Morel, CVPR 2005, doi:10.1109/CVPR.2005.38.
+    """
+    pixels = _planes(image, "image")
+    averaged = pixels if value is None else _planes(value, "value")
+    if averaged.shape[1:] != pixels.shape[1:]:
+        raise DenoisingError(
+            f"Expected a value of {_size(pixels)} pixels like the image, got {_size(averaged)}. "
+            "Give one of the same size."
+        )
+    using = checked(h, patch, distance, sigma, pixels.shape)
+    return _means(pixels, averaged, using, Watch(progress, is_cancelled))
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWeights:
+    """The weights that one pixel gives to the pixels of its window.
+
+    Attributes
+    ----------
+    weights
+        (h, w), not negative; they add up to 1.
+    top, left
+        The row and the column of the first of them in the image.
+    """
+
+    weights: Doubles
+    top: int
+    left: int
+
+    @property
+    def effective(self) -> float:
+        """The number of pixels that an equal mean of as little noise would have: 1 / sum w^2."""
+        return float(1 / np.square(self.weights).sum())
+
+    def over(self, height: int, width: int) -> Doubles:
+        """The weights as an image of *height* x *width* pixels, 0 outside of the window."""
+        rows, columns = self.weights.shape
+        image = np.zeros((height, width))
+        image[self.top : self.top + rows, self.left : self.left + columns] = self.weights
+        return image
+
+
+def non_local_weights(  # noqa: PLR0913 (public, its options by name)
+    image: ArrayLike,
+    row: int,
+    column: int,
+    h: float,
+    *,
+    patch: int = 5,
+    distance: int | None = 9,
+    sigma: float = 0.0,
+) -> PixelWeights:
+    """The pixels that the pixel at *row*, *column* attends to, and how much.
+
+    They are the weights of `non_local_means` with the same options, which describes them; pixels
+    that are not finite weigh nothing.
+
+    Raises
+    ------
+    DenoisingError
+        If a number is impossible, or the pixel lies outside of *image* or is not finite.
+    """
+    pixels = _planes(image, "image")
+    _, height, width = pixels.shape
+    using = checked(h, patch, distance, sigma, pixels.shape)
+    _check_tokens(pixels.shape, using)
+    if not (0 <= row < height and 0 <= column < width):
+        raise DenoisingError(
+            f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
+            "Choose one that lies on the image."
+        )
+    known = np.isfinite(pixels).all(axis=0)
+    if not known[row, column]:
+        raise DenoisingError(
+            f"Expected a finite pixel, got NaN or infinity at {row}, {column}. Choose another one."
+        )
+    return _pixel_weights(np.where(known, pixels, 0.0), known, (row, column), using)
+
+
+def checked(
+    h: float, patch: int, distance: int | None, sigma: float, shape: tuple[int, ...]
+) -> Filter:
+    """The filter of these numbers for an image of *shape* (C, H, W); raises `DenoisingError`."""
+    longest = max(shape[1:])
+    if not 0 < h < np.inf:
+        raise DenoisingError(f"Expected h above 0, got {h:g}. Give 0.4 to 1 times the noise.")
+    if not 0 <= sigma < np.inf:
+        raise DenoisingError(f"Expected sigma of 0 or more, got {sigma:g}. Give 0 for no noise.")
+    if patch < 1 or patch % 2 == 0:
+        raise DenoisingError(f"Expected an odd patch of 1 or more, got {patch}. Give 3 or 5.")
+    if distance is None:
+        return Filter(h, patch, longest - 1, sigma)
+    if distance < 0 or distance >= longest:
+        raise DenoisingError(
+            f"Expected a distance of 0 to {longest - 1} for an image of {shape[1]} x {shape[2]} "
+            f"pixels, got {distance}. Give None for the whole image."
+        )
+    return Filter(h, patch, distance, sigma)
+
+
+def _planes(image: ArrayLike, name: str) -> NDArray[np.generic]:
+    planes = np.asarray(image)
+    if planes.ndim != 3 or 0 in planes.shape or planes.dtype.kind not in "buif":
+        raise DenoisingError(
+            f"Expected real numbers of shape (channels, rows, columns) as {name}, "
+            f"got {planes.dtype} of shape {planes.shape}. Put the channels first."
+        )
+    return planes
+
+
+def _size(planes: NDArray[np.generic]) -> str:
+    _, height, width = planes.shape
+    return f"{height} x {width}"
+
+
+def _means(
+    pixels: NDArray[np.generic], averaged: NDArray[np.generic], using: Filter, watch: Watch
+) -> Doubles:
+    """The means (K, H, W) of *averaged*; NaN where either is not finite."""
+    height, width = pixels.shape[1:]
+    _check_memory(pixels, averaged, using)
+    known = np.isfinite(pixels).all(axis=0) & np.isfinite(averaged).all(axis=0)
+    has_gaps = not known.all()
+    if has_gaps:
+        pixels = np.where(known, pixels, 0.0)
+        # The mean of the last plane is the share of the weights that known pixels have.
+        averaged = np.concatenate([np.where(known, averaged, 0.0), known[None]])
+    source = Source(rows_of(pixels), rows_of(averaged), height, width)
+    means = np.empty((len(averaged) - has_gaps, height, width))
+    for rows, found in non_local_rows(source, using, watch):
+        means[:, rows] = found[: len(means)]
+        if has_gaps:
+            means[:, rows] /= np.where(known[rows], found[-1], np.nan)
+    return means
+
+
+def _check_memory(
+    pixels: NDArray[np.generic], averaged: NDArray[np.generic], using: Filter
+) -> None:
+    """Refuse what would not fit: float64 copies of image and values, and the result."""
+    working = working_bytes(pixels.shape[2], len(pixels), len(averaged) + 1, using)
+    copies = 8 * (pixels.size + 2 * averaged.size)
+    _check_free(working + copies, f"{_size(pixels)} pixels")
+
+
+def _check_tokens(shape: tuple[int, ...], using: Filter) -> None:
+    """Refuse to write down more tokens than fit into memory."""
+    channels, height, width = shape
+    side = 2 * using.halo + 1
+    count = min(side, height) * min(side, width)
+    numbers = channels * using.patch**2
+    _check_free(8 * _TOKEN_COPIES * count * numbers, f"{count} tokens of {numbers} numbers")
+
+
+def _check_free(needed: int, what: str) -> None:
+    free = free_host_memory()
+    if needed > free:
+        raise OutOfMemory(
+            f"Expected {needed / 1e9:.1f} GB of free memory for {what}, "
+            f"got {free / 1e9:.1f} GB. Take a part of the image or a smaller distance."
+        )
+
+
+def _pixel_weights(
+    pixels: Doubles, known: NDArray[np.bool_], place: tuple[int, int], using: Filter
+) -> PixelWeights:
+    """The weights of the pixel at *place*: one row of the attention, over its window only."""
+    _, height, width = pixels.shape
+    row, column = place
+    top = max(row - using.distance, 0)
+    left = max(column - using.distance, 0)
+    window = np.s_[top : row + using.distance + 1, left : column + using.distance + 1]
+    # With the border of its patches around it; where the image ends, it is reflected as always.
+    first = max(top - using.border, 0), max(left - using.border, 0)
+    last = min(row + using.halo + 1, height), min(column + using.halo + 1, width)
+    part = pixels[:, first[0] : last[0], first[1] : last[1]]
+    every = tokens(part, using).reshape(*part.shape[1:], -1)
+    inner = every[top - first[0] :, left - first[1] :][
+        : len(known[window]), : known[window].shape[1]
+    ]
+    query = every[row - first[0], column - first[1]][None]
+    keys = inner.reshape(-1, every.shape[-1])
+    weights = attention(query, keys, using).reshape(inner.shape[:2])
+    weights = np.where(known[window], weights, 0.0)
+    return PixelWeights(weights / weights.sum(), top, left)

@@ -1,0 +1,238 @@
+"""Non-local means of an image of any size: a few rows at a time, on all cores.
+
+Letters: C channels, K values, H rows, W columns.
+"""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.denoising.blocks import Block, Doubles, Tile
+from napari_mst.watch import Watch
+
+ReadRows = Callable[[int, int], NDArray[Any]]
+"""Start and stop -> these rows of an image, (C, stop - start, W)."""
+
+Attend = Callable[[Block, Tile, Doubles], None]
+"""`blocks.attend`, or the same compiled."""
+
+_TILE_ROWS = 32
+_TILE_COLUMNS = 128
+
+# Pixels of a tile times the pixels that each looks at, at most: a tile then takes 0.1 s.
+_TILE_WORK = 8_000_000
+
+_BAND_PIXELS = 1 << 16
+"""Pixels whose rows are in memory at a time, besides those around them that they look at."""
+
+_PATIENCE = 0.1
+"""Seconds between two questions whether the user has cancelled."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The numbers of a non-local means filter.
+
+    Attributes
+    ----------
+    h
+        The difference between two patches at which a weight has fallen to 1/e: the root of the mean
+        square over patch and channels.
+    patch
+        The pixels along each side of a patch; odd. They weigh by a Gaussian of (patch - 1) / 4.
+    distance
+        The pixels to each side that a pixel looks at.
+    sigma
+        The standard deviation of the noise, 2 sigma^2 of which is taken from each squared
+        difference.
+    """
+
+    h: float
+    patch: int = 5
+    distance: int = 9
+    sigma: float = 0.0
+
+    @property
+    def taps(self) -> Doubles:
+        """The weights of a patch along one axis (patch,), which add up to 1."""
+        if self.patch == 1:
+            return np.ones(1)
+        place = np.arange(self.patch) - self.border
+        deviation = (self.patch - 1) / 4
+        weights: Doubles = np.exp(-(place**2) / (2 * deviation**2))
+        weights /= weights.sum()
+        return weights
+
+    @property
+    def border(self) -> int:
+        """The pixels of a patch to each side of its middle."""
+        return self.patch // 2
+
+    @property
+    def halo(self) -> int:
+        """The pixels to each side of a part of an image that decide its result."""
+        return self.distance + self.border
+
+
+class Source(NamedTuple):
+    """An image to filter, read row by row.
+
+    Attributes
+    ----------
+    image
+        Reads rows of the image, whose patches are compared.
+    values
+        Reads rows of what is averaged.
+    """
+
+    image: ReadRows
+    values: ReadRows
+    height: int
+    width: int
+
+
+def non_local_rows(source: Source, using: Filter, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
+    """The means (K, rows, W) of *source*, band of rows by band of rows.
+
+    They have the same bits however the image is cut, and with numba or without.
+
+    Raises
+    ------
+    Cancelled
+        Soon after *watch* says so.
+    """
+    attend = _ready(watch)
+    rows = _band_rows(source.width)
+    with ThreadPoolExecutor(os.cpu_count(), "napari-mst-denoising") as pool:
+        try:
+            for top in range(0, source.height, rows):
+                bottom = min(top + rows, source.height)
+                part = watch.part(top / source.height, bottom / source.height)
+                yield (
+                    slice(top, bottom),
+                    _band(source, using, (top, bottom), _Work(attend, pool, part)),
+                )
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def rows_of(image: NDArray[Any]) -> ReadRows:
+    """Reads rows of *image* (C, H, W)."""
+    return lambda start, stop: image[:, start:stop]
+
+
+def working_bytes(width: int, channels: int, values: int, using: Filter) -> int:
+    """About the bytes that `non_local_rows` works with, for an image of *width* columns."""
+    rows = _band_rows(width) + 2 * using.halo
+    # The image is read, turned into float64 and padded; the values are read, and their means made.
+    numbers = 3 * channels + 3 * values
+    return 8 * rows * (width + 2 * using.border) * numbers
+
+
+class _Work(NamedTuple):
+    """The way that tiles are computed."""
+
+    attend: Attend
+    pool: ThreadPoolExecutor
+    watch: Watch
+
+
+def _band_rows(width: int) -> int:
+    """Rows of a band: whole tiles, and enough of them for several threads."""
+    return max(_BAND_PIXELS // (width * _TILE_ROWS), 1) * _TILE_ROWS
+
+
+def _band(source: Source, using: Filter, rows: tuple[int, int], work: _Work) -> Doubles:
+    """The means of *rows* (first, one past the last)."""
+    top, bottom = rows
+    first = max(top - using.distance, 0)
+    last = min(bottom + using.distance, source.height)
+    block = _block(source, using, first, last)
+    means = np.empty((len(block.values), bottom - top, source.width))
+    tiles = list(_tiles(top - first, bottom - first, source.width, using.distance))
+
+    def compute(tile: Tile) -> None:
+        work.watch.check()
+        found = np.empty((len(means), tile.bottom - tile.top, tile.right - tile.left))
+        work.attend(block, tile, found)
+        own = slice(tile.top + first - top, tile.bottom + first - top)
+        means[:, own, tile.left : tile.right] = found
+
+    for done, _ in enumerate(work.pool.map(compute, tiles), start=1):
+        work.watch.reach(done / len(tiles))
+    return means
+
+
+def _block(source: Source, using: Filter, first: int, last: int) -> Block:
+    """Rows *first* to *last* of *source* with the border that their patches need."""
+    border = using.border
+    row_of = np.pad(np.arange(source.height), border, mode="reflect")[first : last + 2 * border]
+    column_of = np.pad(np.arange(source.width), border, mode="reflect")
+    start = int(row_of.min())
+    image = source.image(start, int(row_of.max()) + 1)
+    padded = image.take(row_of - start, axis=1).take(column_of, axis=2)
+    channels = len(padded)
+    return Block(
+        padded=np.ascontiguousarray(padded, dtype=np.float64),
+        values=np.ascontiguousarray(source.values(first, last), dtype=np.float64),
+        taps=using.taps,
+        distance=using.distance,
+        scale=-1 / (channels * using.h**2),
+        free=2 * using.sigma**2 * channels,
+    )
+
+
+def _tiles(top: int, bottom: int, width: int, distance: int) -> Iterator[Tile]:
+    """Tiles that cover rows *top* to *bottom*, the smaller the further each pixel looks."""
+    looked_at = min((2 * distance + 1) ** 2, (bottom + distance) * width)
+    pixels = max(_TILE_WORK // looked_at, 1)
+    columns = min(_TILE_COLUMNS, pixels)
+    rows = min(_TILE_ROWS, max(pixels // columns, 1))
+    for row in range(top, bottom, rows):
+        for column in range(0, width, columns):
+            yield Tile(row, min(row + rows, bottom), column, min(column + columns, width))
+
+
+def _ready(watch: Watch) -> Attend:
+    """The fastest way to attend; where it must be compiled first, a cancel does not wait for it."""
+    if watch.is_cancelled is None or find_spec("numba") is None:
+        return _fastest()
+    # A daemon, since the compiler cannot be stopped and no program that ends should wait for it.
+    compiler = threading.Thread(target=_fastest, daemon=True)
+    compiler.start()
+    while compiler.is_alive():
+        compiler.join(_PATIENCE)
+        watch.check()
+    return _fastest()
+
+
+_compiling = threading.Lock()
+
+
+def _fastest() -> Attend:
+    with _compiling:
+        return _compiled() if find_spec("numba") else _plain()
+
+
+@functools.cache
+def _compiled() -> Attend:
+    """The kernel, compiled, which takes some seconds once on a machine."""
+    from napari_mst.denoising.kernel import attend
+
+    block = Block(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1), 0, -1.0, 0.0)
+    attend(block, Tile(0, 1, 0, 1), np.empty((1, 1, 1)))
+    return attend
+
+
+def _plain() -> Attend:
+    from napari_mst.denoising.blocks import attend
+
+    return attend

@@ -1,0 +1,226 @@
+"""Non-local means: the sum of its definition, the same bits in any form, and as self-attention."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import napari_mst as nm
+from napari_mst.denoising import blocks
+from napari_mst.denoising.attention import attention, embedding, projections, tokens
+from napari_mst.denoising.blocks import Block, Tile
+from napari_mst.denoising.exponential import LEAST, exponential
+from napari_mst.denoising.streaming import Filter, Source, non_local_rows
+from napari_mst.errors import Cancelled, DenoisingError, OutOfMemory
+from napari_mst.watch import UNWATCHED
+
+Doubles = NDArray[np.float64]
+
+RANDOM = np.random.default_rng(0)
+IMAGE = RANDOM.random((3, 14, 17))
+SMALL = IMAGE[:, :7, :8]  # for what takes long
+
+
+def direct_sum(image: Doubles, value: Doubles, using: Filter) -> Doubles:
+    """The definition, pixel by pixel, as nobody would compute it."""
+    _, height, width = image.shape
+    o = using.patch // 2
+    padded = np.pad(image, ((0, 0), (o, o), (o, o)), mode="reflect")
+    patch_weights = np.outer(using.taps, using.taps)
+    result = np.empty((len(value), height, width))
+    for row, column in np.ndindex(height, width):
+        own = padded[:, row : row + using.patch, column : column + using.patch]
+        total, means = 0.0, np.zeros(len(value))
+        for other in np.ndindex(height, width):
+            if max(abs(other[0] - row), abs(other[1] - column)) > using.distance:
+                continue
+            y, x = other
+            off = padded[:, y : y + using.patch, x : x + using.patch] - own
+            d = float((np.square(off).mean(axis=0) * patch_weights).sum())
+            weight = float(np.exp(-max(d - 2 * using.sigma**2, 0) / using.h**2))
+            total += weight
+            means += weight * value[:, y, x]
+        result[:, row, column] = means / total
+    return result
+
+
+@pytest.mark.parametrize(
+    ("patch", "distance", "sigma"), [(5, 4, 0.0), (3, 7, 0.1), (1, 2, 0.05), (5, None, 0.0)]
+)
+def test_it_is_the_sum_of_its_definition(patch: int, distance: int | None, sigma: float) -> None:
+    using = Filter(0.2, patch, 7 if distance is None else distance, sigma)
+    found = nm.non_local_means(SMALL, 0.2, patch=patch, distance=distance, sigma=sigma)
+    np.testing.assert_allclose(found, direct_sum(SMALL, SMALL, using), rtol=0, atol=1e-13)
+
+
+def test_a_photo_guides_the_means_of_a_cube() -> None:
+    cube = RANDOM.random((5, 7, 8))
+    found = nm.non_local_means(SMALL, 0.2, distance=3, value=cube)
+    expected = direct_sum(SMALL, cube, Filter(0.2, 5, 3))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["nlm_patches_1_5_4", "nlm_patches_3_3_5"])
+def test_patches_give_the_reference_numbers(name: str, shared_data: Path) -> None:
+    with np.load(shared_data / f"attention/{name}.npz") as case:
+        image = np.moveaxis(case["in/image"], -1, 0)
+        patch, distance = int(case["in/patch"]), int(case["in/distance"])
+        found = nm.non_local_means(
+            image,
+            float(case["in/h"]),
+            patch=patch,
+            distance=distance,
+            sigma=float(case["in/sigma"]),
+        )
+        np.testing.assert_allclose(found, np.moveaxis(case["out/exact"], -1, 0), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["nlm_attention_002_1", "nlm_attention_002_3"])
+def test_single_pixels_over_the_whole_image_give_the_reference_attention(
+    name: str, shared_data: Path
+) -> None:
+    with np.load(shared_data / f"attention/{name}.npz") as stored:
+        case = dict(stored)
+    image = np.moveaxis(case["in/image"], -1, 0)
+    channels, height, width = image.shape
+    # The distances of the reference are summed over the channels, ours are their mean.
+    h = float(case["in/h"]) / np.sqrt(channels)
+    found = nm.non_local_means(image, h, patch=1, distance=None)
+    np.testing.assert_allclose(found, np.moveaxis(case["out/image"], -1, 0), atol=1e-9)
+    matrices = projections(channels)
+    np.testing.assert_array_equal(matrices.queries, case["w/W_Q"])
+    np.testing.assert_array_equal(matrices.keys, case["w/W_K"])
+    np.testing.assert_array_equal(matrices.values, case["w/W_V"])
+    every = tokens(image, Filter(h, 1, 0))
+    weights = attention(every, every, Filter(h, 1, 0))
+    np.testing.assert_allclose(weights, case["out/weights"], atol=1e-9)
+    pixel = nm.non_local_weights(image, 2, 3, h, patch=1, distance=None)
+    np.testing.assert_allclose(pixel.weights.ravel(), case["out/weights"][2 * width + 3], atol=1e-9)
+    assert pixel.weights.shape == (height, width)
+
+
+def test_query_times_key_is_minus_the_squared_difference() -> None:
+    token = RANDOM.random((6, 12))
+    matrices = projections(12)
+    product = (embedding(token) @ matrices.queries) @ (embedding(token) @ matrices.keys).T
+    expected = -np.square(token[:, None] - token[None]).sum(axis=2)
+    np.testing.assert_allclose(product, expected, atol=1e-12)
+    np.testing.assert_array_equal(embedding(token) @ matrices.values, token)
+
+
+def test_weights_of_a_pixel_add_up_to_one_and_give_its_mean() -> None:
+    means = nm.non_local_means(IMAGE, 0.2, patch=3, distance=4, sigma=0.05)
+    for row, column in [(0, 0), (7, 8), (13, 2)]:
+        pixel = nm.non_local_weights(IMAGE, row, column, 0.2, patch=3, distance=4, sigma=0.05)
+        whole = pixel.over(14, 17)
+        assert whole.sum() == pytest.approx(1, abs=1e-12)
+        np.testing.assert_allclose((IMAGE * whole).sum((1, 2)), means[:, row, column], atol=1e-12)
+
+
+def test_a_flat_image_counts_every_pixel_of_the_window() -> None:
+    flat = np.full((1, 9, 9), 0.4)
+    assert nm.non_local_weights(flat, 4, 4, 0.1, distance=2).effective == pytest.approx(25)
+    np.testing.assert_allclose(nm.non_local_means(flat, 0.1, distance=2), flat, rtol=1e-15)
+
+
+def forms() -> list[Callable[[Block, Tile, Doubles], None]]:
+    found = [blocks.attend]
+    if find_spec("numba"):
+        from napari_mst.denoising.kernel import attend
+
+        found.append(attend)
+    return found
+
+
+@pytest.mark.parametrize("tile", [Tile(0, 14, 0, 17), Tile(3, 9, 5, 16)])
+def test_every_form_has_the_same_bits_wherever_a_tile_lies(tile: Tile) -> None:
+    padded = np.pad(IMAGE, ((0, 0), (2, 2), (2, 2)), mode="reflect")
+    block = Block(padded, IMAGE, Filter(0.2).taps, 6, -1 / (3 * 0.2**2), 0.01)
+    whole = np.empty_like(IMAGE)
+    blocks.attend(block, Tile(0, 14, 0, 17), whole)
+    expected = whole[:, tile.top : tile.bottom, tile.left : tile.right]
+    for attend in forms():
+        found = np.empty_like(np.ascontiguousarray(expected))
+        attend(block, tile, found)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_image_cut_into_bands_has_the_same_bits() -> None:
+    image = RANDOM.random((1, 40, 2100))  # so wide that a band has 32 rows
+    source = Source(lambda a, b: image[:, a:b], lambda a, b: image[:, a:b], 40, 2100)
+    bands = list(non_local_rows(source, Filter(0.3, 3, 2), UNWATCHED))
+    assert len(bands) == 2
+    one = np.concatenate([means for _, means in bands], axis=1)
+    part = nm.non_local_means(image[:, 20:], 0.3, patch=3, distance=2)
+    np.testing.assert_array_equal(one[:, 20 + 3 :], part[:, 3:])
+
+
+def test_the_exponential_function_is_that_of_numpy_to_its_last_bits() -> None:
+    x = np.concatenate([np.linspace(LEAST, 0, 10_001), -np.geomspace(1e-12, 1, 1000)])
+    np.testing.assert_allclose(exponential(x), np.exp(x), rtol=4e-16)
+
+
+def test_nan_pixels_stay_nan_and_weigh_nothing() -> None:
+    holed = IMAGE.copy()
+    holed[1, 5, 5] = np.nan
+    filled = np.where(np.isfinite(holed).all(axis=0), IMAGE, 0.0)
+    found = nm.non_local_means(holed, 0.2, distance=3)
+    assert np.isnan(found[:, 5, 5]).all()
+    assert np.isfinite(np.delete(found.reshape(3, -1), 5 * 17 + 5, axis=1)).all()
+    other = filled.copy()
+    other[:, 5, 5] = 1e6
+    far = nm.non_local_means(filled, 0.2, distance=3, value=other)
+    assert np.abs(far[:, 5, 6]).max() > 10  # what would come of it, if it weighed anything
+    assert np.abs(found[:, 5, 6]).max() < 1
+
+
+def test_a_cancel_ends_it_and_progress_ends_at_one() -> None:
+    shares: list[float] = []
+    nm.non_local_means(IMAGE, 0.2, distance=2, progress=shares.append, is_cancelled=lambda: False)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        nm.non_local_means(IMAGE, 0.2, is_cancelled=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"h": 0.0}, "Expected h above 0, got 0"),
+        ({"h": float("nan")}, "Expected h above 0, got nan"),
+        ({"patch": 4}, "Expected an odd patch of 1 or more, got 4"),
+        ({"sigma": -1.0}, "Expected sigma of 0 or more, got -1"),
+        ({"distance": 17}, "Expected a distance of 0 to 16 .* got 17. Give None"),
+        ({"distance": -1}, "Expected a distance of 0 to 16"),
+        ({"value": np.zeros((1, 3, 3))}, "Expected a value of 14 x 17 pixels .* got 3 x 3"),
+        ({"value": np.zeros((3, 3))}, "as value, got float64 of shape"),
+    ],
+)
+def test_impossible_numbers_are_refused_in_one_sentence(
+    options: dict[str, float], message: str
+) -> None:
+    given: dict[str, float] = {"h": 0.1, **options}
+    with pytest.raises(DenoisingError, match=message) as caught:
+        nm.non_local_means(IMAGE, **given)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 300
+
+
+def test_a_pixel_outside_of_the_image_is_refused() -> None:
+    with pytest.raises(DenoisingError, match="within 14 rows x 17 columns, got 14, 0"):
+        nm.non_local_weights(IMAGE, 14, 0, 0.1)
+    holed = np.where(np.arange(17) == 3, np.nan, IMAGE)
+    with pytest.raises(
+        DenoisingError, match="Expected a finite pixel, got NaN or infinity at 1, 3"
+    ):
+        nm.non_local_weights(holed, 1, 3, 0.1)
+
+
+def test_more_tokens_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("napari_mst.denoising.non_local_means.free_host_memory", lambda: 10_000)
+    with pytest.raises(OutOfMemory, match="of free memory for 238 tokens of 75 numbers"):
+        nm.non_local_weights(IMAGE, 1, 1, 0.1, distance=None)
+    with pytest.raises(OutOfMemory, match="of free memory for 14 x 17 pixels"):
+        nm.non_local_means(IMAGE, 0.1)

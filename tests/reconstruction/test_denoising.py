@@ -1,0 +1,177 @@
+"""Denoising before the network: where it helps, the same in a region, and told in the history."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import napari_mst as nm
+from napari_mst.colour import linear_to_srgb
+from napari_mst.cube import Provenance
+from napari_mst.errors import DenoisingError, OutOfMemory
+from napari_mst.reconstruction.denoising import decided, denoised
+from napari_mst.reconstruction.preparing import prepare
+from napari_mst.watch import UNWATCHED
+
+NOISE = 2e-3  # variance over signal
+
+Codes = NDArray[np.uint8]
+
+
+def light() -> NDArray[np.float64]:
+    """Linear light (96, 128, 3) of coloured patches with shading."""
+    random = np.random.default_rng(1)
+    patches = random.uniform(0.05, 0.7, (6, 8, 3)).repeat(16, 0).repeat(16, 1)
+    shading = 1 + 0.1 * np.sin(np.arange(128) / 15)
+    return np.asarray(patches * shading[None, :, None])
+
+
+def codes_of(linear: NDArray[np.float64]) -> Codes:
+    return np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
+
+
+def noisy() -> Codes:
+    random = np.random.default_rng(2)
+    linear = light()
+    return codes_of(linear + random.standard_normal(linear.shape) * np.sqrt(NOISE * linear))
+
+
+CLEAN = codes_of(light())
+NOISY = noisy()
+
+
+def reconstructor(model: str = "pixelwise-srgb", **options: Any) -> nm.Reconstructor:
+    return nm.Reconstructor(nm.load_model(model), "cpu", **options)
+
+
+def cube(photo: Codes | nm.Photo, **options: Any) -> nm.SpectralCube:
+    return reconstructor(**options).reconstruct(photo)
+
+
+def error(found: nm.SpectralCube) -> float:
+    truth = cube(CLEAN).data
+    return float(np.abs(found.data - truth).mean())
+
+
+def test_a_noisy_photo_is_denoised_by_itself_and_the_history_says_so() -> None:
+    found = cube(NOISY)
+    assert error(found) < 0.5 * error(cube(NOISY, denoise="off"))
+    past = found.provenance
+    assert past.denoise == "auto"
+    assert past.denoising.startswith("non-local means, h = 1.2 x the noise of the photo")
+    assert any("denoised before the network" in note for note in past.assumptions)
+    assert Provenance.from_json(past.to_json()) == past
+
+
+def test_a_clean_photo_gives_the_cube_that_it_always_gave() -> None:
+    found = cube(CLEAN)
+    np.testing.assert_array_equal(found.data, cube(CLEAN, denoise="off").data)
+    assert found.provenance.denoising == ""
+    assert found.provenance.assumptions == ()
+
+
+def test_random_pixels_and_texture_are_no_noise_of_a_sensor() -> None:
+    random = np.random.default_rng(3)
+    pixels = random.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    shadows = 1 + 0.2 * random.standard_normal((96, 128, 1)).clip(-3, 3)
+    for photo in (pixels, codes_of(np.array([0.3, 0.2, 0.1]) * shadows)):
+        assert cube(photo).provenance.denoising == ""
+
+
+def test_a_model_that_it_was_not_tried_with_sees_the_photo_as_it_is() -> None:
+    model = nm.load_model("pixelwise-srgb")
+    other = replace(model, card=replace(model.card, rendering=""))
+    found = nm.Reconstructor(other, "cpu").reconstruct(NOISY)
+    assert found.provenance.denoising == ""
+
+
+def test_a_number_denoises_every_photo_with_that_h() -> None:
+    found = cube(CLEAN, denoise=0.8)
+    assert found.provenance.denoise == "0.8"
+    assert "h = 0.8 x" in found.provenance.denoising
+    weak, strong = (error(cube(NOISY, denoise=h)) for h in (0.1, 1.2))
+    assert strong < weak
+
+
+@pytest.mark.parametrize("region", [(40, 70, 50, 90), (0, 96, 0, 128), (80, 96, 0, 5)])
+def test_a_region_is_denoised_to_the_very_pixels_of_the_whole_photo(
+    region: tuple[int, int, int, int],
+) -> None:
+    setup = reconstructor().setup
+    photo = nm.Photo.from_array(NOISY)
+    whole = denoised(decided(prepare(setup, photo)), UNWATCHED)
+    of_region = replace(setup, options=replace(setup.options, region=region))
+    part = denoised(decided(prepare(of_region, photo)), UNWATCHED)
+    top, bottom, left, right = region
+    np.testing.assert_array_equal(part.part.pixels, whole.part.pixels[:, top:bottom, left:right])
+    assert not np.array_equal(whole.part.pixels, photo.pixels)
+
+
+@pytest.mark.parametrize("kind", ["uint16", "float32", "linear"])
+def test_every_type_of_photo_is_denoised_alike(kind: str) -> None:
+    photo = nm.Photo.from_array(NOISY)
+    if kind == "uint16":
+        photo = nm.Photo.from_array(NOISY.astype(np.uint16) * 257)
+    elif kind == "float32":
+        photo = nm.Photo.from_array(NOISY.astype(np.float32) / 255, encoding="srgb")
+    else:
+        linear = np.moveaxis(photo.rows(0, 96, linear=True), 0, -1)
+        photo = nm.Photo.from_array(linear, encoding="linear")
+    found = cube(photo, correct_colour=False).data
+    np.testing.assert_allclose(found, cube(NOISY, correct_colour=False).data, atol=0.01)
+
+
+def test_unknown_pixels_stay_unknown_and_influence_no_other() -> None:
+    values = NOISY.astype(np.float32) / 255
+    values[30, 40] = np.nan
+    holed = nm.Photo.from_array(values, encoding="srgb")
+    found = cube(holed, correct_colour=False)
+    assert found.provenance.denoising
+    assert np.isnan(found.data[:, 30, 40]).all()
+    assert np.isfinite(found.data).sum() == found.data.size - 31
+    whole = cube(nm.Photo.from_array(NOISY.astype(np.float32) / 255, encoding="srgb"))
+    near = np.s_[:, 28:33, 38:43]
+    assert np.nanmax(np.abs(found.data[near] - whole.data[near])) < 0.2
+
+
+def test_a_preview_is_denoised_by_the_noise_that_is_left_in_it() -> None:
+    found = reconstructor().preview(NOISY)
+    assert found.provenance.denoising
+    wide = np.tile(CLEAN, (6, 8, 1))  # averaged down
+    assert reconstructor().preview(wide).provenance.denoising == ""
+
+
+def test_the_plan_counts_what_denoising_takes() -> None:
+    model = reconstructor()
+    plain = model.plan_for(CLEAN)
+    assert model.plan_for(NOISY).memory > plain.memory
+    # As much as a clean photo takes, and a little: so it is denoising that has no room.
+    tight = reconstructor(memory=plain.memory + 100_000)
+    tight.reconstruct(CLEAN)
+    with pytest.raises(OutOfMemory, match="of free memory for 96 x 128 pixels"):
+        tight.reconstruct(NOISY)
+
+
+def test_progress_of_a_denoised_photo_grows_to_one() -> None:
+    shares: list[float] = []
+    reconstructor().reconstruct(NOISY, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_a_finished_cube_of_another_denoising_is_not_taken_for_that_of_a_run() -> None:
+    past = cube(NOISY).provenance
+    automatic, other = (
+        reconstructor(denoise=denoise).origin(past.source_sha256, "srgb")
+        for denoise in ("auto", "off")
+    )
+    assert past.gives_the_cube_of(automatic)
+    assert not past.gives_the_cube_of(other)
+
+
+@pytest.mark.parametrize("denoise", ["on", 0.0, -1, float("nan"), float("inf"), True, None])
+def test_what_is_no_way_to_denoise_is_refused(denoise: Any) -> None:
+    with pytest.raises(DenoisingError, match="Expected denoise 'auto', 'off' or a number above 0"):
+        reconstructor(denoise=denoise)
