@@ -15,6 +15,7 @@ PAGES = (
     "README.md",
     "docs/arrays.md",
     "docs/attention.md",
+    "docs/denoising.md",
     "docs/error_bands.md",
     "docs/known_spectra.md",
 )

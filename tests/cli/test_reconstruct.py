@@ -247,3 +247,20 @@ def test_a_precision_that_the_device_lacks_is_refused(
     )
     assert (code, out) == (2, "")
     assert_is_one_error(err, "Expected a precision of cpu (float32, float64), got 'float16'.")
+
+
+@pytest.mark.parametrize(("given", "kept"), [((), "auto"), (("off",), "off"), (("0.8",), "0.8")])
+def test_the_history_says_how_the_photo_was_to_be_denoised(
+    run: Run, photo: Path, given: tuple[str, ...], kept: str
+) -> None:
+    options = ("--denoise", *given) if given else ()
+    code, *_ = run("reconstruct", photo, *options, "-o", photo.with_name("cube.hdr"))
+    provenance = napari_mst.read_cube(photo.with_name("cube.hdr")).provenance
+    assert (code, provenance.denoise) == (0, kept)
+
+
+@pytest.mark.parametrize("wrong", ["on", "0", "-1", "nan", "inf"])
+def test_what_is_no_way_to_denoise_is_refused(run: Run, photo: Path, wrong: str) -> None:
+    code, out, err = run("reconstruct", photo, f"--denoise={wrong}", "-o", photo.parent / "a.hdr")
+    assert (code, out) == (2, "")
+    assert f"Expected auto, off or a number above 0, as 1.2, got {wrong!r}." in err

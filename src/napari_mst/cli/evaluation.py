@@ -35,9 +35,6 @@ columns with --known:
   width      mean width of the error band over the estimate
 """
 
-DENOISED = "NLM + "
-"""The name of a model begins so where non-local means denoise every photo first, noisy or not."""
-
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
 
@@ -56,7 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model; may be repeated (default: all bundled ones)",
     )
     parser.add_argument(
-        "--no-baselines", action="store_true", help="leave out the estimates without a network"
+        "--no-baselines", action="store_true", help="leave out the estimates to compare with"
     )
     parser.add_argument(
         "--no-colour-correction",
@@ -278,16 +275,15 @@ def _cameras(names: Sequence[str]) -> list[str]:
 
 def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
     from napari_mst.evaluation.tables import model_method
-    from napari_mst.reconstruction.denoising import BEST_H
 
     methods: dict[str, Method] = {}
-    is_corrected = not arguments.no_colour_correction
-    make = partial(model_method, device=arguments.device, correct_colour=is_corrected)
-    models = _srgb_models(arguments)
     if not arguments.no_baselines:
         methods.update(_baselines())
-        methods.update({f"{DENOISED}{name}": make(name, denoise=BEST_H) for name in models})
-    methods.update({name: make(name, denoise=arguments.denoise) for name in models})
+    is_corrected = not arguments.no_colour_correction
+    for name in _srgb_models(arguments):
+        methods[name] = model_method(
+            name, arguments.device, is_corrected, denoise=arguments.denoise
+        )
     return methods
 
 
@@ -318,7 +314,7 @@ def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]"
 
 
 def _baselines() -> "dict[str, Method]":
-    """The estimates without a network, but for those whose library is not installed."""
+    """The estimates to compare with, but for those whose library is not installed."""
     from napari_mst.evaluation.baselines import BASELINES
 
     methods: dict[str, Method] = {}

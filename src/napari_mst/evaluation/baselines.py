@@ -1,4 +1,4 @@
-"""Pixelwise estimates that any network has to beat.
+"""Estimates that any network has to beat: pixelwise ones, and those behind non-local means.
 
 Each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W) at 400, 410, ..., 700 nm. A new one
 is one row of `BASELINES`, a function that makes it. Letters: n colours, k Gaussians, B bands.
@@ -7,6 +7,7 @@ is one row of `BASELINES`, a function that makes it. Letters: n colours, k Gauss
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -137,6 +138,23 @@ def gaussian_mixture() -> Method:
         parts = np.array_split(linear, 1 + len(linear) // _COLOURS)
         found = np.concatenate([estimator.spectra(part) for part in parts])
         return _photo_of(found, index, codes.shape)
+
+    return estimate
+
+
+def non_local_means_before(model: str) -> Method:
+    """The estimate of a bundled *model* on photos that are all denoised first, noisy or not.
+
+    The filter is that of `Reconstructor(denoise="auto")`, which denoises noisy photos only.
+    """
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.denoising import BEST_H
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    reconstructor = Reconstructor(load_model(model), "cpu", denoise=BEST_H)
+
+    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        return reconstructor.reconstruct(np.moveaxis(codes, 0, -1)).data
 
     return estimate
 
@@ -280,6 +298,8 @@ BASELINES: Mapping[str, Callable[[], Method]] = {
     "least squares 3 to 31": least_squares,
     "root-polynomial 3": root_polynomial,
     "40 Gaussians": gaussian_mixture,
+    "NLM + pixelwise": partial(non_local_means_before, "pixelwise-srgb"),
+    "NLM + MST++": partial(non_local_means_before, "mstpp-srgb"),
 }
 
 

@@ -1,0 +1,104 @@
+"""Non-local means: its time, its memory, and the noise that is estimated on real scenes.
+
+`python benchmarks/denoising.py [--megapixels 1] [--threads 2] [--scenes FOLDER]`
+
+The time is of a window of 19 and patches of 5 on three channels; with `--numpy` also without numba,
+on a hundredth of the pixels. With `--scenes`, a folder of reflectance cubes, each is photographed
+clean and with three strengths of noise: estimated over true standard deviation at middle grey, and
+whether the photo would be denoised.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from napari_mst import Photo, Reconstructor, load_model
+from napari_mst.denoising import blocks, kernel
+from napari_mst.denoising.blocks import Block, Doubles, Tile
+from napari_mst.denoising.noise_estimate import estimated_noise
+from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.denoising.streaming import Filter, working_bytes
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.reconstruction.denoising import decided
+from napari_mst.reconstruction.preparing import prepare
+
+ATTEND: dict[str, Callable[[Block, Tile, Doubles], None]] = {
+    "numba": kernel.attend,
+    "numpy": blocks.attend,
+}
+USING = Filter(1.2, 5, 9, sigma=1.0)
+TILE = Tile(9, 41, 9, 137)
+
+
+def block() -> Block:
+    """A tile of 32 x 128 pixels with all that it looks at."""
+    image = np.random.default_rng(0).random((3, 50, 146))
+    padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
+    return Block(padded, image, USING.taps, USING.distance, -1.0, 0.0)
+
+
+def seconds(form: str, megapixels: float, threads: int) -> tuple[float, float]:
+    """Wall time and processor time of so many megapixels."""
+    pixels = block()
+    tiles = max(round(megapixels * 1e6 / (32 * 128)), threads)
+    attend = ATTEND[form]
+    attend(pixels, TILE, np.empty((3, 32, 128)))  # compiled
+    wall, processor = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda _: attend(pixels, TILE, np.empty((3, 32, 128))), range(tiles)))
+    done = tiles * 32 * 128 / 1e6
+    return (time.perf_counter() - wall) / done, (time.process_time() - processor) / done
+
+
+def print_noise(folder: Path) -> None:
+    """A line for each scene and kind of photo."""
+    reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu")
+    for scene in read_scenes(folder):
+        for kind in INPUTS[:4]:
+            photo = Photo.from_array(kind.photograph(scene.cube, GRID, scene.name))
+            noise = estimated_noise(photo)
+            if noise is None:
+                continue
+            true = SensorNoise(kind.noise, 0.0).sigma()
+            ratio = f"{noise.sigma() / true:5.2f}" if true else "    -"
+            is_denoised = decided(prepare(reconstructor.setup, photo)).denoising is not None
+            print(
+                f"{scene.name:24} {kind.name:12} {noise.codes:6.2f} codes, x {ratio}, whiteness {noise.whiteness:6.2f}, {'denoised' if is_denoised else 'as it is'}"
+            )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megapixels", type=float, default=1.0)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--numpy", action="store_true")
+    parser.add_argument("--scenes", type=Path)
+    arguments = parser.parse_args()
+    load = psutil.getloadavg()[0]
+    print(f"load {load:.1f} on {os.cpu_count()} cores; seconds a megapixel, wall and processor:")
+    wall, processor = seconds("numba", arguments.megapixels, arguments.threads)
+    print(f"numba, {arguments.threads} threads: {wall:.2f}, {processor:.2f}")
+    if arguments.numpy:
+        wall, processor = seconds("numpy", arguments.megapixels / 100, 1)
+        print(f"NumPy, 1 thread: {wall:.1f}, {processor:.1f}")
+    for width in (1000, 4000):
+        print(
+            f"memory at {width} columns: {working_bytes(width, 3, 3, USING) / 1e6:.0f} MB and a copy of the photo"
+        )
+    if arguments.scenes:
+        print_noise(arguments.scenes)
+
+
+if __name__ == "__main__":
+    main()
