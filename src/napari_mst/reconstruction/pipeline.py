@@ -32,8 +32,9 @@ def reconstruct(
     job = decided(job)
     plan = plan_run(job.setup, *job.part.shape, denoising_bytes(job))
     start, stop = shares_of_run(job)
-    job = denoised(job, watch.part(0, start))
-    result = run(job.stage(start, stop), plan)
+    seen = denoised(job, watch.part(0, start))
+    result = run(seen.stage(start, stop), plan)
+    # With the photo as it was shot, whose noise tells how far its colours can be trusted.
     correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)
 
