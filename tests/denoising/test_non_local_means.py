@@ -127,7 +127,7 @@ def test_a_flat_image_counts_every_pixel_of_the_window() -> None:
 
 
 def forms() -> list[Callable[[Block, Tile, Doubles], None]]:
-    found = [blocks.attend]
+    found: list[Callable[[Block, Tile, Doubles], None]] = [blocks.attend]
     if find_spec("numba"):
         from napari_mst.denoising.kernel import attend
 

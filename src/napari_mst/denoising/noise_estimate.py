@@ -48,21 +48,23 @@ _NEAR = 0.05  # a bin that is off the line by this share, or less, counts fully
 
 
 class _Blocks(NamedTuple):
-    """The blocks of a photo.
+    """The blocks of a photo, but for their pixels, which would take much memory.
 
     Attributes
     ----------
+    places
+        (n, 2): the first row and column of each.
     means
         (C, n), in linear light.
-    coarse, fine
-        (C, n, m): coefficients of coarse and of fine detail.
+    roughness
+        (C, n): the variance of coarse detail.
     clipped
         (C, n): the share of pixels that are clipped or unknown.
     """
 
+    places: NDArray[np.intp]
     means: Doubles
-    coarse: Doubles
-    fine: Doubles
+    roughness: Doubles
     clipped: Doubles
 
 
@@ -99,22 +101,44 @@ def _blocks(photo: Photo, watch: Watch) -> _Blocks:
     """Blocks from all over *photo*, row of blocks by row of blocks."""
     height, width = photo.shape
     step = max(_LEAST_STEP, round((height * width / _BLOCKS) ** 0.5))
-    cosines = _cosines()
-    frequency = np.add.outer(np.arange(SIDE), np.arange(SIDE))
-    is_coarse = (frequency >= _COARSE[0]) & (frequency <= _COARSE[1])
-    is_fine = (frequency >= _FINE[0]) & (frequency <= _FINE[1])
+    lefts = np.arange(0, width - SIDE + 1, step)
+    is_coarse = _has_frequency(*_COARSE)
     found = []
     for top in range(0, height - SIDE + 1, step):
         watch.check()
-        linear = _windows(photo.rows(top, top + SIDE, linear=True), step)
+        coefficients = _coefficients(_windows(photo.rows(top, top + SIDE, linear=True), step))
         stored = _windows(photo.rows(top, top + SIDE, linear=False), step)
-        coefficients = cosines @ linear.astype(np.float64) @ cosines.T
-        clipped = ((stored <= 0) | (stored >= 1)).mean(axis=(2, 3))
+        places = np.stack([np.full_like(lefts, top), lefts])
         means = coefficients[..., 0, 0] / SIDE
-        found.append(
-            _Blocks(means, coefficients[..., is_coarse], coefficients[..., is_fine], clipped)
-        )
-    return _Blocks(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+        roughness = np.square(coefficients[..., is_coarse]).mean(axis=2)
+        clipped = ((stored <= 0) | (stored >= 1)).mean(axis=(2, 3))
+        found.append((places, means, roughness, clipped))
+    places, *rest = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+    return _Blocks(places.T, *rest)
+
+
+def _detail(photo: Photo, places: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
+    """Coefficients (C, n, m) of the coarse and of the fine detail of the blocks at *places*."""
+    pixels = [
+        photo.cropped((top, top + SIDE, left, left + SIDE)).rows(0, SIDE, linear=True)
+        for top, left in places.tolist()
+    ]
+    coefficients = _coefficients(np.stack(pixels, axis=1))
+    coarse = coefficients[..., _has_frequency(*_COARSE)]
+    return coarse, coefficients[..., _has_frequency(*_FINE)]
+
+
+def _coefficients(blocks: NDArray[np.float32]) -> Doubles:
+    """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
+    cosines = _cosines()
+    coefficients: Doubles = cosines @ blocks.astype(np.float64) @ cosines.T
+    return coefficients
+
+
+def _has_frequency(least: int, most: int) -> NDArray[np.bool_]:
+    """True (SIDE, SIDE) for the coefficients whose two frequencies add up to *least* to *most*."""
+    frequency = np.add.outer(np.arange(SIDE), np.arange(SIDE))
+    return (frequency >= least) & (frequency <= most)
 
 
 def _windows(rows: NDArray[np.float32], step: int) -> NDArray[np.float32]:
@@ -152,12 +176,13 @@ def _flat_bins(blocks: _Blocks, photo: Photo) -> _Bins | None:
 
 def _bin(blocks: _Blocks, channel: int, alike: NDArray[np.intp], photo: Photo) -> Doubles:
     """Signal and variances (3,) of one *channel* in the flattest of blocks that are *alike*."""
-    roughness = np.square(blocks.coarse[channel, alike]).mean(axis=1)
+    roughness = blocks.roughness[channel, alike]
     count = max(int(len(alike) * _FLATTEST), _FEWEST_FLAT)
     flat = alike[np.argsort(roughness, kind="stable")[:count]]
     colour = blocks.means[:, flat].mean(axis=1)
-    fine = _own_variance(blocks.fine[:, flat], colour)[channel]
-    coarse = _own_variance(blocks.coarse[:, flat], colour)[channel]
+    coarse, fine = (
+        _own_variance(detail, colour)[channel] for detail in _detail(photo, blocks.places[flat])
+    )
     return np.array([colour[channel], fine - _rounding(photo, colour[channel]), coarse])
 
 
