@@ -13,7 +13,16 @@ UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
 
 # A history that is known before the run has these not yet, or they depend on the machine.
 _MAY_DIFFER = frozenset(
-    ("device", "precision_error", "engine", "source", "correction", "denoising", "error_band", "assumptions")
+    (
+        "device",
+        "precision_error",
+        "engine",
+        "source",
+        "correction",
+        "denoising",
+        "error_band",
+        "assumptions",
+    )
 )
 
 
