@@ -16,12 +16,22 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.attention.layer_norm import ChannelNorm
+from napari_mst.networks.attention.query import (
+    QueryWeights,
+    check_heads,
+    check_one,
+    check_query,
+    listed,
+    unmasked,
+)
 from napari_mst.networks.network import Pass
 
 HALO = 3
@@ -78,6 +88,7 @@ class SpectralAttention(nn.Module):
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
+        check_heads(channels, heads)
         self.heads = heads
         self.to_q = nn.Linear(channels, channels, bias=False)
         self.to_k = nn.Linear(channels, channels, bias=False)
@@ -124,6 +135,23 @@ class SpectralAttention(nn.Module):
         """(N, C, H, W) -> (N, C, H, W)."""
         return self.apply_mixing(x, self.mixing(self.attention(gram(x))))
 
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of the d channels of each head for its channel *query*, 0 to d - 1.
+
+        They are row *query* of A, which the published code computes from a key channel: it says
+        with which weights the output channel takes the values. *x* is (1, C, H, W).
+
+        Raises
+        ------
+        AttentionError
+            If the heads have no such channel, or there are several maps.
+        """
+        check_one(x, 4)
+        depth = x.shape[1] // self.heads
+        check_query(query, (depth,))
+        (channel,) = query
+        return unmasked(self.attention(gram(x))[0, :, channel], listed(depth))
+
 
 class FeedForward(nn.Module):
     """LayerNorm over channels, then 1x1 to 4C, GELU, depthwise 3x3, GELU, 1x1 back to C."""
@@ -140,18 +168,6 @@ class FeedForward(nn.Module):
         """(N, C, H, W) -> (N, C, H, W)."""
         hidden = F.gelu(self.expand(self.norm(x)))
         return self.reduce(F.gelu(self.depthwise(hidden)))
-
-
-class ChannelNorm(nn.LayerNorm):
-    """LayerNorm over the channel axis of (N, C, H, W)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__(channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, C, H, W)."""
-        # LayerNorm of torch normalises the last axis: channels go there and back.
-        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class SpectralAttentionBlock(nn.Module):

@@ -1,0 +1,120 @@
+"""The answer to "what does this pixel attend to?": the weights of one query, for every mechanism.
+
+Each mechanism of this folder has `forward`, and `weights(x, query)`, which gives a `QueryWeights`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from napari_mst.errors import AttentionError, ModelError, OutOfMemory
+from napari_mst.memory import free_host_memory
+
+_CHECKED = 1 << 28  # bytes of scores below which nobody asks how much memory is free
+_COPIES = 3  # scores, their exponentials and the weights are in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class QueryWeights:
+    """The weights with which one query takes the values of all its keys.
+
+    Attributes
+    ----------
+    weights
+        (heads, keys), from 0 to 1; each head sums to 1.
+    places
+        (keys, axes), whole numbers: row and column of each key on a map, or the index of a token or
+        channel. Keys outside the map are padding.
+    regions
+        (keys,), whole numbers: the part of a shifted window in which a key lies. Only keys in the
+        part of the query have weight. All are 0 where no window is shifted.
+    """
+
+    weights: Tensor
+    places: Tensor
+    regions: Tensor
+
+    @property
+    def effective_keys(self) -> Tensor:
+        """The number of keys that count in each head, (heads,): 1 / sum of the squared weights.
+
+        It is 1 where one key has all weight, and the number of keys where all have the same.
+        """
+        return 1 / self.weights.square().sum(-1)
+
+
+def unmasked(weights: Tensor, places: Tensor) -> QueryWeights:
+    """The weights of a query that every key of it may answer."""
+    return QueryWeights(weights, places, torch.zeros(len(places), dtype=torch.long))
+
+
+def listed(count: int) -> Tensor:
+    """The places of *count* tokens or channels in a row: (count, 1)."""
+    return torch.arange(count)[:, None]
+
+
+def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
+    """Refuse a *query* that does not lie within *sizes*, one axis after the other.
+
+    Raises
+    ------
+    AttentionError
+        If it lies outside, or has another number of axes.
+    """
+    is_inside = len(query) == len(sizes) and all(
+        0 <= index < size for index, size in zip(query, sizes, strict=True)
+    )
+    if not is_inside:
+        within = " x ".join(map(str, sizes))
+        given = ", ".join(map(str, query))
+        raise AttentionError(
+            f"Expected a query within {within}, got ({given}). Count from 0 to the size minus 1."
+        )
+
+
+def check_one(x: Tensor, axes: int) -> None:
+    """Refuse a batch of several: *x* has *axes* axes, and the first of them has to be 1."""
+    if x.ndim != axes or len(x) != 1:
+        shape = " x ".join(map(str, x.shape))
+        raise AttentionError(
+            f"Expected one image or sequence, got a tensor of {shape}. Choose one of the batch."
+        )
+
+
+def check_heads(channels: int, heads: int) -> None:
+    """Refuse a number of *heads* that does not divide the *channels*.
+
+    Raises
+    ------
+    ModelError
+        If heads are left without channels, or channels without a head.
+    """
+    if heads < 1 or channels % heads:
+        divisors = [count for count in range(1, channels + 1) if channels % count == 0]
+        known = ", ".join(map(str, divisors[:8]))
+        raise ModelError(
+            f"Expected a number of heads that divides {channels} channels, got {heads}. "
+            f"Choose one of {known}."
+        )
+
+
+def check_memory(scores: Sequence[int], dtype: torch.dtype) -> None:
+    """Refuse *scores*, (..., heads, queries, keys), that the free memory cannot hold.
+
+    Raises
+    ------
+    OutOfMemory
+        If softmax of so many scores needs more memory than is free.
+    """
+    needed = math.prod(scores) * dtype.itemsize * _COPIES
+    if needed < _CHECKED:
+        return
+    free = free_host_memory()
+    if needed > free:
+        raise OutOfMemory(
+            f"Expected {needed / 1e9:.1f} GB of free memory for {scores[-1]:,} tokens that attend "
+            f"to each other, got {free / 1e9:.1f} GB. Take a smaller image, or windows."
+        )
