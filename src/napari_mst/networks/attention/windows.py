@@ -1,0 +1,139 @@
+"""Window attention (W-MSA): the pixels of each window attend to each other, and to no others.
+
+Letters: N batch, C channels, H rows, W columns, h heads, w side of a window, n windows.
+
+    A = softmax(q k^T / sqrt(d) + B)  within each of the n windows of w x w pixels
+
+B is the relative position bias. Paper: Liu et al., "Swin Transformer", ICCV 2021, arXiv:2103.14030.
+A map whose sides w does not divide is filled up with zeros at its end, before the projection: the
+zeros are keys like others, as in the published code.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from napari_mst.errors import ModelError
+from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
+from napari_mst.networks.attention.query import QueryWeights, check_one, check_query, unmasked
+from napari_mst.networks.attention.relative_position import RelativePositionBias
+
+
+class Geometry(NamedTuple):
+    """Sides, in pixels: of a window of queries, of its keys, and by how much windows are shifted.
+
+    It is kept with the weights, which fit other sides and shifts as well.
+    """
+
+    window: int
+    keys: int
+    shift: int = 0
+
+
+class WindowAttention(Heads):
+    """W-MSA: (N, C, H, W) -> (N, C, H, W) for any H and W.
+
+    Parameters
+    ----------
+    window
+        Side w of a window in pixels.
+
+    Raises
+    ------
+    ModelError
+        If the heads do not divide the channels, or the window is smaller than a pixel.
+    """
+
+    geometry: Tensor
+
+    def __init__(
+        self, channels: int, heads: int, window: int = 8, options: HeadOptions = DEFAULTS
+    ) -> None:
+        super().__init__(channels, heads, options)
+        check_window(window)
+        self.window = window
+        self.position = RelativePositionBias(heads, window)
+        self.keep(Geometry(window, window))
+
+    @property
+    def halo(self) -> int:
+        """Pixels around a window on which it depends: none."""
+        return 0
+
+    def keep(self, geometry: Geometry) -> None:
+        """Keep the *geometry* with the weights."""
+        self.register_buffer("geometry", torch.tensor(geometry, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        height, width = x.shape[-2:]
+        filled = filled_up(x, self.window)
+        down, across = self.shifts(filled)
+        windows = partitioned(filled.roll((-down, -across), (2, 3)), self.window)
+        queries, keys, values = self.split(windows.flatten(3, 4))
+        scores = self.scores(queries, keys) + self.position()
+        attended = self.softmax(self.masked(scores, (down, across))) @ values
+        rolled = united(self.joined(attended).unflatten(3, (self.window, -1)))
+        return rolled.roll((down, across), (2, 3))[..., :height, :width]
+
+    def shifts(self, filled: Tensor) -> tuple[int, int]:  # noqa: ARG002 - those of shifted windows
+        """By how much the rows and the columns of a map, filled up to windows, are shifted: 0."""
+        return 0, 0
+
+    def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:  # noqa: ARG002
+        """The scores (N, down, across, h, w^2, w^2) of pairs that may attend: of all."""
+        return scores
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of the w^2 pixels of its window for the pixel *query*, a row and a column.
+
+        *x* is (1, C, H, W).
+
+        Raises
+        ------
+        AttentionError
+            If the query lies outside the map, or there are several maps.
+        """
+        check_one(x, 4)
+        check_query(query, x.shape[-2:])
+        corner = [index // self.window * self.window for index in query]
+        top, left = corner
+        filled = filled_up(x, self.window)
+        window = filled[:, :, top : top + self.window, left : left + self.window]
+        queries, keys, _ = self.split(window.flatten(2).mT)
+        scores = self.scores(queries, keys) + self.position()
+        own = (query[0] - top) * self.window + query[1] - left
+        return unmasked(scores.softmax(-1)[0, :, own], square(corner, self.window))
+
+
+def check_window(window: int) -> None:
+    """Refuse a side of a window that is no positive integer. Raises `ModelError`."""
+    if type(window) is not int or window < 1:
+        raise ModelError(f"Expected a window of 1 pixel or more, got {window!r}. Choose 8.")
+
+
+def square(corner: Sequence[int], side: int) -> Tensor:
+    """Rows and columns of the pixels of a square, (side^2, 2), from its first *corner*."""
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side))
+    return places.reshape(-1, 2) + torch.tensor(corner)
+
+
+def filled_up(x: Tensor, side: int) -> Tensor:
+    """(N, C, H, W) with zeros at the end of H and W, up to multiples of *side*."""
+    height, width = x.shape[-2:]
+    down, across = -height % side, -width % side
+    return F.pad(x, (0, across, 0, down)) if down or across else x
+
+
+def partitioned(x: Tensor, side: int) -> Tensor:
+    """(N, C, H, W) -> windows (N, H/side, W/side, side, side, C)."""
+    windows = x.unflatten(3, (-1, side)).unflatten(2, (-1, side))
+    return windows.permute(0, 2, 4, 3, 5, 1)
+
+
+def united(windows: Tensor) -> Tensor:
+    """Windows (N, H/side, W/side, side, side, C) -> (N, C, H, W)."""
+    return windows.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
