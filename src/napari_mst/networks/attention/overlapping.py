@@ -1,0 +1,124 @@
+"""Overlapping cross-attention (OCA): queries of a window attend to a larger window around it.
+
+Letters: N batch, C channels, H rows, W columns, h heads, w side of the window of queries, u side
+of the window of keys and values.
+
+    u = w + int(ratio w)        A = softmax(q k^T / sqrt(d) + B), (w^2, u^2) in each window
+
+Windows of queries tile the map; those of keys are centred on them and overlap. Paper: Chen et al.,
+"Activating more pixels in image super-resolution transformer" (HAT), CVPR 2023, arXiv:2205.04437.
+
+As in the published code, keys and values beyond the border of the map are zeros that are added
+*after* the projection. They take part in the softmax with a score of 0 plus the position bias.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from napari_mst.errors import ModelError
+from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
+from napari_mst.networks.attention.query import QueryWeights, check_one, check_query, unmasked
+from napari_mst.networks.attention.relative_position import RelativePositionBias
+from napari_mst.networks.attention.windows import (
+    Geometry,
+    WindowAttention,
+    check_window,
+    filled_up,
+    partitioned,
+    square,
+    united,
+)
+
+
+class OverlappingAttention(WindowAttention):
+    """OCA: (N, C, H, W) -> (N, C, H, W) for any H and W, which are filled up with zeros.
+
+    Parameters
+    ----------
+    window
+        Side w of a window of queries.
+    ratio
+        Overlap: the window of keys is larger by int(*ratio* w) pixels, half of them on each side.
+
+    Raises
+    ------
+    ModelError
+        If the heads do not divide the channels, or the overlap is odd or none.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        window: int = 8,
+        ratio: float = 0.5,
+        options: HeadOptions = DEFAULTS,
+    ) -> None:
+        check_window(window)
+        more = int(window * ratio)
+        if more < 2 or more % 2:
+            raise ModelError(
+                f"Expected a window of keys that is larger by an even number of pixels, got {more} "
+                f"({ratio:g} of {window}). Choose another window or ratio."
+            )
+        Heads.__init__(self, channels, heads, options)
+        self.window = window
+        self.key_window = window + more
+        self.position = RelativePositionBias(heads, window, self.key_window)
+        self.keep(Geometry(window, self.key_window))
+
+    @property
+    def halo(self) -> int:
+        """Pixels around a window of queries on which it depends."""
+        return (self.key_window - self.window) // 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        height, width = x.shape[-2:]
+        queries, keys, values = self._projected(x)
+        tokens = partitioned(queries, self.window).flatten(3, 4)
+        scores = self.scores(self.in_heads(tokens), self._overlapping(keys)) + self.position()
+        attended = self.joined(self.softmax(scores) @ self._overlapping(values))
+        return united(attended.unflatten(3, (self.window, -1)))[..., :height, :width]
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of the u^2 pixels around its window for the pixel *query*, row and column.
+
+        Places beyond the map are the zeros around it. *x* is (1, C, H, W).
+
+        Raises
+        ------
+        AttentionError
+            If the query lies outside the map, or there are several maps.
+        """
+        check_one(x, 4)
+        check_query(query, x.shape[-2:])
+        queries, keys, _ = self._projected(x)
+        row, column = query
+        top, left = (index // self.window * self.window for index in query)
+        # The keys have a rim around them, so their window begins at the corner of the queries.
+        rows, columns = slice(top, top + self.key_window), slice(left, left + self.key_window)
+        window = self._rimmed(keys)[:, :, rows, columns].flatten(2).mT
+        own = self.in_heads(queries[:, :, row, column][:, None])
+        bias = self.position()[:, (row - top) * self.window + column - left]
+        scores = self.scores(own, self.in_heads(window))[0, :, 0] + bias
+        places = square((top - self.halo, left - self.halo), self.key_window)
+        return unmasked(scores.softmax(-1), places)
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of the filled-up map, (N, C, H, W) each."""
+        filled = filled_up(x, self.window)
+        queries, keys, values = self.to_qkv(filled.movedim(1, -1)).movedim(-1, 1).chunk(3, dim=1)
+        return queries, keys, values
+
+    def _rimmed(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) with a rim of zeros as wide as keys reach beyond their queries."""
+        return F.pad(x, (self.halo,) * 4)
+
+    def _overlapping(self, x: Tensor) -> Tensor:
+        """Keys or values (N, C, H, W) -> (N, down, across, h, u^2, d)."""
+        rows = self._rimmed(x).unfold(2, self.key_window, self.window)
+        windows = rows.unfold(3, self.key_window, self.window)
+        return self.in_heads(windows.flatten(4).permute(0, 2, 3, 4, 1))
