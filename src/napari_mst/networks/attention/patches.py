@@ -1,0 +1,107 @@
+"""Attention between all pixels, or all patches, of a map: a vision transformer's (ViT's) tokens.
+
+Letters: N batch, C channels, H rows, W columns, p side of a patch, T = HW/p^2 tokens.
+
+A token is a patch: its p x p pixels with all channels, p^2 C numbers side by side, and with p = 1
+a pixel. Every token attends to all of the map. Paper: Dosovitskiy et al., "An image is worth 16x16
+words", ICLR 2021, arXiv:2010.11929.
+
+Keys and values are two numbers for each number of the map. The scores would be T x T, which
+no memory holds for a photo: without gradients they are computed for some queries at a time, at most
+`MOST_SCORES` numbers.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
+from napari_mst.networks.attention.query import QueryWeights, check_one, check_query, unmasked
+from napari_mst.networks.attention.windows import check_window, filled_up, partitioned, united
+
+MOST_SCORES = 1 << 22
+"""Numbers of scores in memory at a time; a single query takes as many as there are keys."""
+
+
+class PatchAttention(Heads):
+    """Global self-attention: (N, C, H, W) -> (N, C, H, W), filled up with zeros to whole patches.
+
+    *channels* are those of the map; a token has *patch*^2 times as many.
+
+    Raises
+    ------
+    ModelError
+        If the heads do not divide the numbers of a token.
+    """
+
+    def __init__(
+        self, channels: int, heads: int, patch: int = 1, options: HeadOptions = DEFAULTS
+    ) -> None:
+        check_window(patch)
+        super().__init__(channels * patch**2, heads, options)
+        self.patch = patch
+
+    def tokens(self, x: Tensor) -> Tensor:
+        """The patches of a map: (N, C, H, W) -> (N, T, C p^2), each in the order (C, p, p)."""
+        patches = partitioned(filled_up(x, self.patch), self.patch)
+        return patches.movedim(-1, 3).flatten(3).flatten(1, 2)
+
+    def keys_and_values(self, x: Tensor) -> Tensor:
+        """All that other pixels have to know of a map: (N, C, H, W) -> (N, T, 2 C p^2).
+
+        Parts of a map may be computed apart and put one behind the other, in any order.
+        """
+        return self._projected(self.tokens(x), slice(self.channels, None))
+
+    def attend(self, x: Tensor, keys_and_values: Tensor) -> Tensor:
+        """The pixels of *x*, a part of a map, attend to *keys_and_values* of all of it."""
+        height, width = x.shape[-2:]
+        queries = self._projected(self.tokens(x), slice(self.channels))
+        keys, values = map(self.in_heads, keys_and_values.chunk(2, dim=-1))
+        attended = [
+            self.softmax(self.scores(some, keys)) @ values
+            for some in self._chunks(self.in_heads(queries), keys)
+        ]
+        tokens = self.joined(torch.cat(attended, dim=-2))
+        across = -(-width // self.patch)
+        patches = tokens.unflatten(1, (-1, across)).unflatten(3, (-1, self.patch, self.patch))
+        return united(patches.movedim(3, -1))[..., :height, :width]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return self.attend(x, self.keys_and_values(x))
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of all patches for that of the pixel *query*, a row and a column.
+
+        `places` are the first pixels of the patches. *x* is (1, C, H, W).
+
+        Raises
+        ------
+        AttentionError
+            If the query lies outside the map, or there are several maps.
+        """
+        check_one(x, 4)
+        check_query(query, x.shape[-2:])
+        height, width = (-(-side // self.patch) for side in x.shape[-2:])
+        row, column = (index // self.patch for index in query)
+        queries, keys, _ = self.split(self.tokens(x))
+        own = row * width + column
+        scores = self.scores(queries[:, :, own : own + 1], keys)
+        places = torch.cartesian_prod(torch.arange(height), torch.arange(width)) * self.patch
+        return unmasked(scores.softmax(-1)[0, :, 0], places)
+
+    def _projected(self, tokens: Tensor, part: slice) -> Tensor:
+        """A *part* of the queries, keys and values of *tokens*."""
+        bias = self.to_qkv.bias[part] if self.options.has_bias else None
+        return F.linear(tokens, self.to_qkv.weight[part], bias)
+
+    def _chunks(self, queries: Tensor, keys: Tensor) -> Sequence[Tensor]:
+        """The queries, so many at a time as memory for their scores allows."""
+        # Gradients would keep all scores anyway, and the sum of chunks takes longer.
+        if torch.is_grad_enabled():
+            return (queries,)
+        batch, heads, _, _ = queries.shape
+        return queries.split(max(MOST_SCORES // (batch * heads * keys.shape[-2]), 1), dim=-2)
