@@ -1,0 +1,85 @@
+"""The transformer block with the norm first, around any mechanism of this folder.
+
+    x = x + attention(LN(x))        x = x + W_2 gelu(W_1 LN(x) + b_1) + b_2
+
+Papers: Vaswani et al., NeurIPS 2017, arXiv:1706.03762, has the norm after each sum; the vision
+transformers (Dosovitskiy et al., arXiv:2010.11929; Swin, arXiv:2103.14030; HAT, arXiv:2205.04437)
+have it before, as here. With `ShiftedWindowAttention` it is a Swin block, with
+`OverlappingAttention` the OCAB of HAT, with `MultiHeadAttention` an encoder layer of torch.
+"""
+
+import re
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from napari_mst.networks.attention.heads import Heads
+
+
+class TransformerBlock(nn.Module):
+    """Attention and a perceptron of *hidden* channels, each with its norm and its residual.
+
+    `forward` takes what the attention takes: maps (N, C, H, W), or sequences (N, T, C).
+    """
+
+    def __init__(self, attention: Heads, hidden: int) -> None:
+        super().__init__()
+        channels = attention.channels
+        self.norm_attention = nn.LayerNorm(channels)
+        self.attention = attention
+        self.norm_perceptron = nn.LayerNorm(channels)
+        self.perceptron = nn.Sequential(
+            nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        x = x + self.attention(self._over_channels(self.norm_attention, x))
+        normal = self._over_channels(self.norm_perceptron, x)
+        return x + self._over_channels(self.perceptron, normal)
+
+    def _over_channels(self, part: nn.Module, x: Tensor) -> Tensor:
+        """*part*, which works on the last axis, for each pixel of a map or each token."""
+        if not self.attention.takes_maps:
+            return part(x)
+        return part(x.movedim(1, -1)).movedim(-1, 1)
+
+
+# Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, in turn.
+_PUBLISHED = [
+    (r"^self_attn\.in_proj_", "attention.to_qkv."),
+    (r"^self_attn\.out_proj\.", "attention.proj."),
+    (r"^in_proj_", "to_qkv."),
+    (r"^attn\.", "attention."),
+    (r"^norm1\.", "norm_attention."),
+    (r"^norm2\.", "norm_perceptron."),
+    (r"^linear1\.|^mlp\.0\.|^mlp\.fc1\.", "perceptron.0."),
+    (r"^linear2\.|^mlp\.3\.|^mlp\.fc2\.", "perceptron.2."),
+    (r"(^|\.)qkv\.", r"\1to_qkv."),
+    (r"(^|\.)relative_position_bias_table$", r"\1position.table"),
+]
+_OF_ATTENTION = ("to_qkv.", "proj.", "position.")
+
+
+def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load the weights that torch, torchvision, timm or HAT gave a block, or its attention alone.
+
+    The names of their parts are changed to ours; a sequence or window of another size is refused.
+
+    Raises
+    ------
+    RuntimeError
+        If tensors are missing, left over or of another shape.
+    """
+    own = {}
+    for key, value in state.items():
+        name = key
+        for pattern, replacement in _PUBLISHED:
+            name = re.sub(pattern, replacement, name)
+        # HAT has the parts of its attention in the block itself.
+        if isinstance(module, TransformerBlock) and name.startswith(_OF_ATTENTION):
+            name = f"attention.{name}"
+        own[name] = value
+    # The geometry is ours: published files do not have it.
+    buffers = {key: value for key, value in module.named_buffers() if key not in own}
+    module.load_state_dict({**buffers, **own})
