@@ -244,7 +244,7 @@ def all_plans(job: PlannedRun) -> Iterator[Plan]:
 def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
     """Plans with the *maps* in memory and in a file, and with half as many threads, and so on."""
     most = torch.get_num_threads()
-    whole = _whole_values(job, planned) * job.wide
+    whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
     kept = maps + job.total
     for halved in range(most.bit_length()):
         threads = most >> halved
@@ -275,7 +275,8 @@ def _plan_on_gpu(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> 
     """The plan with the *maps* in the memory of the GPU."""
     photo, working = _gpu_bytes(job, planned, pixels)
     host = job.result + job.total + max(photo, job.after)
-    return Plan("device", job.precision, host, maps + working, pixels=pixels)
+    on_gpu = maps + working + _gathered_bytes(job, planned)
+    return Plan("device", job.precision, host, on_gpu, pixels=pixels)
 
 
 def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> Plan:
@@ -285,8 +286,10 @@ def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> P
     streams = STREAMS if has_streams else 1
     values = int(_gpu_tile(job, planned, pixels) * planned.kept_values)
     copies = STREAMS * _PINNED * _power_of_2(values * job.number) if has_streams else 0
-    host = maps + job.total + max(photo + copies, job.after)
-    return Plan("memory", job.precision, host, streams * working, pixels=pixels)
+    gathered = _gathered_bytes(job, planned)  # by the computer, and used on the GPU
+    host = maps + job.total + max(photo + copies, job.after) + gathered
+    on_gpu = streams * working + gathered
+    return Plan("memory", job.precision, host, on_gpu, pixels=pixels)
 
 
 def _gpu_bytes(job: PlannedRun, planned: Schedule, pixels: int) -> tuple[int, int]:
@@ -309,6 +312,12 @@ def _whole_values(job: PlannedRun, planned: Schedule) -> int:
         return 0
     height, width = job.program.padded(job.height, job.width)
     return height * width * planned.values
+
+
+def _gathered_bytes(job: PlannedRun, planned: Schedule) -> int:
+    """Bytes of what statistics keep of the pixels: the keys and values of global attention."""
+    height, width = job.program.padded(job.height, job.width)
+    return int(height * width * planned.gathered_values) * job.wide
 
 
 def gpu_rows(width: int, pixels: int) -> int:

@@ -196,13 +196,17 @@ class Execution:
         """All tiles of *sweep*; folds the statistics that it adds up."""
         compute = functools.partial(self._compute, self._made_ready(sweep))
         totals: dict[str, Tensor] = {}
+        gathered: dict[str, list[Tensor]] = {}
         # Tiles come in their order, so that sums are the same bit for bit in every run.
         for sums in workers.each(compute, self.tiles(sweep), cost):
             for name, more in sums.items():
-                if name in totals:
+                if self._program.writer(name).gathers:
+                    gathered.setdefault(name, []).append(more)
+                elif name in totals:
                     totals[name] += more
                 else:
                     totals[name] = more
+        totals |= {name: torch.cat(parts, dim=1) for name, parts in gathered.items()}
         for name, total in totals.items():
             # Infinity and NaN carry over to sums, so only the totals and the result are checked.
             self._check_range(total)

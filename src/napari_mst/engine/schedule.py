@@ -123,6 +123,14 @@ class Schedule:
         scales = self.program.scales
         return max(self.program.channels(name) * float(scales[name]) ** 2 for name in self.kept)
 
+    @property
+    def gathered_values(self) -> float:
+        """Numbers for each pixel of the photo that statistics keep of it until the run ends."""
+        scales = self.program.scales
+        kept = [each.gathers * float(scales[each.writes]) ** 2 for each in self.program.passes]
+        # While the parts of one are put together, there are two of it.
+        return sum(kept) + max(kept)
+
     def largest_map(self, height: int, width: int, number: int) -> int:
         """Bytes of the largest map that is kept, of *number* bytes a value."""
         rows, columns = self.program.padded(height, width)

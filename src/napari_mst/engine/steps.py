@@ -46,7 +46,9 @@ class Reading:
 
     def reach(self, written: Window) -> Window:
         """The pixels on which the window *written* depends, also where the image has none."""
-        return written.scaled(self.inverse).grown(self.halo or 0).aligned(self.align)
+        # All pixels of a window of attention depend on what lies around the window.
+        own = written.scaled(self.inverse).aligned(self.align)
+        return own.grown(self.halo or 0).aligned(self.align)
 
     def window(self, written: Window, size: Size) -> Window:
         """The pixels on which the window *written* depends, of a map of *size*."""

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from napari_mst.errors import PhotoError
+
 PHOTO = "photo"
 """The map that a program begins with: (N, in_bands, H, W)."""
 
@@ -47,7 +49,8 @@ class Pass:
     local
         Computes the map. The engine may have a faster form of a module or method that it knows.
     halo
-        Pixels of the maps it reads, on each side, on which a pixel depends. None: on all pixels.
+        Pixels of the maps it reads, on each side, on which a pixel depends; with *align*, those
+        around the window in which the pixel lies. None: on all pixels.
     scale
         Size of the map it writes by the size of those it reads.
     align
@@ -60,6 +63,9 @@ class Pass:
         sum.
     fold
         Makes of the statistic of all pixels, and of their number, the value that later passes use.
+    gathers
+        Numbers of the statistic for each pixel of the map that it keeps: the parts of the map give
+        (N, tokens, numbers), which are put one behind the other. 0: parts are added up.
     is_kept
         Tells whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
         map that is not kept is computed again where it is read: for cheap maps, which would take
@@ -82,6 +88,7 @@ class Pass:
     uses: str = ""
     statistic: Callable[[Tensor], Tensor] | None = None
     fold: Callable[[Tensor, int], Any] = _as_it_is
+    gathers: int = 0
     is_kept: bool = True
     work: float | None = None
     values: int | None = None
@@ -115,7 +122,8 @@ class Program:
 
     The photo has *in_bands* channels and is reflect-padded at its end to multiples of *multiple*.
     *is_cropped* says whether the result is cut back to the size of the photo. *dtype* is that of
-    the weights, the photo and the result.
+    the weights, the photo and the result. The padded photo has at most *most_pixels*, where they
+    are not 0.
     """
 
     passes: tuple[Pass, ...]
@@ -123,6 +131,7 @@ class Program:
     multiple: int = 1
     dtype: torch.dtype = torch.float32
     is_cropped: bool = True
+    most_pixels: int = 0
 
     @property
     def output(self) -> Pass:
@@ -149,8 +158,20 @@ class Program:
         return rows, columns
 
     def sizes(self, height: int, width: int) -> dict[str, tuple[int, int]]:
-        """Height and width of every map, for a photo of *height* x *width*."""
-        sizes = {PHOTO: self.padded(height, width)}
+        """Height and width of every map, for a photo of *height* x *width*.
+
+        Raises
+        ------
+        PhotoError
+            If the photo has more pixels than the network can be given.
+        """
+        padded = self.padded(height, width)
+        if self.most_pixels and math.prod(padded) > self.most_pixels:
+            raise PhotoError(
+                f"Expected at most {self.most_pixels:,} pixels, all of which attend to each other, "
+                f"got {height} x {width}. Choose a region, or a network with another attention."
+            )
+        sizes = {PHOTO: padded}
         for each in self.passes:
             rows, columns = sizes[each.reads[0]]
             sizes[each.writes] = math.ceil(rows * each.scale), math.ceil(columns * each.scale)
