@@ -9,43 +9,30 @@ Letters: N batch, B bands, C feature channels, H rows, W columns.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from typing import TypeVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.errors import CheckpointError
+from napari_mst.networks.attention.kinds import (
+    ATTENTIONS,
+    Block,
+    Place,
+    geometry_of,
+)
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
+from napari_mst.networks.attention.windows import WindowAttention
+from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-
-# Two halvings need no more than 4. The padding counts in the attention, so it is as published.
-MULTIPLE = 8
-"""Sides are reflect-padded up to a multiple of this before the network runs, as published."""
-
 
 MAX_STAGES = 64
 """Most stages of a file: its keys alone make them, and the modules of each take 0.3 MB."""
 
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """The numbers that make an MST++ network besides its weights; all are at least 1."""
-
-    in_bands: int = 3
-    out_bands: int = 31
-    stages: int = 3
-    width: int = 31
-    norm_before_attention: bool = False
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            # Not `isinstance`, which takes True for an integer.
-            if field.type is int and (type(value) is not int or value < 1):
-                raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
-
+# Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
+_TURNS = (False, True, False, True, True)
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -55,9 +42,6 @@ def _modules(modules: list[M]) -> list[M]:
     # mypy takes the members of a ModuleList as plain modules, without the methods that we call.
     return cast("list[M]", nn.ModuleList(modules))
 
-
-Block = Any
-"""A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
 
 MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""
@@ -163,12 +147,17 @@ class MSTPlusPlus(Network):
 
     `forward` takes (N, in_bands, H, W) of any H, W >= 1 and returns (N, out_bands, H, W). The
     residual goes around the last convolution as published where *width* equals *out_bands*, else it
-    ends before it. *width* defaults to *out_bands*.
+    ends before it. *width* defaults to *out_bands*. *attention* is `AttentionParameters`: by
+    default, blocks attend between channels, as published.
 
     Raises
     ------
     ModelError
-        If a parameter is not a positive integer.
+        If a parameter is not a positive integer, or there is no such attention.
+
+    Examples
+    --------
+    >>> network = MSTPlusPlus(stages=1, attention="shifted", window=8)
     """
 
     def __init__(
@@ -177,20 +166,23 @@ class MSTPlusPlus(Network):
         out_bands: int = 31,
         stages: int = 3,
         width: int | None = None,
-        norm_before_attention: bool = False,
+        **attention: Unpack[AttentionParameters],
     ) -> None:
         super().__init__()
         width = out_bands if width is None else width
-        self.hyperparameters = Hyperparameters(
-            in_bands, out_bands, stages, width, norm_before_attention
-        )
+        self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, **attention)
+        self._blocks_made = 0
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
         self.stages = _modules([SpectralTransformer(width, self.make_block) for _ in range(stages)])
         self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
 
     def make_block(self, channels: int, heads: int) -> Block:
-        """A block of the U-shapes: with spectral attention, as published."""
-        return SpectralAttentionBlock(channels, heads, self.hyperparameters.norm_before_attention)
+        """The next block of the U-shapes: with spectral attention, as published, or another."""
+        parameters = self.hyperparameters
+        is_turn = _TURNS[self._blocks_made % len(_TURNS)]
+        self._blocks_made += 1
+        has_norm = bool(parameters.norm_before_attention)
+        return parameters.kind.make(Place(channels, heads, parameters.window, has_norm, is_turn))
 
     @property
     def is_residual_around_output(self) -> bool:
@@ -235,7 +227,13 @@ class MSTPlusPlus(Network):
         passes += [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
         passes += self._bands(features, "shallow again")
         passes += self.last_passes("bands")
-        return Program(tuple(passes), self.in_bands, MULTIPLE, self.conv_in.weight.dtype)
+        return Program(
+            tuple(passes),
+            self.in_bands,
+            self.hyperparameters.multiple,
+            self.conv_in.weight.dtype,
+            most_pixels=self.hyperparameters.kind.most_pixels,
+        )
 
     def _bands(self, features: str, shallow: str) -> list[Pass]:
         """The last convolution, with the residual around it or, where the widths differ, before."""
@@ -272,8 +270,27 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
         key: value.to(torch.float32, memory_format=torch.contiguous_format)
         for key, value in own.items()
     }
+    check_geometry(network, weights)
     network.load_state_dict(weights, assign=True)
     return network.eval().requires_grad_(False)
+
+
+def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Refuse the weights of other windows, or of windows with another shift, which would fit.
+
+    Raises
+    ------
+    CheckpointError
+        If a block of *state* has other windows than that of *network*.
+    """
+    for name, module in network.named_modules():
+        if isinstance(module, WindowAttention):
+            stored = geometry_of({"attention.geometry": state[f"{name}.geometry"]})
+            if stored != module.sides:
+                raise CheckpointError(
+                    f"Expected windows of {tuple(module.sides)} (side, keys, shift) in {name}, "
+                    f"got {stored and tuple(stored)}. Ask for another copy of the file."
+                )
 
 
 # In this order: the patterns of one part of a key take it for granted that those above have done
@@ -335,8 +352,24 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
         out_bands=conv_out.shape[0],
         stages=len(stages),
         width=conv_in.shape[0],
-        norm_before_attention="stages.0.encoder.0.norm.weight" in state,
+        **_attention_of(state),
     )
+
+
+def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
+    """How the blocks of *state* attend: told by the second one, the first that may be shifted."""
+    prefix = "stages.0.encoder.1."
+    block = {
+        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
+    }
+    # A network whose attention nobody knows is compared with the published one, and refused.
+    found = (name for name, kind in ATTENTIONS.items() if kind.recognises(block))
+    geometry = geometry_of(block)
+    return {
+        "attention": next(found, "spectral"),
+        "window": geometry.window if geometry else WINDOW,
+        "norm_before_attention": "norm.weight" in block,
+    }
 
 
 def _check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]) -> None:

@@ -5,18 +5,15 @@ Letters: N batch, B bands, H rows, W columns.
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera, is_camera
-from napari_mst.networks.mst_plus_plus import (
-    Hyperparameters,
-    MSTPlusPlus,
-    Plus,
-    build_mst_plus_plus,
-)
+from napari_mst.networks.hyperparameters import AttentionParameters, Hyperparameters
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus
 from napari_mst.networks.network import PHOTO, Pass
 from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 
@@ -40,11 +37,17 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     The residual around the network carries these spectra to the output, so while the convolutions
     at both ends are small the result is the pixelwise estimate. Spectra are encoded as sRGB encodes
     light, so that noise and rounding are about as large in the dark as in the light; the result is
-    decoded, and never negative.
+    decoded, and never negative. *attention* is that of `MSTPlusPlus`.
     """
 
-    def __init__(self, pixelwise: PixelwiseNetwork | CameraNetwork, stages: int = 1) -> None:
-        super().__init__(out_bands=pixelwise.hyperparameters.out_bands, stages=stages)
+    def __init__(
+        self,
+        pixelwise: PixelwiseNetwork | CameraNetwork,
+        stages: int = 1,
+        **attention: Unpack[AttentionParameters],
+    ) -> None:
+        bands = pixelwise.hyperparameters.out_bands
+        super().__init__(out_bands=bands, stages=stages, **attention)
         self.hyperparameters = RefiningHyperparameters(**asdict(self.hyperparameters))
         self.pixelwise = pixelwise
 
@@ -110,10 +113,10 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
     bands = pixelwise.hyperparameters.out_bands
     found = outer.hyperparameters
-    expected = Hyperparameters(out_bands=bands, width=bands, stages=found.stages)
+    expected = replace(found, in_bands=3, out_bands=bands, width=bands)
     if found != expected:  # before memory is taken for as many bands as the smaller part says
         raise CheckpointError(f"Expected {expected}, got {found}.")
-    network = RefiningMSTPlusPlus(pixelwise, found.stages)
+    network = RefiningMSTPlusPlus(pixelwise, found.stages, **found.attention_parameters)
     own = {_PREFIX + key: value.float() for key, value in inner.items()}
     network.load_state_dict({**outer.state_dict(), **own})
     return network.eval().requires_grad_(False)

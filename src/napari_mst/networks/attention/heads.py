@@ -87,6 +87,11 @@ class Heads(nn.Module, ABC):
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
         """The weights of the keys of one *query*, and where they lie."""
 
+    @property
+    def value_weight(self) -> Tensor:
+        """The weights of the values, (C, C)."""
+        return self.to_qkv.weight[2 * self.channels :]
+
     def split(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of tokens (..., T, C), each (..., h, T, d)."""
         queries, keys, values = self.to_qkv(tokens).chunk(3, dim=-1)
@@ -99,12 +104,17 @@ class Heads(nn.Module, ABC):
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         """The score of every query with every key, (..., h, queries, keys)."""
         check_memory((*queries.shape[:-1], keys.shape[-2]), queries.dtype)
+        queries, keys = self.scaled(queries, keys)
+        return queries @ keys.mT
+
+    def scaled(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys whose products are the scores."""
         if self.options.score == "cosine":
             queries = F.normalize(queries, dim=-1) * self.rescale
             keys = F.normalize(keys, dim=-1)
         elif self.options.score == "scaled":
             queries = queries / queries.shape[-1] ** 0.5
-        return queries @ keys.mT
+        return queries, keys
 
     def joined(self, attended: Tensor) -> Tensor:
         """Heads (..., h, T, d) side by side, and mixed: (..., T, C)."""

@@ -8,7 +8,8 @@ words", ICLR 2021, arXiv:2010.11929.
 
 Keys and values are two numbers for each number of the map. The scores would be T x T, which
 no memory holds for a photo: without gradients they are computed for some queries at a time, at most
-`MOST_SCORES` numbers.
+`MOST_SCORES` numbers, and on most devices torch makes even fewer of them at once. So there are no
+scores that a hook on `softmax` could hear: `weights` computes those of one query.
 """
 
 from collections.abc import Sequence
@@ -60,9 +61,10 @@ class PatchAttention(Heads):
         height, width = x.shape[-2:]
         queries = self._projected(self.tokens(x), slice(self.channels))
         keys, values = map(self.in_heads, keys_and_values.chunk(2, dim=-1))
+        queries, keys = self.scaled(self.in_heads(queries), keys)
         attended = [
-            self.softmax(self.scores(some, keys)) @ values
-            for some in self._chunks(self.in_heads(queries), keys)
+            F.scaled_dot_product_attention(some, keys, values, scale=1.0)
+            for some in self._chunks(queries, keys)
         ]
         tokens = self.joined(torch.cat(attended, dim=-2))
         across = -(-width // self.patch)

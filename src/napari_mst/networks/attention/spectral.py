@@ -68,6 +68,15 @@ def gram(x: Tensor) -> Tensor:
     return (runs.mT @ runs).sum(1, dtype=wide)
 
 
+def position_branch(channels: int) -> nn.Sequential:
+    """The positions of MST++: two depthwise 3x3 convolutions of the values, GELU between them."""
+    return nn.Sequential(
+        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+        nn.GELU(),
+        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+    )
+
+
 def _own_products(pixels: Tensor) -> Tensor:
     """Products of the channels of P pixels: (N, P, C) -> (N, C, C)."""
     # NumPy would not record gradients, which training needs.
@@ -96,11 +105,7 @@ class SpectralAttention(nn.Module):
         self.rescale = nn.Parameter(torch.ones(heads, 1, 1))
         self.softmax = nn.Softmax(dim=-1)
         self.proj = nn.Linear(channels, channels)
-        self.pos = nn.Sequential(
-            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
-            nn.GELU(),
-            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
-        )
+        self.pos = position_branch(channels)
 
     def attention(self, gram: Tensor) -> Tensor:
         """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum up to 1."""

@@ -55,6 +55,7 @@ class WindowAttention(Heads):
         super().__init__(channels, heads, options)
         check_window(window)
         self.window = window
+        self.key_window = window
         self.position = RelativePositionBias(heads, window)
         self.keep(Geometry(window, window))
 
@@ -65,6 +66,7 @@ class WindowAttention(Heads):
 
     def keep(self, geometry: Geometry) -> None:
         """Keep the *geometry* with the weights."""
+        self.sides = geometry
         self.register_buffer("geometry", torch.tensor(geometry, dtype=torch.float32))
 
     def forward(self, x: Tensor) -> Tensor:

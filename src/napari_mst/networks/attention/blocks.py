@@ -1,0 +1,185 @@
+"""Blocks of the U-shape of MST++ whose attention is between pixels, or that have none.
+
+Letters: N batch, C channels, H rows, W columns.
+
+    x = x + attention(LN(x)) + pos(W_v LN(x))        x = x + FFN(LN(x))
+
+All but the attention is that of the spectral block: the position branch `pos` of two depthwise
+convolutions of the values, the feed-forward network with a depthwise convolution, and scores that
+are cosines times a learnt number. So what these blocks do otherwise than the spectral one is who
+attends to whom, and nothing else. *LN* before the attention can be left out.
+"""
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.networks.attention.heads import HeadOptions
+from napari_mst.networks.attention.layer_norm import ChannelNorm
+from napari_mst.networks.attention.patches import PatchAttention
+from napari_mst.networks.attention.spectral import FeedForward, position_branch
+from napari_mst.networks.attention.windows import WindowAttention
+from napari_mst.networks.network import Pass
+
+LIKE_SPECTRAL = HeadOptions(score="cosine", has_bias=False)
+"""Heads as S-MSA has them."""
+
+_POSITION_HALO = 2  # two convolutions of 3x3
+_FEED_FORWARD_VALUES = 12  # for each channel: hidden layers of 4 C, input, norm and output
+_QUERIES_OF_WORK = 1 << 12  # keys that global attention is expected to have, for progress
+
+
+class NoAttention(nn.Module):
+    """The projected values themselves: what is left of attention where no pixel hears another."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.to_v = nn.Linear(channels, channels, bias=False)
+        self.proj = nn.Linear(channels, channels)
+
+    @property
+    def value_weight(self) -> Tensor:
+        """The weights of the values, (C, C)."""
+        return self.to_v.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return self.proj(self.to_v(x.movedim(1, -1))).movedim(-1, 1)
+
+
+class AttentionBlock(nn.Module):
+    """A block around *attention*: `norm`, `attention`, `pos` and `feed_forward`.
+
+    Its passes are `passes`. *has_norm* is the LayerNorm before the attention.
+    """
+
+    def __init__(
+        self, attention: NoAttention | WindowAttention | PatchAttention, has_norm: bool = True
+    ) -> None:
+        super().__init__()
+        self.norm = ChannelNorm(attention.channels) if has_norm else nn.Identity()
+        self.attention = attention
+        self.pos = position_branch(attention.channels)
+        self.feed_forward = FeedForward(attention.channels)
+
+    def prepared(self, source: Pass) -> Pass:
+        """*source* as it is: nothing is added up over the image."""
+        return source
+
+    def passes(self, name: str, source: str) -> list[Pass]:
+        """The passes of this block from the map *source* to the map *name*."""
+        attended = self.attention_pass(f"{name}.attended", source)
+        channels = self.attention.channels
+        fed_forward = Pass(
+            name,
+            (attended.writes,),
+            self.fed_forward,
+            channels,
+            halo=1,
+            work=parameters_of(self.feed_forward),
+            values=_FEED_FORWARD_VALUES * channels,
+        )
+        return [attended, fed_forward]
+
+    def attention_pass(self, name: str, source: str) -> Pass:
+        """The first half of the block, from the map *source* to the map *name*."""
+        # A few convolutions are cheaper than a map that is kept for the second half.
+        return Pass(
+            name,
+            (source,),
+            self.attended,
+            self.attention.channels,
+            halo=_POSITION_HALO,
+            is_kept=False,
+            work=self.local_work,
+        )
+
+    def attended(self, x: Tensor) -> Tensor:
+        """x + attention(LN(x)) + pos(W_v LN(x)): (N, C, H, W) -> (N, C, H, W)."""
+        normal = self.norm(x)
+        return x + self.attention(normal) + self.positions(normal)
+
+    def positions(self, normal: Tensor) -> Tensor:
+        """The position branch: a convolution of the values of the *normal* features."""
+        return self.pos(F.conv2d(normal, self.attention.value_weight[:, :, None, None]))
+
+    def fed_forward(self, x: Tensor) -> Tensor:
+        """x + FFN(LN(x)): (N, C, H, W) -> (N, C, H, W)."""
+        return x + self.feed_forward(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return self.fed_forward(self.attended(x))
+
+    @property
+    def local_work(self) -> float:
+        """Multiplications and additions of `attended` for each pixel, without scores."""
+        of_values = self.attention.channels**2
+        return of_values + sum(map(parameters_of, (self.norm, self.attention, self.pos)))
+
+
+class WindowBlock(AttentionBlock):
+    """A block whose attention is in windows: its tiles are whole windows."""
+
+    attention: WindowAttention
+
+    def attention_pass(self, name: str, source: str) -> Pass:
+        """The first half of the block: aligned to windows, with as much around as they look at."""
+        plain = super().attention_pass(name, source)
+        attention = self.attention
+        keys = attention.key_window**2
+        channels = attention.channels
+        # Unlike convolutions, windows at the rim of a tile are too dear to be computed twice.
+        return replace(
+            plain,
+            halo=max(attention.halo, _POSITION_HALO),
+            align=attention.window,
+            is_kept=True,
+            work=self.local_work + 2 * keys * channels,
+            values=3 * attention.heads * keys + 8 * channels,
+        )
+
+
+class GlobalBlock(AttentionBlock):
+    """A block in which every pixel attends to all: they hear of each other by keys and values.
+
+    A run gathers the keys and values of all pixels, two numbers for each channel. That is all that
+    a region has to know of the others, so regions are computed one by one as with any other block.
+    """
+
+    attention: PatchAttention
+
+    def prepared(self, source: Pass) -> Pass:
+        """*source*, which also gathers the keys and values of its map."""
+        return replace(source, statistic=self.keys_and_values, gathers=2 * self.attention.channels)
+
+    def keys_and_values(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, H W, 2 C), in the precision of the weights."""
+        wide = x.to(self.attention.to_qkv.weight.dtype)
+        return self.attention.keys_and_values(self.norm(wide))
+
+    def attention_pass(self, name: str, source: str) -> Pass:
+        """The first half of the block: with the keys and values of all pixels."""
+        plain = super().attention_pass(name, source)
+        channels = self.attention.channels
+        return replace(
+            plain,
+            local=self.attended_to,
+            uses=source,
+            is_kept=True,
+            work=self.local_work + 2 * _QUERIES_OF_WORK * channels,
+            values=8 * channels,
+        )
+
+    def attended_to(self, x: Tensor, keys_and_values: Tensor) -> Tensor:
+        """`attended`, with the keys and values of all pixels: (N, C, h, w) of any part."""
+        normal = self.norm(x)
+        attended = self.attention.attend(normal, keys_and_values.to(normal))
+        return x + attended + self.positions(normal)
+
+
+def parameters_of(module: nn.Module) -> int:
+    """The number of parameters of *module*."""
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -1,0 +1,191 @@
+"""`ATTENTIONS`: the kinds of attention that the U-shape of MST++ can have.
+
+To add one: a block in a file of this folder and a row of `ATTENTIONS`. The name of the row is the
+value of `MSTPlusPlus(attention=...)` and of `napari-mst train --attention`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from napari_mst.errors import CheckpointError
+from napari_mst.networks.attention.blocks import (
+    LIKE_SPECTRAL,
+    AttentionBlock,
+    GlobalBlock,
+    NoAttention,
+    WindowBlock,
+)
+from napari_mst.networks.attention.overlapping import OverlappingAttention
+from napari_mst.networks.attention.patches import PatchAttention
+from napari_mst.networks.attention.shifted_windows import ShiftedWindowAttention
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
+from napari_mst.networks.attention.windows import Geometry, WindowAttention
+
+Block = Any
+"""A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
+
+MOST_GLOBAL_PIXELS = 1 << 16
+"""Pixels of a photo, 256 x 256, whose attention between all pixels is computed in about a minute.
+
+Twice as many take four times as long.
+"""
+
+_LARGEST_WINDOW = 64  # of a file: 4,096 pixels that attend to each other
+
+
+class Place(NamedTuple):
+    """The place of a block in the U-shape, and what it is told.
+
+    Attributes
+    ----------
+    channels, heads
+        Channels of the block, and its heads, which divide them.
+    window
+        Side of a window in pixels, where there are windows.
+    has_norm
+        A LayerNorm stands before the attention.
+    is_turn
+        Windows that can be shifted are shifted in this block.
+    """
+
+    channels: int
+    heads: int
+    window: int
+    has_norm: bool
+    is_turn: bool
+
+
+@dataclass(frozen=True)
+class AttentionKind:
+    """One row of `ATTENTIONS`.
+
+    Attributes
+    ----------
+    title
+        For a person: the attention, in a few words.
+    make
+        Makes the block of a place.
+    recognises
+        Tells whether these are the weights of such a block, by their names in it.
+    has_norm
+        A LayerNorm stands before the attention where nobody says otherwise: as published.
+    has_windows
+        The photo is padded until windows divide the maps of every level.
+    most_pixels
+        Pixels of a photo at most; 0 for any number.
+    """
+
+    title: str
+    make: Callable[[Place], Block]
+    recognises: Callable[[Mapping[str, Tensor]], bool]
+    has_norm: bool = True
+    has_windows: bool = False
+    most_pixels: int = 0
+
+
+def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
+    """The windows of the weights of a block, by their names in it; None if it has none.
+
+    Raises
+    ------
+    CheckpointError
+        If they are no windows.
+    """
+    stored = block.get("attention.geometry")
+    if stored is None:
+        return None
+    sides = stored.double().flatten().tolist()
+    is_sane = len(sides) == len(Geometry._fields) and all(
+        side.is_integer() and 0 <= side <= 2 * _LARGEST_WINDOW for side in sides
+    )
+    if not is_sane or not 1 <= sides[0] <= _LARGEST_WINDOW:
+        raise CheckpointError(
+            f"Expected windows of 1 to {_LARGEST_WINDOW} pixels in the weights, got {sides[:3]}. "
+            "Ask for another copy of the file."
+        )
+    return Geometry(*map(int, sides))
+
+
+def _has_windows(block: Mapping[str, Tensor], is_shifted: bool, is_overlapping: bool) -> bool:
+    geometry = geometry_of(block)
+    if geometry is None:
+        return False
+    found = geometry.shift > 0, geometry.keys > geometry.window
+    return found == (is_shifted, is_overlapping)
+
+
+def _spectral(place: Place) -> Block:
+    return SpectralAttentionBlock(place.channels, place.heads, place.has_norm)
+
+
+def _window(place: Place) -> Block:
+    attention = WindowAttention(place.channels, place.heads, place.window, LIKE_SPECTRAL)
+    return WindowBlock(attention, place.has_norm)
+
+
+def _shifted(place: Place) -> Block:
+    channels, heads, window, has_norm, is_turn = place
+    shift = window // 2 if is_turn else 0
+    attention = ShiftedWindowAttention(channels, heads, window, shift, LIKE_SPECTRAL)
+    return WindowBlock(attention, has_norm)
+
+
+def _overlapping(place: Place) -> Block:
+    channels, heads, window, has_norm, _ = place
+    attention = OverlappingAttention(channels, heads, window, options=LIKE_SPECTRAL)
+    return WindowBlock(attention, has_norm)
+
+
+def _global(place: Place) -> Block:
+    attention = PatchAttention(place.channels, place.heads, options=LIKE_SPECTRAL)
+    return GlobalBlock(attention, place.has_norm)
+
+
+def _none(place: Place) -> Block:
+    return AttentionBlock(NoAttention(place.channels), place.has_norm)
+
+
+ATTENTIONS: dict[str, AttentionKind] = {
+    "spectral": AttentionKind(
+        "spectral attention, between channels",
+        _spectral,
+        lambda block: "attention.to_q.weight" in block,
+        has_norm=False,
+    ),
+    "window": AttentionKind(
+        "attention in windows",
+        _window,
+        lambda block: _has_windows(block, is_shifted=False, is_overlapping=False),
+        has_windows=True,
+    ),
+    "shifted": AttentionKind(
+        "attention in shifted windows",
+        _shifted,
+        lambda block: _has_windows(block, is_shifted=True, is_overlapping=False),
+        has_windows=True,
+    ),
+    "overlapping": AttentionKind(
+        "attention to overlapping windows",
+        _overlapping,
+        lambda block: _has_windows(block, is_shifted=False, is_overlapping=True),
+        has_windows=True,
+    ),
+    "global": AttentionKind(
+        "attention between all pixels",
+        _global,
+        lambda block: "attention.to_qkv.weight" in block and "attention.geometry" not in block,
+        most_pixels=MOST_GLOBAL_PIXELS,
+    ),
+    "none": AttentionKind(
+        "no attention, convolutions only",
+        _none,
+        lambda block: (
+            {"attention.to_v.weight", "attention.to_q.weight"} & block.keys()
+            == {"attention.to_v.weight"}
+        ),
+    ),
+}
+"""By their names; the first row that recognises the weights of a block makes it."""

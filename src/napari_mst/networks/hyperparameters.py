@@ -1,0 +1,89 @@
+"""The hyperparameters of MST++: bands, stages, width, and how its blocks attend."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import TypedDict
+
+from napari_mst.errors import ModelError
+from napari_mst.messages import shown
+from napari_mst.networks.attention.kinds import ATTENTIONS, AttentionKind
+
+# Two halvings need no more than 4. The padding counts in the attention, so it is as published.
+MULTIPLE = 8
+"""Sides are reflect-padded up to a multiple of this before the network runs, as published."""
+
+WINDOW = 8
+"""Side of a window of attention in pixels of its map, unless another one is asked for."""
+
+_LOWEST = 4  # pixels of the photo to a side of a pixel of the lowest map
+
+
+class AttentionParameters(TypedDict, total=False):
+    """The parameters of MST++ that say how its blocks attend.
+
+    Attributes
+    ----------
+    attention
+        A name of `ATTENTIONS`: "spectral" as published, "window", "shifted", "overlapping",
+        "global" or "none".
+    window
+        Side of a window in pixels, where there are windows: 8.
+    norm_before_attention
+        Put a LayerNorm before the attention, as the text of the paper says. By default it is there
+        as published: not before spectral attention, and before every other.
+    """
+
+    attention: str
+    window: int
+    norm_before_attention: bool | None
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The numbers that make an MST++ network besides its weights; all are at least 1.
+
+    The last three are those of `AttentionParameters`.
+    """
+
+    in_bands: int = 3
+    out_bands: int = 31
+    stages: int = 3
+    width: int = 31
+    norm_before_attention: bool | None = None
+    attention: str = "spectral"
+    window: int = WINDOW
+
+    def __post_init__(self) -> None:
+        if self.attention not in ATTENTIONS:
+            known = ", ".join(ATTENTIONS)
+            raise ModelError(
+                f"Expected an attention of {known}, got {shown(self.attention, 40)}. Choose one."
+            )
+        if self.norm_before_attention is None:
+            object.__setattr__(self, "norm_before_attention", self.kind.has_norm)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            # Not `isinstance`, which takes True for an integer.
+            if field.type is int and (type(value) is not int or value < 1):
+                raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
+        if not self.kind.has_windows:  # so that networks alike have equal hyperparameters
+            object.__setattr__(self, "window", WINDOW)
+
+    @property
+    def kind(self) -> AttentionKind:
+        """The row of `ATTENTIONS`."""
+        return ATTENTIONS[self.attention]
+
+    @property
+    def multiple(self) -> int:
+        """Sides of the photo are padded up to a multiple of this: windows divide every map."""
+        return math.lcm(MULTIPLE, _LOWEST * self.window) if self.kind.has_windows else MULTIPLE
+
+    @property
+    def attention_parameters(self) -> AttentionParameters:
+        """The part of them that says how blocks attend."""
+        return {
+            "attention": self.attention,
+            "window": self.window,
+            "norm_before_attention": self.norm_before_attention,
+        }

@@ -1,0 +1,220 @@
+"""Each kind of attention in the U-shape: streamed exactly, saved and loaded, and refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from napari_mst import Reconstructor, load_model
+from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.plan import Budget, Place, Plan, PlannedRun, make_plan
+from napari_mst.engine.run import Execution, execute
+from napari_mst.engine.schedule import schedule
+from napari_mst.engine.windows import Window
+from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, PhotoError
+from napari_mst.networks.attention.kinds import ATTENTIONS
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
+
+CPU = torch.device("cpu")
+KINDS = list(ATTENTIONS)
+
+
+def drawn(network: MSTPlusPlus) -> MSTPlusPlus:
+    """*network* for a run; positions, which begin as zeros, count in it."""
+    for name, parameter in network.named_parameters():
+        if name.endswith("position.table"):
+            nn.init.normal_(parameter)
+    return network.eval().requires_grad_(False)
+
+
+def built(kind: str, bands: int = 5) -> MSTPlusPlus:
+    torch.manual_seed(0)
+    return drawn(MSTPlusPlus(stages=1, out_bands=bands, attention=kind, window=4))
+
+
+def photo_of(height: int, width: int) -> NDArray[np.float64]:
+    return np.random.default_rng(0).random((3, height, width))
+
+
+def source_of(photo: NDArray[np.floating]) -> PhotoRows:
+    return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+
+
+def whole(network: MSTPlusPlus, photo: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The network's own forward in float64: the reference."""
+    exact: NDArray[np.float64] = network.double()(torch.from_numpy(photo)[None])[0].numpy()
+    return exact
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiles_agree_with_the_whole_in_every_digit(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Execution, "tile", lambda *_: (8, 20))
+    network, photo = built(kind).double(), photo_of(37, 51)
+    expected = whole(network, photo)
+    streamed = execute(network.program(), source_of(photo), CPU).numbers
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strips_in_single_precision_agree_to_rounding(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Execution, "tile", lambda *_: (4, 64))
+    network, photo = built(kind), photo_of(21, 43)
+    streamed = execute(network.program(), source_of(photo.astype(np.float32)), CPU).numbers
+    expected = whole(network, photo.astype(np.float32).astype(np.float64))
+    assert streamed.dtype == np.float32
+    np.testing.assert_allclose(streamed, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_part_is_that_of_the_whole_run(kind: str) -> None:
+    """The part begins and ends within windows."""
+    network, photo = built(kind).double(), photo_of(48, 75)
+    numbers, folded = execute(network.program(), source_of(photo), CPU)
+    own = Window(19, 22, 33, 50)
+    part = execute_crop(network.program(), folded, source_of(photo), own)
+    expected = numbers[:, own.rows, own.columns]
+    np.testing.assert_allclose(part, expected, rtol=0, atol=1e-13 * np.abs(numbers).max())
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_keys_and_values_are_gathered_wherever_maps_live(place: Place) -> None:
+    network, photo = built("global").double(), photo_of(21, 30)
+    streamed = execute(network.program(), source_of(photo), CPU, Plan(place)).numbers
+    np.testing.assert_allclose(streamed, whole(network, photo), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_of_16_bits_are_near(kind: str) -> None:
+    network, photo = built(kind), photo_of(24, 32).astype(np.float32)
+    narrow = execute(network.program(), source_of(photo), CPU, Plan(precision="bfloat16")).numbers
+    expected = whole(network, photo.astype(np.float64))
+    assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < 0.03
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", [False, True])
+def test_weights_say_the_attention_that_they_belong_to(
+    kind: str, norm: bool, tmp_path: Path
+) -> None:
+    network = drawn(MSTPlusPlus(stages=1, attention=kind, window=4, norm_before_attention=norm))
+    halves = {key: value.half() for key, value in network.state_dict().items()}
+    save_file(halves, tmp_path / "own.safetensors")
+    loaded = load_model(tmp_path / "own.safetensors").network
+    assert isinstance(loaded, MSTPlusPlus)
+    assert loaded.hyperparameters == network.hyperparameters
+
+
+@pytest.mark.parametrize("kind", ["spectral", "shifted", "none"])
+def test_a_refining_network_comes_back_with_its_attention(kind: str) -> None:
+    pixelwise = PixelwiseNetwork(out_bands=6, width=8)
+    network = drawn(
+        RefiningMSTPlusPlus(pixelwise, attention=kind, window=4, norm_before_attention=True)
+    )
+    loaded = build_refining(network.state_dict())
+    assert loaded.hyperparameters == network.hyperparameters
+    photo = torch.rand(1, 3, 19, 22)
+    torch.testing.assert_close(loaded(photo), network(photo))
+
+
+def test_norm_stands_before_attention_where_it_was_published_so() -> None:
+    has = {kind: built(kind).hyperparameters.norm_before_attention for kind in KINDS}
+    assert has == {kind: kind != "spectral" for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_photos_of_any_size_give_cubes_of_their_size(kind: str, tmp_path: Path) -> None:
+    save_file(built(kind, bands=31).state_dict(), tmp_path / "own.safetensors")
+    own = Reconstructor(load_model(tmp_path / "own.safetensors"), "cpu")
+    for size in [(1, 1), (5, 18)]:
+        assert own.reconstruct(np.full((*size, 3), 99, np.uint8)).shape == (31, *size)
+
+
+def test_photos_are_padded_until_windows_divide_every_map() -> None:
+    for window, padded in [(8, (64, 96)), (4, (48, 80)), (6, (48, 72))]:
+        network = MSTPlusPlus(stages=1, attention="window", window=window)
+        assert network.program().padded(40, 70) == padded
+    assert built("global").program().padded(40, 70) == (40, 72)
+
+
+def test_the_same_blocks_of_every_stage_are_shifted() -> None:
+    network = MSTPlusPlus(stages=2, attention="shifted", window=4)
+    shifts = [int(value[2]) for name, value in network.state_dict().items() if "geometry" in name]
+    # In the order of the modules: two encoder blocks, the bottleneck, two decoder blocks.
+    assert shifts == [0, 2, 0, 2, 2] * 2
+
+
+def test_a_stage_sees_no_further_than_its_windows() -> None:
+    """Without statistics, a far pixel changes nothing: which is why windows can be streamed."""
+    network, photo = built("shifted").double(), photo_of(64, 160)
+    before = whole(network, photo)
+    photo[:, :, 130:] = 0
+    after = whole(network, photo)
+    assert np.array_equal(before[..., :40], after[..., :40])
+    assert not np.array_equal(before[..., 110:130], after[..., 110:130])
+
+
+def test_the_plan_counts_the_keys_and_values_of_all_pixels() -> None:
+    program = built("global").program()
+    small, large = (make_plan(PlannedRun(program, 40, side, CPU)) for side in (40, 1600))
+    gathered = schedule(program).gathered_values
+    # Five bands: two numbers for each channel, of blocks of 5, 10, 20, 10 and 5 channels.
+    assert gathered == 10 + 20 / 4 + 40 / 16 + 20 / 4 + 10 + 10
+    assert large.memory - small.memory > 40 * 1560 * 4 * gathered
+    with pytest.raises(OutOfMemory, match=r"Expected .* of free memory"):
+        make_plan(PlannedRun(program, 200, 200, CPU), Budget(memory=10**6, device_memory=0))
+
+
+def test_more_pixels_than_can_attend_to_each_other_are_refused_before_anything_runs() -> None:
+    program = built("global").program()
+    with pytest.raises(PhotoError, match=r"at most 65,536 pixels, .* got 300 x 400.*region"):
+        make_plan(PlannedRun(program, 300, 400, CPU))
+    assert make_plan(PlannedRun(program, 256, 256, CPU)).memory > 0
+
+
+def changed(state: Mapping[str, Tensor], key: str, value: list[float]) -> dict[str, Tensor]:
+    return {**state, key: torch.tensor(value)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("encoder.1", [1e9, 1e9, 0], r"windows of 1 to 64"),
+        ("encoder.1", [float("nan"), 4, 0], r"windows of 1 to 64"),
+        ("encoder.1", [4, 4], r"windows of 1 to 64"),
+        ("encoder.1", [5, 5, 2], r"of another shape"),
+        ("decoder.0", [4, 4, 1], r"windows of \(4, 4, 2\).* got \(4, 4, 1\)"),
+        ("decoder.1", [4, 4, 0], r"windows of \(4, 4, 2\).* got \(4, 4, 0\)"),
+    ],
+)
+def test_windows_that_are_not_those_of_the_weights_are_refused(
+    key: str, value: list[float], message: str
+) -> None:
+    state = built("shifted").state_dict()
+    with pytest.raises(CheckpointError, match=rf"Expected .*{message}") as caught:
+        build_mst_plus_plus(changed(state, f"stages.0.{key}.attention.geometry", value))
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"attention": "windows"}, r"attention of spectral, window, .*, got windows"),
+        ({"attention": "window", "window": 0}, r"window to be a positive integer, got 0"),
+        ({"attention": "overlapping", "window": 6}, r"even number of pixels, got 3"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters: dict[str, str | int], message: str) -> None:
+    with pytest.raises(ModelError, match=rf"Expected .*{message}"):
+        MSTPlusPlus(stages=1, **parameters)  # type: ignore[arg-type]
