@@ -15,6 +15,8 @@ from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
 from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.scenes import Scene
+from napari_mst.networks.attention.kinds import ATTENTIONS
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training import calibrate
 from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings
@@ -99,8 +101,11 @@ def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> No
         (("--light", "moon"), "Expected a CSV file or a light as"),
         (("--cubes", "."), "Expected cube files"),
         (("--size", "20"), "size divisible by 8"),
+        (("--attention", "windows"), "Expected an attention of spectral, window"),
+        (("--attention", "window", "--from", "mstpp-srgb"), "got --from"),
+        (("--no-norm-before-attention", "--from", "mstpp-srgb"), "Leave one out"),
     ],
-    ids=["start", "camera", "light", "cubes", "size"],
+    ids=["start", "camera", "light", "cubes", "size", "attention", "from", "norm"],
 )
 def test_what_cannot_be_trained_is_refused(
     tmp_path: Path,
@@ -190,3 +195,31 @@ def test_two_processes_train_by_the_command(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *launch, str(script)], check=True, timeout=240)
     assert len(list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))) == 2
     assert load_model(output).card.name == "two"
+
+
+@pytest.mark.parametrize("kind", ["shifted", "global", "spectral --norm-before-attention"])
+def test_a_kind_of_attention_is_trained_saved_loaded_and_run(kind: str, tmp_path: Path) -> None:
+    output = tmp_path / "mine.safetensors"
+    assert cli.main(["train", "-o", str(output), *TINY, "--attention", *kind.split()]) == 0
+    model = load_model(output)
+    network = model.network
+    assert isinstance(network, MSTPlusPlus)
+    name, *has_norm = kind.split()
+    assert network.hyperparameters.attention == name
+    assert network.hyperparameters.norm_before_attention == (bool(has_norm) or name != "spectral")
+    if kind != "spectral":
+        assert model.card.reference == f"napari-mst train --attention {kind}".replace(
+            " --attention spectral", ""
+        )
+    assert ATTENTIONS[name].title in model.card.title or name == "spectral"
+    assert network(torch.rand(1, 3, 9, 12)).isfinite().all()
+
+
+def test_a_checkpoint_of_another_attention_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The weights of windows and of shifted windows have the same shapes."""
+    command = ["train", "-o", str(tmp_path / "mine.safetensors"), *TINY, "--attention"]
+    assert cli.main([*command, "window"]) == 0
+    assert cli.main([*command, "shifted"]) == 2
+    assert "Expected mine.checkpoint to be of the same network" in capsys.readouterr().err

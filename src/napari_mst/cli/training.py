@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 TUNING_STEPS = 4_000
 """Steps for a model that is tuned: it knows most of its task already."""
 
+FIRST_ATTENTION = "spectral"
+"""The attention of a new network, unless another one is asked for."""
+
 OUTPUT_HELP = "the .safetensors file to write"
 PROCESSES = """\
 Several GPUs or processes: torchrun --nproc-per-node 2 --no-python napari-mst {} ..."""
@@ -84,6 +87,19 @@ def _add_step_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--stages", type=int, default=1, help="stages of a new network (default: 1)")
     group.add_argument(
+        "--attention",
+        default=None,
+        metavar="KIND",
+        help="who attends to whom in a new network: spectral (channels, default), window, shifted, "
+        "overlapping (pixels of windows), global (all pixels), none",
+    )
+    group.add_argument(
+        "--norm-before-attention",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="LayerNorm before attention (default: as published, for all kinds but spectral)",
+    )
+    group.add_argument(
         "--learning-rate",
         type=float,
         default=1e-3,
@@ -112,6 +128,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
     _check_weights_name(arguments.output)
     _check_sizes(arguments)
+    _check_attention(arguments)
     # An older file is replaced; this only asks, before hours of work, whether it can be written.
     check_targets([arguments.output], overwrite=True)
     card = train(_plan(arguments), _settings(arguments))
@@ -136,6 +153,19 @@ def _check_sizes(arguments: argparse.Namespace) -> None:
             "Expected a batch, stages and reports of at least 1 and a size divisible by 8, "
             "got others."
         )
+
+
+def _check_attention(arguments: argparse.Namespace) -> None:
+    """Refuse a kind of attention that there is not, or one for a model that has its own."""
+    from napari_mst.networks.hyperparameters import Hyperparameters
+
+    is_asked_for = (arguments.attention, arguments.norm_before_attention) != (None, None)
+    if arguments.start and is_asked_for:
+        raise ModelError(
+            "Expected --attention or --norm-before-attention for a new network, got --from, whose "
+            "model has its own. Leave one out."
+        )
+    Hyperparameters(attention=arguments.attention or FIRST_ATTENTION)
 
 
 def _plan(arguments: argparse.Namespace) -> "TrainingPlan":
@@ -170,6 +200,8 @@ def _settings(arguments: argparse.Namespace) -> "FitSettings":
         # A short fit must not spend all its steps warming up.
         warm_up=min(FitSettings.warm_up, steps // 10 + 1),
         seed=arguments.seed,
+        attention=arguments.attention or FIRST_ATTENTION,
+        norm_before_attention=arguments.norm_before_attention,
     )
 
 

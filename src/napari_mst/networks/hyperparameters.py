@@ -75,6 +75,11 @@ class Hyperparameters:
         return ATTENTIONS[self.attention]
 
     @property
+    def title(self) -> str:
+        """The name of the network for a person: with its attention, unless it is as published."""
+        return "MST++" if self.attention == "spectral" else f"MST++ with {self.kind.title}"
+
+    @property
     def multiple(self) -> int:
         """Sides of the photo are padded up to a multiple of this: windows divide every map."""
         return math.lcm(MULTIPLE, _LOWEST * self.window) if self.kind.has_windows else MULTIPLE

@@ -24,8 +24,8 @@ from napari_mst.networks.attention.kinds import (
     geometry_of,
 )
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
-from napari_mst.networks.attention.windows import WindowAttention
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
+from napari_mst.networks.layout import check_geometry, check_layout
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 MAX_STAGES = 64
@@ -265,7 +265,7 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     with torch.device("meta"):  # no memory is taken before the layout is known to be right
         network = MSTPlusPlus(**asdict(parameters))
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    _check_layout(shapes, own)
+    check_layout(shapes, own)
     weights = {
         key: value.to(torch.float32, memory_format=torch.contiguous_format)
         for key, value in own.items()
@@ -273,24 +273,6 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     check_geometry(network, weights)
     network.load_state_dict(weights, assign=True)
     return network.eval().requires_grad_(False)
-
-
-def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Refuse the weights of other windows, or of windows with another shift, which would fit.
-
-    Raises
-    ------
-    CheckpointError
-        If a block of *state* has other windows than that of *network*.
-    """
-    for name, module in network.named_modules():
-        if isinstance(module, WindowAttention):
-            stored = geometry_of({"attention.geometry": state[f"{name}.geometry"]})
-            if stored != module.sides:
-                raise CheckpointError(
-                    f"Expected windows of {tuple(module.sides)} (side, keys, shift) in {name}, "
-                    f"got {stored and tuple(stored)}. Ask for another copy of the file."
-                )
 
 
 # In this order: the patterns of one part of a key take it for granted that those above have done
@@ -370,26 +352,3 @@ def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
         "window": geometry.window if geometry else WINDOW,
         "norm_before_attention": "norm.weight" in block,
     }
-
-
-def _check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]) -> None:
-    missing = [key for key in expected if key not in state]
-    unexpected = [key for key in state if key not in expected]
-    misshapen = [
-        key for key, shape in expected.items() if key in state and tuple(state[key].shape) != shape
-    ]
-    counts = (
-        (len(missing), "missing"),
-        (len(unexpected), "unexpected"),
-        (len(misshapen), "of another shape"),
-    )
-    faults = [f"{count} {name}" for count, name in counts if count]
-    if faults:
-        first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
-        raise CheckpointError(
-            f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}."
-        )
-
-
-def _shortened(key: str) -> str:
-    return key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}"

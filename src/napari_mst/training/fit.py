@@ -15,21 +15,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, Unpack, cast
 
 import torch
 from torch import Tensor, distributed, nn
 
-from napari_mst.colour import SRGB_D65
 from napari_mst.evaluation.tables import evaluate, model_method
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.hyperparameters import AttentionParameters
+from napari_mst.networks.layout import check_same_network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.simulation.scenes import Lesson
+from napari_mst.training.card import CARD
 from napari_mst.training.loss import distance, reconstruction_loss
 from napari_mst.training.sources import LessonSource, Simulated
 
@@ -49,6 +51,8 @@ class FitSettings:
     taught
         How far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
         knows them all.
+    attention, norm_before_attention
+        How the blocks of a new network attend: see `AttentionParameters`.
     """
 
     steps: int = 26_000
@@ -63,6 +67,16 @@ class FitSettings:
     average_decay: float = 0.999
     taught: float = 0.0
     seed: int = 2026
+    attention: str = "spectral"
+    norm_before_attention: bool | None = None
+
+    @property
+    def attention_parameters(self) -> AttentionParameters:
+        """How the blocks of a new network attend."""
+        return {
+            "attention": self.attention,
+            "norm_before_attention": self.norm_before_attention,
+        }
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to 1 % of the peak."""
@@ -96,9 +110,17 @@ def pixelwise_network() -> PixelwiseNetwork:
     return cast("PixelwiseNetwork", load_model("pixelwise-srgb").network)
 
 
-def start_network(stages: int, pixelwise: PixelwiseNetwork | CameraNetwork) -> RefiningMSTPlusPlus:
-    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it."""
-    network = RefiningMSTPlusPlus(copy.deepcopy(pixelwise).requires_grad_(False), stages)
+def start_network(
+    stages: int,
+    pixelwise: PixelwiseNetwork | CameraNetwork,
+    **attention: Unpack[AttentionParameters],
+) -> RefiningMSTPlusPlus:
+    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it.
+
+    *attention* is that of `MSTPlusPlus`.
+    """
+    frozen = copy.deepcopy(pixelwise).requires_grad_(False)
+    network = RefiningMSTPlusPlus(frozen, stages, **attention)
     with torch.no_grad():
         network.conv_in.weight.zero_()
         network.conv_out.weight.mul_(0.01)
@@ -178,7 +200,8 @@ class Fit:
         self._best: dict[str, Tensor] = {}
         network = options.network
         if network is None:
-            network = start_network(settings.stages, pixelwise or pixelwise_network())
+            pixelwise = pixelwise or pixelwise_network()
+            network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
         self.response = self.source.response.to(self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
@@ -313,6 +336,7 @@ class Fit:
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+        check_same_network(self.network, state["network"], self.checkpoint.name)
         self.step = state["step"]
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
@@ -320,33 +344,6 @@ class Fit:
         self._best = state.get("best", {})
         self.best_loss = state.get("best_loss", math.inf)
         self._reports_since_best = state.get("reports_since_best", 0)
-
-
-CARD = ModelCard(
-    name="mstpp-srgb",
-    title="MST++ for sRGB photos: reflectance under D65",
-    wavelengths=tuple(float(nm) for nm in range(400, 701, 10)),
-    is_linear=True,
-    normalisation="none",
-    quantity="reflectance",
-    rendering=SRGB_D65,
-    domain=(
-        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed, clean "
-        "to moderately noisy. "
-        "Not for emitters, other lights, strong tone curves, or raw camera values."
-    ),
-    training_data=(
-        "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS "
-        "splib06; permissive licences, see data/README.md), seen by the CIE 1931 observer. "
-        "No image of a real scene."
-    ),
-    licence="MIT",
-    reference=(
-        "Network: Cai et al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090. "
-        "Weights: napari_mst.training.fit"
-    ),
-)
-"""The card of the bundled default model, but for its accuracy, which is measured."""
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:

@@ -27,8 +27,8 @@ from napari_mst.simulation.camera_scenes import (
     CameraSimulator,
     training_cameras,
 )
+from napari_mst.training.card import CARD, attention_options
 from napari_mst.training.fit import (
-    CARD,
     Fit,
     FitOptions,
     FitSettings,
@@ -124,7 +124,7 @@ class CameraFit(Fit):
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         torch.manual_seed(settings.seed)
-        network = start_network(settings.stages, pixelwise)
+        network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
         chosen = replace(options or FitOptions(), source=self._scenes, network=network)
         super().__init__(settings, checkpoint, device=device, options=chosen)
 
@@ -178,7 +178,7 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
     options = (
         f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} "
         f"--stages {settings.stages} --batch {settings.batch} --size {settings.size} "
-        f"--seed {settings.seed}"
+        f"--seed {settings.seed}{attention_options(settings.attention_parameters)}"
     )
     launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
     return replace(

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training.fit import CARD, save_measured
+from napari_mst.training.card import CARD
+from napari_mst.training.fit import save_measured
 
 # Reflectance below which an error counts as absolute.
 _DARK = 0.01

@@ -23,8 +23,8 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, SRGB
 from napari_mst.training.calibrate import calibrate
+from napari_mst.training.card import CARD, attention_options
 from napari_mst.training.fit import (
-    CARD,
     Fit,
     FitOptions,
     FitProgress,
@@ -219,16 +219,17 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
     made_of = "simulated scenes of measured reflectances"
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
+    network = cast("MSTPlusPlus", fit.network).hyperparameters.title
     begun = f", begun with {Path(plan.start).name}" if plan.start else ""
     return replace(
         CARD,
         name=plan.output.stem,
-        title=f"MST++ for {photos} under {light}",
+        title=f"{network} for {photos} under {light}",
         domain=f"8-bit {photos} under {light}, of scenes like those that it was trained on.",
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
         licence="",
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
-        reference="napari-mst train",
+        reference=f"napari-mst train{attention_options(settings.attention_parameters)}",
         rendering=_rendering(plan, fit.network),
         error_band={},
     )

@@ -1,0 +1,76 @@
+"""Comparing weights with the network that is to have them, before anything is loaded."""
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from napari_mst.errors import CheckpointError
+from napari_mst.networks.attention.kinds import geometry_of
+from napari_mst.networks.attention.windows import WindowAttention
+
+
+def check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]) -> None:
+    """Compare the names and shapes of weights with those that a network has.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape; the message names the first five.
+    """
+    missing = [key for key in expected if key not in state]
+    unexpected = [key for key in state if key not in expected]
+    misshapen = [
+        key for key, shape in expected.items() if key in state and tuple(state[key].shape) != shape
+    ]
+    counts = (
+        (len(missing), "missing"),
+        (len(unexpected), "unexpected"),
+        (len(misshapen), "of another shape"),
+    )
+    faults = [f"{count} {name}" for count, name in counts if count]
+    if faults:
+        first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
+        raise CheckpointError(
+            f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}."
+        )
+
+
+def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Refuse the weights of other windows, or of windows with another shift, which would fit.
+
+    Raises
+    ------
+    CheckpointError
+        If a block of *state* has other windows than that of *network*.
+    """
+    for name, module in network.named_modules():
+        if isinstance(module, WindowAttention):
+            stored = geometry_of({"attention.geometry": state[f"{name}.geometry"]})
+            if stored != module.sides:
+                raise CheckpointError(
+                    f"Expected windows of {tuple(module.sides)} (side, keys, shift) in {name}, "
+                    f"got {stored and tuple(stored)}. Ask for another copy of the file."
+                )
+
+
+def check_same_network(network: nn.Module, state: Mapping[str, Tensor], name: str) -> None:
+    """Refuse the weights *state* of the checkpoint *name* if they are of another network.
+
+    Raises
+    ------
+    CheckpointError
+        If stages, widths, attention or windows differ.
+    """
+    try:
+        shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+        check_layout(shapes, state)
+        check_geometry(network, state)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"Expected {name} to be of the same network (stages, attention), got another. "
+            "Give it the same options, or choose another output."
+        ) from error
+
+
+def _shortened(key: str) -> str:
+    return key if len(key) <= 30 else f"{key[:12]}..{key[-16:]}"
