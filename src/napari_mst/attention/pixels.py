@@ -1,0 +1,218 @@
+"""What a pixel of a photo attends to: the weights of its keys in a block between pixels.
+
+Only the part of the photo on which they depend is computed, so they are as exact as a run and at
+hand at once, but for attention between all pixels, where it is the whole photo.
+Letters: C channels, h heads, H rows, W columns of the map of a block.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import execute
+from napari_mst.engine.windows import Size, Window, whole
+from napari_mst.errors import AttentionError
+from napari_mst.messages import shown
+from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
+from napari_mst.networks.attention.query import QueryWeights, check_query
+from napari_mst.networks.attention.windows import Geometry
+from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.watch import UNWATCHED, Watch
+
+AttendingBlock = WindowBlock | GlobalBlock
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWeights:
+    """The weights of the keys of one pixel of a photo, in one block.
+
+    Attributes
+    ----------
+    block
+        The name of the block.
+    weights
+        (h, keys), each head sums to 1.
+    places
+        (keys, 2): row and column of the photo at which the pixels of each key begin. Keys beyond
+        the photo are padding.
+    regions
+        (keys,): the part of a shifted window in which each key lies; only those in the part of the
+        pixel have weight. 0 everywhere where no window is shifted.
+    query
+        Row and column of the photo at which the pixels of the query begin.
+    pitch
+        Pixels of the photo, on each side, that a query or key stands for.
+    geometry
+        Sides of the window of queries and of that of the keys, and the shift, in keys; None where
+        all pixels attend to each other.
+    """
+
+    block: str
+    weights: NDArray[np.float64]
+    places: NDArray[np.int64]
+    regions: NDArray[np.int64]
+    query: tuple[int, int]
+    pitch: int
+    geometry: Geometry | None
+
+    def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
+        """The weights as images, (h, rows, columns), one value a key, and where they begin.
+
+        It is the row and column of the photo of their first key: for a layer of scale `pitch`.
+        """
+        is_heard = self.weights.sum(0) > 0
+        places = self.places[is_heard]
+        first = places.min(0)
+        rows, columns = ((places - first) // self.pitch).T
+        images = np.zeros((len(self.weights), rows.max() + 1, columns.max() + 1))
+        images[:, rows, columns] = self.weights[:, is_heard]
+        return images, (int(first[0]), int(first[1]))
+
+    @property
+    def effective_keys(self) -> NDArray[np.float64]:
+        """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
+        counts: NDArray[np.float64] = 1 / np.square(self.weights).sum(-1)
+        return counts
+
+
+def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
+    """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
+
+    They are in the order of the modules: encoder, bottleneck, decoder of each stage.
+    """
+    return {
+        name: part
+        for name, part in network.named_modules()
+        if isinstance(part, WindowBlock | GlobalBlock)
+    }
+
+
+class PixelExplorer:
+    """Tells what any pixel of *photo* attends to in the network of *reconstructor*.
+
+    Raises
+    ------
+    AttentionError
+        If no block of the network has attention between pixels.
+    PhotoError
+        See `Reconstructor.reconstruct`.
+
+    Examples
+    --------
+    >>> explorer = PixelExplorer(Reconstructor(model), "photo.jpg")
+    >>> explorer.weights("stages.0.encoder.1", row=120, column=300).weights.shape
+    (2, 64)
+    """
+
+    def __init__(self, reconstructor: Reconstructor, photo: PhotoLike) -> None:
+        self.blocks = pixel_blocks(reconstructor.network)
+        if not self.blocks:
+            raise AttentionError(
+                "Expected a network with attention between pixels, "
+                f"got {shown(reconstructor.model.card.name)}. Take another model."
+            )
+        self._reconstructor = reconstructor
+        self._program = reconstructor.program
+        self._photo = reconstructor.read(photo)
+        self.shape: tuple[int, int] = self._photo.shape
+
+    def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
+        """The weights of all keys of the pixel at *row* and *column* of the photo, in *block*.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such block or pixel.
+        Cancelled
+            As soon as *watch* says so.
+        """
+        if block not in self.blocks:
+            raise AttentionError(
+                f"Expected a block as {next(iter(self.blocks))}, got {shown(block)!r}."
+            )
+        check_query((row, column), self.shape)
+        attending = self.blocks[block]
+        source = self._source(block)
+        pitch = int(1 / self._program.scales[source])
+        query = (row // pitch, column // pitch)
+        size = self._program.sizes(*self.shape)[source]
+        part = _part(attending, query, size)
+        found = self._found(attending, self._features(source, part, watch), query, part)
+        places = _on_the_map(found, query, part, size)
+        return PixelWeights(
+            block=block,
+            weights=found.weights.double().cpu().numpy(),
+            places=places.numpy() * pitch,
+            regions=found.regions.numpy(),
+            query=(query[0] * pitch, query[1] * pitch),
+            pitch=pitch,
+            geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
+        )
+
+    def _source(self, block: str) -> str:
+        """The map that the attention of *block* reads."""
+        fed_forward = self._program.writer(block)
+        return self._program.writer(fed_forward.reads[0]).reads[0]
+
+    def _features(self, name: str, part: Window, watch: Watch) -> Tensor:
+        """The *part* of the map *name*, (1, C, h, w), as a run computes it."""
+        program = self._program.until(name)
+        device = self._reconstructor.device.device
+        needs_all = any(each.uses for each in program.passes)
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+            if needs_all:
+                numbers = execute(program, source, device, plan, watch).numbers
+                return numbers[:, part.rows, part.columns]
+            return execute_crop(program, {}, source, part)
+
+        numbers, _ = self._reconstructor.compute(compute, self._photo, None, watch)
+        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(device)
+
+    def _found(
+        self, block: AttendingBlock, features: Tensor, query: tuple[int, int], part: Window
+    ) -> QueryWeights:
+        """The weights of a *query* of the map, from a *part* of it."""
+        own = (query[0] - part.top, query[1] - part.left)
+        weight = block.attention.value_weight
+        with torch.inference_mode():
+            normal = block.norm(features.to(weight.dtype))
+            return block.attention.weights(normal, own)
+
+
+def _part(block: AttendingBlock, query: tuple[int, int], size: Size) -> Window:
+    """The part of a map of *size* on which the weights of a *query* depend."""
+    if isinstance(block, GlobalBlock):
+        return whole(size)
+    attention = block.attention
+    row, column = query
+    own = Window(row, row + 1, column, column + 1).aligned(attention.window)
+    return own.grown(attention.halo).aligned(attention.window).clipped(size)
+
+
+def _on_the_map(found: QueryWeights, query: tuple[int, int], part: Window, size: Size) -> Tensor:
+    """The places of keys on the whole map of *size*, of those that were found in a *part* of it.
+
+    Keys that the mask keeps apart came round from the opposite border of the part; on the map they
+    come from the opposite border of the map.
+    """
+    corner = torch.tensor([part.top, part.left])
+    places = found.places + corner
+    own = (places == torch.tensor(query)).all(1)
+    is_apart = found.regions != found.regions[own]
+    for axis in (0, 1):
+        length, first = size[axis], (part.top, part.left)[axis]
+        last = first + part.size[axis]
+        reach = part.size[axis] // 2
+        far = is_apart & ((places[:, axis] - query[axis]).abs() >= reach)
+        is_after = places[:, axis] > query[axis]
+        places[far & is_after, axis] += length - last
+        places[far & ~is_after, axis] -= first
+    return places

@@ -1,0 +1,95 @@
+"""What a pixel of a photo attends to: the weights of the whole network's own forward pass."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.pixels import PixelExplorer, pixel_blocks
+from napari_mst.errors import AttentionError
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+
+SIZE = (36, 44)
+PIXELS = [(0, 0), (2, 43), (35, 3), (20, 29)]
+
+
+def reconstructor_of(kind: str, folder: Path) -> Reconstructor:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1, attention=kind, window=4)
+    for name, parameter in network.named_parameters():
+        if name.endswith("position.table"):
+            nn.init.normal_(parameter)
+    save_file(network.state_dict(), folder / f"{kind}.safetensors")
+    return Reconstructor(load_model(folder / f"{kind}.safetensors"), "cpu", precision="float64")
+
+
+def photo() -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+
+
+def heard(reconstructor: Reconstructor, block: str) -> Tensor:
+    """The whole map that the attention of *block* gets in a run, in one tile."""
+    inputs: list[Tensor] = []
+    attending = pixel_blocks(reconstructor.network)[block]
+    handle = attending.norm.register_forward_hook(lambda _, __, normal: inputs.append(normal))
+    reconstructor.reconstruct(photo())
+    handle.remove()
+    return inputs[-1]
+
+
+@pytest.mark.parametrize("block", ["encoder.1", "bottleneck", "decoder.1"])
+@pytest.mark.parametrize("kind", ["window", "shifted", "overlapping", "global"])
+def test_weights_of_a_pixel_are_those_of_the_whole_network(
+    kind: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("napari_mst.engine.run.Execution.tile", lambda *_: (1024, 1024))
+    own = reconstructor_of(kind, tmp_path)
+    name = f"stages.0.{block}"
+    explorer = PixelExplorer(own, photo())
+    features = heard(own, name)
+    pitch = own.program.padded(*SIZE)[0] // features.shape[-2]
+    for row, column in PIXELS:
+        found = explorer.weights(name, row, column)
+        attention = explorer.blocks[name].attention
+        expected = attention.weights(features, (row // pitch, column // pitch))
+        assert found.pitch == pitch
+        np.testing.assert_allclose(found.weights.sum(1), 1)
+        np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(found.places, expected.places * pitch)
+        np.testing.assert_array_equal(found.regions, expected.regions)
+
+
+def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
+    explorer = PixelExplorer(reconstructor_of("shifted", tmp_path), photo())
+    found = explorer.weights("stages.0.encoder.1", 1, 1)  # in the corner: a quarter of a window
+    images, (row, column) = found.planes()
+    assert (images.shape, row, column) == ((2, 2, 2), 0, 0)
+    np.testing.assert_allclose(images.sum((1, 2)), 1)
+    assert found.geometry == (4, 4, 2)
+    assert (found.effective_keys <= 4).all()
+
+
+@pytest.mark.parametrize(
+    ("block", "row", "message"),
+    [("stages.7", 0, "Expected a block as stages.0.encoder.0"), ("", 36, "Expected a block")],
+)
+def test_no_such_block_is_refused(block: str, row: int, message: str, tmp_path: Path) -> None:
+    explorer = PixelExplorer(reconstructor_of("window", tmp_path), photo())
+    with pytest.raises(AttentionError, match=message):
+        explorer.weights(block, row, 0)
+
+
+def test_a_pixel_outside_the_photo_is_refused(tmp_path: Path) -> None:
+    explorer = PixelExplorer(reconstructor_of("window", tmp_path), photo())
+    with pytest.raises(AttentionError, match=r"Expected a query within 36 x 44, got \(36, 0\)"):
+        explorer.weights("stages.0.encoder.0", 36, 0)
+
+
+def test_a_network_without_attention_between_pixels_is_refused() -> None:
+    with pytest.raises(AttentionError, match=r"attention between pixels, got mstpp-srgb"):
+        PixelExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), photo())
