@@ -1,11 +1,12 @@
 """The ablation of attention: accuracy, parameters, work, memory and time of each kind.
 
-`python benchmarks/attention.py --scenes FOLDER [--steps 8000] [--kinds none,shifted] [--seeds 1]`
+`python benchmarks/attention.py [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds 1]`
 
 Every kind is trained alike: one stage around the bundled pixelwise network, as many steps, the same
 scenes. The positions of windows and the queries and keys that "none" lacks are all by which the
 numbers of parameters differ. Accuracy is on the middle 128 x 128 pixels of the scenes in FOLDER,
-without correction of colours. FLOPs are those of one forward, a multiplication and an addition
+without correction of colours; without a FOLDER nothing is trained, and costs alone are measured.
+FLOPs are those of one forward, a multiplication and an addition
 counting as two. Time and memory are those of the engine in this process, on one thread: the time of
 the processor, so that other work on the machine disturbs it less, and what the plan of memory says.
 """
@@ -76,9 +77,14 @@ def main() -> int:
         learning_rate=1e-3,
         warm_up=min(FitSettings.warm_up, options.steps // 10 + 1),
     )
-    scenes = [_cropped(scene) for scene in read_scenes(options.scenes)]
-    names = "  ".join(f"{name:>13}" for name in JUDGED)
-    print(f"{options.steps} steps, patches of {options.size}; MRAE / dE on {len(scenes)} scenes")
+    scenes = []
+    names = ""
+    if options.scenes:
+        scenes = [_cropped(scene) for scene in read_scenes(options.scenes)]
+        names = "  ".join(f"{name:>13}" for name in JUDGED)
+        print(
+            f"{options.steps} steps, patches of {options.size}; MRAE / dE of {len(scenes)} scenes"
+        )
     print(f"{'attention':12}  seed {names}     param.  GFLOPs B/pixel us/pixel", flush=True)
     rows = []
     for row in _rows(options, settings, scenes):
@@ -91,7 +97,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scenes", type=Path, required=True)
+    parser.add_argument("--scenes", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--size", type=int, default=PATCH, help="side of the patches to learn from")
     parser.add_argument("--seeds", type=int, default=1, help="fits of each kind")
@@ -108,7 +114,8 @@ def _rows(options: argparse.Namespace, settings: FitSettings, scenes: list[Scene
     for kind in options.kinds.split(","):
         for seed in range(settings.seed, settings.seed + options.seeds):
             own = replace(settings, attention=kind, norm_before_attention=options.norm, seed=seed)
-            yield _row(kind, own, _fitted(own), scenes)
+            steps = own.steps if scenes else 0
+            yield _row(kind, own, _fitted(replace(own, steps=steps)), scenes)
 
 
 def _fitted(settings: FitSettings) -> Network:
@@ -177,6 +184,8 @@ def _cropped(scene: Scene) -> Scene:
 
 def _accuracy(network: nn.Module, scenes: list[Scene]) -> dict[str, tuple[float, float]]:
     """Mean MRAE and colour difference over the scenes, for each input."""
+    if not scenes:
+        return {}
     return {
         kind.name: tuple(np.mean([_errors(network, kind, scene) for scene in scenes], axis=0))
         for kind in INPUTS
@@ -195,11 +204,10 @@ def _errors(network: nn.Module, kind: object, scene: Scene) -> tuple[float, floa
 
 def _write(path: Path, rows: list[Row]) -> None:
     own = [field.name for field in fields(Row) if field.name != "accuracy"]
+    judged = [f"{metric} {name}" for name in rows[0].accuracy for metric in ("MRAE", "dE")]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            [*own, *(f"{metric} {name}" for name in JUDGED for metric in ("MRAE", "dE"))]
-        )
+        writer.writerow([*own, *judged])
         for row in rows:
             plain = asdict(row)
             scores = [value for pair in row.accuracy.values() for value in pair]
