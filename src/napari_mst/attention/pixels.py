@@ -1,7 +1,7 @@
 """What a pixel of a photo attends to: the weights of its keys in a block between pixels.
 
-Only the part of the photo on which they depend is computed, so they are as exact as a run and at
-hand at once, but for attention between all pixels, where it is the whole photo.
+Only the part of the photo on which they depend is computed: it grows from block to block, and is
+the whole photo where all pixels attend to each other. The weights are those of a run.
 Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 

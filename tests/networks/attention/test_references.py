@@ -1,4 +1,4 @@
-"""Each mechanism gives what torch, torchvision, timm and HAT give: ../shared/data/attention."""
+"""Each mechanism gives what torch, torchvision and HAT give: ../shared/data/attention."""
 
 from pathlib import Path
 from typing import TypeVar

@@ -28,7 +28,7 @@ Block = Any
 """A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
 
 MOST_GLOBAL_PIXELS = 1 << 16
-"""Pixels of a photo, 256 x 256, whose attention between all pixels is computed in about a minute.
+"""Pixels of a photo, 256 x 256, that may all attend to each other.
 
 Twice as many take four times as long.
 """
