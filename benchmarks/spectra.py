@@ -20,7 +20,7 @@ import spectral
 from napari_mst.cube import SpectralCube
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.clustering import cluster
-from napari_mst.spectra.colours import colour_difference, composite, true_colour
+from napari_mst.spectra.colours import colour_difference, true_colour
 from napari_mst.spectra.compare import compare_region
 from napari_mst.spectra.components import anomalies, principal_components
 from napari_mst.spectra.cube_errors import error_map
@@ -103,7 +103,7 @@ def all_maps(cube: SpectralCube, rounds: int) -> None:
         ),
         ("anomalies (RX)", lambda: anomalies(cube), lambda: spectral.rx(image)),
         ("normalised difference", lambda: normalised_difference(cube, 500, 600), None),
-        ("composite", lambda: composite(cube, (650, 550, 450)), None),
+        ("composite", lambda: cube.composite((650, 550, 450)), None),
         ("true colour", lambda: true_colour(cube), None),
         ("its CIEDE2000 from a photo", lambda: colour_difference(cube, photo), None),
         ("RMSE map", lambda: error_map(cube, other, "rmse"), None),

@@ -18,6 +18,7 @@ PAGES = (
     "docs/denoising.md",
     "docs/error_bands.md",
     "docs/known_spectra.md",
+    "docs/pictures.md",
 )
 
 pytestmark = pytest.mark.docs

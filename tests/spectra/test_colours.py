@@ -6,12 +6,13 @@ import colour
 import numpy as np
 import pytest
 
+from napari_mst import pictures
 from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra import colours, strips
-from napari_mst.spectra.colours import colour_difference, composite, true_colour
+from napari_mst.spectra import strips
+from napari_mst.spectra.colours import colour_difference, true_colour
 from napari_mst.spectra.library import colour_checker
 
 CHART = colour_checker()
@@ -24,6 +25,7 @@ CUBE = SpectralCube(
 @pytest.fixture(autouse=True, params=[6, 2**20])
 def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+    monkeypatch.setattr(pictures, "STRIP", 31 * request.param)
 
 
 def judged() -> np.ndarray:
@@ -80,27 +82,6 @@ def test_what_is_no_number_is_black_and_has_no_difference() -> None:
     expected = np.zeros((4, 6), dtype=bool)
     expected[1, 2] = expected[3, 3] = True
     np.testing.assert_array_equal(np.isnan(colour_difference(cube, photo)), expected)
-    assert not composite(cube, (650, 550, 450))[1, 2].any()
-
-
-def test_composite_stretches_each_band_between_its_percentiles() -> None:
-    found = composite(CUBE, (652, 548, 451), (5, 90))
-    for channel, band in enumerate((25, 15, 5)):
-        low, high = np.percentile(CUBE.data[band], (5, 90))
-        np.testing.assert_allclose(
-            found[..., channel], np.clip((CUBE.data[band] - low) / (high - low), 0, 1), atol=1e-6
-        )
-
-
-def test_flat_band_is_black_in_a_composite() -> None:
-    assert not composite(SpectralCube(np.ones((31, 3, 3)), WAVELENGTHS), (650, 550, 450)).any()
-
-
-def test_large_image_is_stretched_by_every_nth_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(colours, "STRETCHED_PIXELS", 8)
-    low, high = np.percentile(CUBE.data[25].ravel()[::3], (2, 98))
-    expected = np.clip((CUBE.data[25] - low) / (high - low), 0, 1)
-    np.testing.assert_allclose(composite(CUBE, (650, 550, 450))[..., 0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -125,10 +106,6 @@ def test_what_has_no_colour_is_refused() -> None:
         )
     with pytest.raises(SpectrumError, match="RGB photo of 4 x 6 pixels, got 3 channels of 6 x 4"):
         colour_difference(CUBE, np.full((6, 4, 3), 9, np.uint8))
-    with pytest.raises(SpectrumError, match="wavelength within 400-700 nm, got 800"):
-        composite(CUBE, (800, 550, 450))
-    with pytest.raises(SpectrumError, match="two rising percentiles"):
-        composite(CUBE, (650, 550, 450), (98, 2))
 
 
 def test_without_scikit_image_the_command_to_install_it_is_told(

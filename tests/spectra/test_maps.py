@@ -8,7 +8,7 @@ from tests.spectra.conftest import curve
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra.colours import composite, true_colour
+from napari_mst.spectra.colours import true_colour
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs
 from napari_mst.spectra.ratios import band_ratio
 from napari_mst.watch import Watch
@@ -79,7 +79,7 @@ def test_numbers_and_wavelengths_reach_the_functions() -> None:
     ratio = MAPS["ratio"].make(replace(INPUTS, wavelengths=(650, 450))).planes[0].pixels
     np.testing.assert_array_equal(ratio, band_ratio(CUBE, 650, 450))
     picture = MAPS["composite"].make(replace(INPUTS, wavelengths=(600, 550, 450))).planes[0].pixels
-    np.testing.assert_array_equal(picture, composite(CUBE, (600, 550, 450)))
+    np.testing.assert_array_equal(picture, CUBE.composite((600, 550, 450)))
 
 
 def test_classes_have_the_names_and_colours_of_their_spectra() -> None:

@@ -24,6 +24,7 @@ from napari_mst.cli.evaluation import EVALUATE
 from napari_mst.cli.inspection import CAMERAS, INFO, MODELS_COMMAND
 from napari_mst.cli.maps import MAP
 from napari_mst.cli.reconstruct import RECONSTRUCT
+from napari_mst.cli.rendering import RENDER
 from napari_mst.cli.spectra import SPECTRA
 from napari_mst.cli.training import CALIBRATE, RETRAIN, TRAIN
 from napari_mst.errors import Cancelled, NapariMstError
@@ -35,6 +36,7 @@ COMMANDS: list[Command] = [
     CAMERAS,
     INFO,
     SPECTRA,
+    RENDER,
     MAP,
     COMPARE,
     ADAPT,
@@ -96,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         # wide enough for the longest name, so that each command takes one line
         formatter_class=partial(argparse.HelpFormatter, max_help_position=17),
     )
-    parser.add_argument("--version", action="version", version=f"napari-mst {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"napari-mst {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         subparser = subparsers.add_parser(

@@ -17,7 +17,10 @@ from napari_mst.cube.parts import Span, checked_span, cropped_metadata, metadata
 from napari_mst.cube.provenance import Provenance
 from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
+from napari_mst.illuminants import DAYLIGHT, Light
 from napari_mst.messages import shown
+from napari_mst.pictures import WHOLE, composite_of, paint, rendering
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -276,6 +279,79 @@ class SpectralCube:
             )
         plane: NDArray[Any] = self[self.nearest_band(wavelength)]
         return plane
+
+    def render(
+        self,
+        illuminant: Light = DAYLIGHT,
+        *,
+        adapted: bool = True,
+        full_scale: float | None = None,
+        progress: Progress | None = None,
+        is_cancelled: IsCancelled | None = None,
+    ) -> NDArray[np.uint8]:
+        """What an eye sees of this reflectance under a light: (H, W, 3), 8-bit sRGB.
+
+        CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are no numbers are
+        black. The data are read a few rows at a time.
+
+        Parameters
+        ----------
+        illuminant
+            "D65", "A", "LED-B3" or another of `illuminants.illuminant_names`; a CSV file of
+            wavelength (nm) and power; or a `Spectrum`.
+        adapted
+            True shows the object as eyes see it that have adapted to the light: what is white stays
+            white (Bradford's transform). False leaves the colour of the light beside D65, and is
+            just so dark that white is not clipped.
+        full_scale
+            The stored value of reflectance 1. It has to be given where `quantity` is not
+            "reflectance".
+
+        Raises
+        ------
+        CubeError
+            If the cube is not reflectance, and no *full_scale* is given, or its wavelengths do not
+            cover 450-650 nm.
+        CameraError
+            If there is no such light, or it does not cover 400-700 nm.
+        Cancelled
+            Soon after *is_cancelled* returned true.
+        """
+        recipe = rendering(self, illuminant, is_adapted=adapted, full_scale=full_scale)
+        return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
+
+    def composite(
+        self,
+        wavelengths: Sequence[float] | None = None,
+        *,
+        progress: Progress | None = None,
+        is_cancelled: IsCancelled | None = None,
+    ) -> NDArray[np.uint8]:
+        """The best picture of any cube, or of three of its bands: (H, W, 3), 8-bit sRGB.
+
+        By default its CIE colour under D65 where it covers 450-650 nm; else the default bands of
+        its header; else a false colour of near-infrared, red and green, or of three bands that
+        divide its range.
+
+        Colours of reflectance are true, as by `render`, unless that is too dark or too bright to
+        see. All else is stretched from the 1st to the 99th percentile of each channel. Pixels that
+        are no numbers, that the file ignores, or that are zero do not count, and are black. The
+        median brightness of the others is between .2 and .8.
+
+        Parameters
+        ----------
+        wavelengths
+            Those of red, green and blue, in `unit`; the nearest bands are shown.
+
+        Raises
+        ------
+        CubeError
+            If *wavelengths* are not three within those of the cube.
+        Cancelled
+            Soon after *is_cancelled* returned true.
+        """
+        recipe = composite_of(self, wavelengths)
+        return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
 
     def to_xarray(self) -> "DataArray":
         """The cube as an array of xarray with the axes wavelength, y and x.

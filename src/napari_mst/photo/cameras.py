@@ -4,12 +4,11 @@ Sensitivities and lights are at 400, 410, ..., 700 nm. `data/README.md` tells th
 licences.
 """
 
-import csv
 import difflib
 import functools
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,6 +20,8 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
+from napari_mst.illuminants import numbers_of_csv
+from napari_mst.messages import shown
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
@@ -211,18 +212,13 @@ def _table(sought: _Sought, columns: int) -> NDArray[np.float64]:
     path = Path(sought.name)
     if not path.is_file():
         raise _unknown(sought)
-    shown = repr(path.name[-_SHOWN:])
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = [row for row in map(_numbers, csv.reader(file)) if row]
-    if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
-        raise CameraError(
-            f"Expected rows of {columns + 1} numbers, nm first, in {shown}, got others."
-        )
-    table = np.array(sorted(rows))
+    table = numbers_of_csv(path, columns)
     wavelengths, values = table[:, 0], table[:, 1:]
     is_covered = wavelengths[0] <= GRID[0] and wavelengths[-1] >= GRID[-1]
     if not is_covered or not (values.sum(axis=0) > 0).all():
-        raise CameraError(f"Expected positive values from 400 to 700 nm in {shown}, got others.")
+        raise CameraError(
+            f"Expected positive values from 400 to 700 nm in {shown(path.name)!r}, got others."
+        )
     return np.stack([np.interp(GRID, wavelengths, column) for column in values.T], axis=1)
 
 
@@ -233,13 +229,6 @@ def _unknown(sought: _Sought) -> CameraError:
         f"Expected a CSV file or a {kind} as {', '.join(near)}, got {name[-_SHOWN:]!r}. "
         f"Check the spelling: `napari-mst cameras` lists {len(known)}."
     )
-
-
-def _numbers(row: Sequence[str]) -> list[float]:
-    try:
-        return [float(text) for text in row]
-    except ValueError:
-        return []
 
 
 def _load(name: str) -> Mapping[str, NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Cubes as colour images: three wavelengths, or what an eye sees, and its distance from a photo.
+"""Cubes as colour images: what an eye sees, and its distance from a photo.
 
 Letters: B bands, H rows, W columns.
 """
@@ -9,43 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.colour import linear_to_srgb, render_srgb
+from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.spectra.ratios import band_near
+from napari_mst.pictures import VISIBLE, colour_weights, has_colour
 from napari_mst.spectra.spectrum import Map
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import IsCancelled, Progress, Watch
-
-VISIBLE = (450.0, 650.0)
-"""Nanometres that a cube must cover to have a true colour; the eye sees little outside them."""
-STRETCHED_PIXELS = 2**20
-"""About how many pixels are looked at for the percentiles of `composite`."""
-
-
-def composite(
-    cube: SpectralCube,
-    wavelengths: tuple[float, float, float],
-    percentiles: tuple[float, float] = (2, 98),
-) -> NDArray[np.float32]:
-    """The bands nearest to three *wavelengths* as red, green and blue, (H, W, 3) of 0-1.
-
-    Each band is stretched on its own, from its lower percentile at 0 to its upper one at 1. In a
-    large image, the percentiles are those of every n-th pixel. Values that are not numbers are 0.
-
-    Raises
-    ------
-    SpectrumError
-        If a wavelength is outside those of the cube, or the percentiles are not two rising ones.
-    """
-    low, high = percentiles
-    if not 0 <= low < high <= 100:
-        raise SpectrumError(
-            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
-        )
-    bands = [band_near(cube, wavelength) for wavelength in wavelengths]
-    return np.stack([_stretched(np.asarray(cube.data[band]), low, high) for band in bands], axis=-1)
 
 
 def true_colour(
@@ -64,11 +35,7 @@ def true_colour(
         Soon after *is_cancelled* returned true.
     """
     _check_visible(cube)
-    image = np.zeros((*cube.shape[1:], 3), dtype=np.uint8)
-    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
-        encoded = np.round(255 * _seen(cube, strip))
-        image[rows] = np.where(np.isfinite(encoded), encoded, 0).astype(np.uint8)
-    return image
+    return cube.render(full_scale=1.0, progress=progress, is_cancelled=is_cancelled)
 
 
 def colour_difference(
@@ -106,8 +73,9 @@ def colour_difference(
 
 def _seen(cube: SpectralCube, strip: NDArray[np.float64]) -> NDArray[np.float64]:
     """sRGB of a strip of the cube, (k, W, 3) of 0-1."""
-    linear = np.clip(render_srgb(strip, cube.wavelengths), 0, 1).astype(np.float64)
-    return np.moveaxis(np.asarray(linear_to_srgb(linear), dtype=np.float64), 0, -1)
+    weights = colour_weights(cube.wavelengths)
+    linear = np.clip(np.moveaxis(strip, 0, -1) @ weights, 0, 1)
+    return np.asarray(linear_to_srgb(linear), dtype=np.float64)
 
 
 def _shot(photo: Photo, rows: slice) -> NDArray[np.float64]:
@@ -115,15 +83,6 @@ def _shot(photo: Photo, rows: slice) -> NDArray[np.float64]:
     linear = photo.rows(rows.start, rows.stop, linear=True).astype(np.float64)
     encoded = np.asarray(linear_to_srgb(np.clip(linear, 0, 1)), dtype=np.float64)
     return np.moveaxis(encoded, 0, -1)
-
-
-def _stretched(band: NDArray[Any], low: float, high: float) -> NDArray[np.float32]:
-    sample = band.reshape(-1)[:: max(1, band.size // STRETCHED_PIXELS)].astype(np.float64)
-    sample = sample[np.isfinite(sample)]
-    dark, bright = np.percentile(sample, (low, high)) if sample.size else (0.0, 1.0)
-    width = np.float32(bright - dark or 1)  # a constant band has no width
-    stretched = (band.astype(np.float32) - np.float32(dark)) / width
-    return np.clip(np.where(np.isfinite(stretched), stretched, 0), 0, 1)
 
 
 def _check_size(cube: SpectralCube, photo: Photo) -> None:
@@ -137,8 +96,8 @@ def _check_size(cube: SpectralCube, photo: Photo) -> None:
 
 
 def _check_visible(cube: SpectralCube) -> None:
-    low, high = cube.wavelengths.min(), cube.wavelengths.max()
-    if not cube.has_wavelengths or low > VISIBLE[0] or high < VISIBLE[1]:
+    if not has_colour(cube):
+        low, high = cube.wavelengths.min(), cube.wavelengths.max()
         raise SpectrumError(
             f"Expected wavelengths that cover {VISIBLE[0]:g}-{VISIBLE[1]:g} nm for the true "
             f"colour, got {low:g}-{high:g} {cube.unit}. "

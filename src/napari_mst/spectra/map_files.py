@@ -4,10 +4,9 @@ Letters: B bands, H rows, W columns.
 """
 
 import colorsys
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,9 @@ from napari_mst.errors import SaveError
 from napari_mst.formats import check_target, write_cube
 from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
+from napari_mst.picture_files import write_picture
 from napari_mst.spectra.maps import Limits, MapInputs, MapKind, MapResult
 from napari_mst.watch import Progress
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 PICTURE = ".png"
 """The suffix of a picture; every other file is a cube."""
@@ -119,31 +116,22 @@ def write_map(
 
 
 def _write_picture(path: Path, found: FinishedMap, overwrite: bool) -> None:
-    from PIL.PngImagePlugin import PngInfo  # slow to import: only for pictures
-
-    image, facts = _picture(found)
-    about = PngInfo()
-    about.add_text("Title", found.kind.title)
-    about.add_text("napari_mst", json.dumps(facts))
-    size = 4 * image.width * image.height + 2**16
-    with crash_safe.saving(path, needed=size, overwrite=overwrite) as (temporary,):
-        image.save(temporary, format="png", pnginfo=about)
+    pixels, facts = _picture(found)
+    write_picture(path, pixels, found.kind.title, facts, overwrite=overwrite)
 
 
-def _picture(found: FinishedMap) -> "tuple[Image, dict[str, Any]]":
-    """The picture of the first plane, and the facts about it."""
-    from PIL.Image import fromarray
-
+def _picture(found: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """The picture of the first plane, (H, W, 3) or (H, W, 4), and the facts about it."""
     pixels = found.result.planes[0].pixels
     facts = found.facts
     if found.kind.content == "labels":
-        return fromarray(_label_picture(pixels, found.result.tints)), facts
+        return _label_picture(pixels, found.result.tints), facts
     low, high = found.kind.limits_of(pixels)
     scaled = _scaled(pixels, (low, high))
     if found.kind.content == "rgb":
-        return fromarray(scaled), facts
+        return scaled, facts
     alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
-    return fromarray(np.dstack([scaled, alpha])), {**facts, "black": low, "white": high}
+    return np.dstack([scaled, alpha]), {**facts, "black": low, "white": high}
 
 
 def _scaled(pixels: NDArray[Any], limits: Limits) -> NDArray[np.uint8]:

@@ -269,9 +269,8 @@ def _normalised_difference(inputs: MapInputs, _: Watch) -> MapResult:
     return _one_plane(ratios.normalised_difference(inputs.cube, a, b))
 
 
-def _composite(inputs: MapInputs, _: Watch) -> MapResult:
-    red, green, blue = inputs.wavelengths
-    return _one_plane(colours.composite(inputs.cube, (red, green, blue)))
+def _composite(inputs: MapInputs, watch: Watch) -> MapResult:
+    return _one_plane(inputs.cube.composite(inputs.wavelengths, **watch.arguments))
 
 
 def _true_colour(inputs: MapInputs, watch: Watch) -> MapResult:
@@ -362,7 +361,7 @@ _ROWS = (
         compute=_composite,
         content="rgb",
         lines=_RED_GREEN_BLUE,
-        limits=(0.0, 1.0),
+        limits=(0.0, 255.0),
     ),
     MapKind(
         name="true-colour",

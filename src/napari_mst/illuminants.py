@@ -1,0 +1,186 @@
+"""Lights to see a cube under: those of the CIE, measured ones, and files.
+
+`data/README.md` tells the origins and licences of the tables. The lights that photos are taken in,
+and that the bundled model knows, are those of `photo.cameras`.
+"""
+
+import csv
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.colour import illuminant
+from napari_mst.errors import CameraError
+from napari_mst.messages import shown
+
+DAYLIGHT = "D65"
+"""Name of the light that sRGB is made for."""
+
+_COVERED = (400.0, 700.0)
+"""Wavelengths (nm) that a light has to be known for: the eye sees little outside them."""
+
+
+@runtime_checkable
+class Curve(Protocol):
+    """Anything with values over wavelengths in nm, such as a `Spectrum`."""
+
+    @property
+    def wavelengths(self) -> NDArray[np.float64]:
+        """(n,), in nm."""
+        ...
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """(n,), relative."""
+        ...
+
+
+Light = str | PathLike[str] | Curve
+"""A name of `illuminant_names`, a CSV file of wavelength (nm) and power, or a curve."""
+
+
+class _Table(NamedTuple):
+    """Spectral power (n,) at wavelengths (n,), rising."""
+
+    wavelengths: NDArray[np.float64]
+    power: NDArray[np.float64]
+
+
+def illuminant_names() -> list[str]:
+    """The names of all lights, the three that are asked for most first."""
+    first = [DAYLIGHT, "A", "LED-B3"]
+    return [*first, *sorted(set(_tables()) - set(first), key=str.lower)]
+
+
+def illuminant_power(light: Light, wavelengths: ArrayLike) -> NDArray[np.float64]:
+    """Relative spectral power of *light* at *wavelengths* (nm), (B,).
+
+    It is linear between the steps of its table, and constant beyond its ends. Names may be spelled
+    with spaces, and in capitals or not.
+
+    Raises
+    ------
+    CameraError
+        If there is no such light, or it is not positive numbers that cover 400-700 nm.
+    """
+    at = np.asarray(wavelengths, dtype=np.float64)
+    table = _table_of(light)
+    return np.asarray(np.interp(at, table.wavelengths, table.power))
+
+
+def illuminant_title(light: Light) -> str:
+    """What pictures and messages call *light*: its listed name, or that of its file."""
+    if isinstance(light, Curve):
+        return shown(getattr(light, "name", "") or "a curve", 40)
+    return _listed(str(light)) or shown(Path(light).name, 40)
+
+
+def numbers_of_csv(path: Path, columns: int) -> NDArray[np.float64]:
+    """The rows of a CSV file that are all numbers, (n, 1 + *columns*), by rising wavelength.
+
+    Raises
+    ------
+    CameraError
+        If there are fewer than two, or they have another number of columns.
+    """
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        rows = [row for row in map(_numbers, csv.reader(file)) if row]
+    if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
+        raise CameraError(
+            f"Expected rows of {columns + 1} numbers, nm first, in {shown(path.name)!r}, "
+            "got others."
+        )
+    return np.array(sorted(rows))
+
+
+def _numbers(row: Sequence[str]) -> list[float]:
+    try:
+        return [float(text) for text in row]
+    except ValueError:
+        return []
+
+
+def _table_of(light: Light) -> _Table:
+    if isinstance(light, Curve):
+        order = np.argsort(light.wavelengths)
+        curve = _Table(light.wavelengths[order], light.values[order])
+        return _checked(curve, illuminant_title(light))
+    name = _listed(str(light))
+    if name:
+        return _tables()[name]
+    path = Path(light)
+    if not path.is_file():
+        raise _unknown(str(light))
+    rows = numbers_of_csv(path, columns=1)
+    return _checked(_Table(rows[:, 0], rows[:, 1]), shown(path.name))
+
+
+def _checked(table: _Table, name: str) -> _Table:
+    wavelengths, power = table
+    low, high = _COVERED
+    is_covered = wavelengths[0] <= low and wavelengths[-1] >= high
+    is_power = np.isfinite(power).all() and (power >= 0).all() and power.any()
+    if not is_covered or not is_power:
+        raise CameraError(
+            f"Expected a light of positive numbers from {low:g} to {high:g} nm in {name}, "
+            "got others. Measure it there."
+        )
+    return table
+
+
+def _unknown(name: str) -> CameraError:
+    names = illuminant_names()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+    return CameraError(
+        f"Expected a CSV file or a light as {', '.join(near)}, got {shown(name)!r}. "
+        "Check the spelling: `napari-mst render --help` lists them."
+    )
+
+
+def _listed(name: str) -> str:
+    """The light of the tables that *name* spells; "" if it is none."""
+    return _spellings().get(_plain(name), "")
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+@functools.cache
+def _spellings() -> Mapping[str, str]:
+    return {_plain(name): name for name in _tables()}
+
+
+@functools.cache
+def _tables() -> Mapping[str, _Table]:
+    """Every bundled light, by name."""
+    grid = np.arange(380.0, 781, 5)
+    tables = {name: _Table(grid, illuminant(name, grid)) for name in (DAYLIGHT, "A")}
+    tables["E"] = _Table(grid, np.ones(len(grid)))
+    tables.update(_measured())
+    tables.update(_leds())
+    return MappingProxyType(tables)
+
+
+def _measured() -> dict[str, _Table]:
+    data = resources.files("napari_mst").joinpath("data/lights31.npz")
+    with data.open("rb") as stream, np.load(stream) as archive:
+        at = archive["wavelength"].astype(np.float64)
+        names = [name for name in archive if name != "wavelength"]
+        return {name: _Table(at, archive[name].astype(np.float64)) for name in names}
+
+
+def _leds() -> dict[str, _Table]:
+    text = resources.files("napari_mst").joinpath("data/leds.csv").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    names = lines[0].split(",")[1:]
+    rows: NDArray[Any] = np.loadtxt(lines[1:], delimiter=",")
+    return {name: _Table(rows[:, 0], rows[:, 1 + at]) for at, name in enumerate(names)}

@@ -1,0 +1,446 @@
+"""Cubes as pictures: what an eye sees under a light, or three bands, stretched so that all is seen.
+
+A `Recipe` says how the bands of a cube become red, green and blue; `paint` follows it a few rows at
+a time, on the whole image or on a part of it. The methods `render` and `composite` of a cube are
+made of these. Pictures are 8-bit sRGB (IEC 61966-2-1:1999).
+
+Letters: B bands, H rows, W columns; n bands that a picture uses; k rows of a strip.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb, srgb_response
+from napari_mst.errors import CubeError
+from napari_mst.illuminants import DAYLIGHT, Light, illuminant_power, illuminant_title
+from napari_mst.messages import shown
+from napari_mst.watch import UNWATCHED, Watch
+
+VISIBLE = (450.0, 650.0)
+"""Nanometres that a cube must cover to have a colour; the eye sees little outside them."""
+
+DEFAULT_BANDS = "default bands"
+"""ENVI's field for the numbers, from 1, of the bands to show as red, green and blue."""
+
+INFRARED = (860.0, 650.0, 550.0)
+"""nm; the false colour of photographs on infrared film: plants are red."""
+
+SHARES = (0.8, 0.5, 0.2)
+"""Places of red, green and blue within the wavelengths, where nothing better is known."""
+
+PERCENTILES = (1.0, 99.0)
+"""Percentiles of the valid pixels that a stretch makes black and white."""
+
+BRIGHTNESS = (0.25, 0.75)
+"""Bounds of the median brightness of a composite, which lie within .2 to .8 for rounding."""
+
+SAMPLES = 2**18
+"""About how many pixels a stretch is chosen from."""
+
+STRIP = 2**22
+"""About how many numbers are worked on at a time: 16 MB of float32."""
+
+_BAD = "bbl"
+_IGNORED = "data ignore value"
+_FINE = 10.0  # nm between bands up to which the CIE sums at the bands themselves
+_EVEN = 0.01  # share of a step by which bands may lie off an even axis
+# Bradford, from the tristimulus values to the cones: ICC.1:2022, annex E.
+_TO_CONES = np.array(
+    [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
+)
+
+
+class Cube(Protocol):
+    """What a picture needs of a `SpectralCube`."""
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """(B, H, W)."""
+        ...
+
+    @property
+    def wavelengths(self) -> NDArray[np.float64]:
+        """(B,), in `unit`."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Unit of the wavelengths: "nm" or another."""
+        ...
+
+    @property
+    def quantity(self) -> str:
+        """Meaning of the numbers: "reflectance" or another."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Fields of its file."""
+        ...
+
+    @property
+    def has_wavelengths(self) -> bool:
+        """True if they are in nm."""
+        ...
+
+
+class Tone(NamedTuple):
+    """How linear red, green and blue become codes.
+
+    Attributes
+    ----------
+    black, white
+        (3,) numbers that become 0 and 255.
+    power
+        Exponent of the encoded value (0-1); below 1 it makes the middle brighter.
+    """
+
+    black: NDArray[np.float32]
+    white: NDArray[np.float32]
+    power: float = 1.0
+
+
+AS_IT_IS = Tone(np.zeros(3, np.float32), np.ones(3, np.float32))
+"""0 is black and 1 is white, as in a rendering of reflectance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How the bands of a cube become a picture.
+
+    Attributes
+    ----------
+    title
+        For a person: "CIE colour, D65" or "850, 650, 550 nm".
+    bands
+        (n,) indices of the bands that are read.
+    weights
+        (n, 3): takes these bands to linear red, green and blue.
+    """
+
+    title: str
+    bands: NDArray[np.int_]
+    weights: NDArray[np.float32]
+    tone: Tone = AS_IT_IS
+
+
+class Part(NamedTuple):
+    """Rows and columns of the image, perhaps only each *n*-th."""
+
+    rows: slice = slice(None)
+    columns: slice = slice(None)
+
+
+WHOLE = Part()
+
+
+# ------------------------------------------------------------------------------------- recipes
+
+
+def rendering(
+    cube: Cube, light: Light, *, is_adapted: bool = True, full_scale: float | None = None
+) -> Recipe:
+    """The recipe of a reflectance *cube* under *light*; see `SpectralCube.render`."""
+    if full_scale is None and cube.quantity != "reflectance":
+        raise CubeError(
+            "Expected a cube of reflectance to render under a light, "
+            f"got {shown(cube.quantity, 40) or 'numbers of unknown meaning'}. "
+            "Give the stored value of a white surface as the full scale."
+        )
+    scale = 1.0 if full_scale is None else full_scale
+    if not 0 < scale < np.inf:
+        raise CubeError(
+            f"Expected a full scale above 0, got {scale:g}. Give the value of a white surface."
+        )
+    recipe = _seen(cube, light, is_adapted)
+    return replace(recipe, weights=recipe.weights / np.float32(scale))
+
+
+def composite_of(cube: Cube, wavelengths: Sequence[float] | None = None) -> Recipe:
+    """The recipe of the best picture of *cube*, or of three bands; see `SpectralCube.composite`."""
+    if wavelengths is not None:
+        return _stretched(cube, _of_wavelengths(cube, wavelengths))
+    if has_colour(cube):
+        seen = _seen(cube, DAYLIGHT, is_adapted=True)
+        return _stretched(cube, seen, is_reflectance=cube.quantity == "reflectance")
+    return _stretched(cube, _of_bands(cube, best_bands(cube)))
+
+
+def has_colour(cube: Cube) -> bool:
+    """True if the good bands of *cube* cover what an eye sees: 450-650 nm."""
+    if not cube.has_wavelengths:
+        return False
+    good = cube.wavelengths[good_bands(cube)]
+    return len(good) > 2 and bool(good.min() <= VISIBLE[0] and good.max() >= VISIBLE[1])
+
+
+def good_bands(cube: Cube) -> NDArray[np.int_]:
+    """Indices of the bands that the file does not call bad; all of them if it calls all bad."""
+    count = len(cube.wavelengths)
+    marks = cube.metadata.get(_BAD, ())
+    is_list = isinstance(marks, Sequence) and len(marks) == count
+    is_good = [bool(mark) for mark in marks] if is_list else []
+    return np.flatnonzero(is_good) if any(is_good) else np.arange(count)
+
+
+def best_bands(cube: Cube) -> tuple[int, int, int]:
+    """The bands to show as red, green and blue: the header's, or those of a false colour."""
+    told = _told_bands(cube)
+    if told is not None:
+        return told
+    good = good_bands(cube)
+    at = cube.wavelengths[good]
+    low = float(at.min())
+    high = float(at.max())
+    wanted = INFRARED
+    # Film sees green, red and the near infrared; other ranges are divided evenly.
+    if not cube.has_wavelengths or low > INFRARED[2] or high < INFRARED[0]:
+        red, green, blue = (low + share * (high - low) for share in SHARES)
+        wanted = (red, green, blue)
+    red, green, blue = (int(good[np.abs(at - one).argmin()]) for one in wanted)
+    return red, green, blue
+
+
+def _told_bands(cube: Cube) -> tuple[int, int, int] | None:
+    """The bands that the header names, if it names one or three that are there."""
+    told = cube.metadata.get(DEFAULT_BANDS, ())
+    # Formats other than ENVI keep the field as text or as a list.
+    words = told.strip("{}[]() ").split(",") if isinstance(told, str) else told
+    try:
+        bands = [int(word) - 1 for word in words]
+    except (TypeError, ValueError):
+        return None
+    if len(bands) == 1:
+        bands *= 3
+    if len(bands) != 3 or not all(0 <= band < len(cube.wavelengths) for band in bands):
+        return None
+    red, green, blue = bands
+    return red, green, blue
+
+
+def _of_wavelengths(cube: Cube, wavelengths: Sequence[float]) -> Recipe:
+    at = np.asarray(wavelengths, dtype=np.float64)
+    low = cube.wavelengths.min()
+    high = cube.wavelengths.max()
+    if at.shape != (3,) or not ((at >= low) & (at <= high)).all():
+        given = ", ".join(f"{one:g}" for one in at.ravel()[:4])
+        raise CubeError(
+            f"Expected three wavelengths within {low:g}-{high:g} {shown(cube.unit, 20)}, red "
+            f"first, got {given}. Choose some that the cube has."
+        )
+    return _of_bands(cube, [int(np.abs(cube.wavelengths - one).argmin()) for one in at])
+
+
+def _of_bands(cube: Cube, bands: Sequence[int]) -> Recipe:
+    places = ", ".join(f"{cube.wavelengths[band]:.4g}" for band in bands)
+    used, where = np.unique(bands, return_inverse=True)
+    weights = np.zeros((len(used), 3), dtype=np.float32)
+    weights[where, np.arange(3)] = 1
+    return Recipe(f"{places} {shown(cube.unit, 20)}", used, weights)
+
+
+# -------------------------------------------------------------------------------------- colour
+
+
+def _seen(cube: Cube, light: Light, is_adapted: bool) -> Recipe:
+    """Linear sRGB of reflectance 0-1 under *light*."""
+    if not has_colour(cube):
+        low = cube.wavelengths.min()
+        high = cube.wavelengths.max()
+        raise CubeError(
+            f"Expected wavelengths that cover {VISIBLE[0]:g}-{VISIBLE[1]:g} nm for a colour, "
+            f"got {low:g}-{high:g} {shown(cube.unit, 20)}. Make a composite of bands instead."
+        )
+    good = good_bands(cube)
+    weights = colour_weights(cube.wavelengths[good], light, is_adapted=is_adapted)
+    is_used = np.abs(weights).max(axis=1) > 1e-7 * np.abs(weights).max()
+    title = f"CIE colour, {illuminant_title(light)}"
+    return Recipe(title, good[is_used], weights[is_used].astype(np.float32))
+
+
+def colour_weights(
+    wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_adapted: bool = True
+) -> NDArray[np.float64]:
+    """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
+
+    Adapted, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
+    annex E). Else it has the colour of the light beside D65, and its largest channel is 1, so that
+    nothing white is clipped.
+
+    Bands that are even and at most 10 nm apart are summed (CIE 015:2018). Others stand for a curve
+    that is linear between them and constant beyond them, which is integrated by 1 nm.
+    """
+    at = np.asarray(wavelengths, dtype=np.float64)
+    # D65 is the white of sRGB: nothing is to be adapted. The response of the networks is taken
+    # itself, so that the cube of a photo gives the very codes of that photo.
+    if isinstance(light, str) and illuminant_title(light) == DAYLIGHT and _is_fine(at):
+        return srgb_response(at)
+    weights = _xyz_weights(at, light)
+    weights = weights / weights[:, 1].sum()
+    if is_adapted:
+        weights = weights @ _adaptation(weights.sum(axis=0)).T
+    rgb = weights @ XYZ_TO_SRGB.T
+    # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
+    return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
+
+
+def _is_fine(wavelengths: NDArray[np.float64]) -> bool:
+    """True if the bands rise evenly, by 10 nm at most."""
+    steps = np.diff(wavelengths)
+    mean = float(steps.mean())
+    return 0 < mean <= _FINE and bool(np.abs(steps - mean).max() <= _EVEN * mean)
+
+
+def _xyz_weights(wavelengths: NDArray[np.float64], light: Light) -> NDArray[np.float64]:
+    """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
+    if _is_fine(wavelengths):
+        power = illuminant_power(light, wavelengths)
+        return colour_matching_functions(wavelengths) * power[:, None]
+    grid = np.arange(380.0, 781.0)
+    seen = colour_matching_functions(grid) * illuminant_power(light, grid)[:, None]
+    # A file may list its bands in any order, and two detectors may share some wavelengths.
+    rising, first = np.unique(wavelengths, return_index=True)
+    hats = [np.interp(grid, rising, row) for row in np.eye(len(rising))]
+    weights = np.zeros((len(wavelengths), 3))
+    weights[first] = np.stack(hats) @ seen
+    return weights
+
+
+def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3, 3): takes X, Y, Z seen in a light of this *white* to those seen in D65."""
+    daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
+    gains = (_TO_CONES @ daylight) / (_TO_CONES @ white)
+    return np.asarray(np.linalg.inv(_TO_CONES) @ (gains[:, None] * _TO_CONES))
+
+
+# --------------------------------------------------------------------------------------- tones
+
+
+def _stretched(cube: Cube, recipe: Recipe, *, is_reflectance: bool = False) -> Recipe:
+    """*recipe* with the tone that shows the pixels of *cube* best."""
+    colours = _sample(cube, recipe)
+    if not len(colours):
+        return recipe
+    # Colours of reflectances are true as they are, unless that is too dark or too bright to see.
+    if is_reflectance and _is_seen(_median(colours, AS_IT_IS)):
+        return recipe
+    low, high = np.percentile(colours, PERCENTILES, axis=0).astype(np.float32)
+    if is_reflectance:
+        # One range for all channels, from 0: brightness may change, hues stay.
+        tone = Tone(np.zeros(3, np.float32), np.full(3, high.max(), np.float32))
+    else:
+        tone = Tone(low, high)
+    tone = _with_range(tone, np.median(colours, axis=0).astype(np.float32))
+    return replace(recipe, tone=_with_middle(tone, _median(colours, tone)))
+
+
+def _with_range(tone: Tone, middle: NDArray[np.float32]) -> Tone:
+    """*tone* with the *middle* of each channel between black and white, also of a flat channel."""
+    black, white, power = tone
+    width = np.maximum(white - black, np.abs(middle) * np.float32(1e-6))
+    width = np.where(width > 0, width, np.float32(1))
+    # A value that more than half of the pixels share is not black, nor white.
+    return Tone(
+        np.where(middle <= black, middle - width, black).astype(np.float32),
+        np.where(middle >= white, middle + width, white).astype(np.float32),
+        power,
+    )
+
+
+def _with_middle(tone: Tone, median: float) -> Tone:
+    """*tone* with a power that brings the *median* brightness (0-1) within `BRIGHTNESS`."""
+    low, high = BRIGHTNESS
+    wanted = min(max(median, low), high)
+    if wanted == median or not 0 < median < 1:
+        return tone
+    return tone._replace(power=float(np.log(wanted) / np.log(median)))
+
+
+def _is_seen(median: float) -> bool:
+    return BRIGHTNESS[0] <= median <= BRIGHTNESS[1]
+
+
+def _median(colours: NDArray[np.float32], tone: Tone) -> float:
+    """Median brightness (0-1) of linear *colours* (n, 3) with *tone*: the mean of the channels."""
+    return float(np.median(_encoded(colours, tone).mean(axis=1)))
+
+
+def _sample(cube: Cube, recipe: Recipe) -> NDArray[np.float32]:
+    """Linear colours of valid pixels all over the image, (m, 3).
+
+    Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
+    out: the frame of a map, or of a cube that was turned, tells nothing of the scene.
+    """
+    rows, columns = cube.data.shape[1:]
+    stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
+    every = slice(None, None, stride)
+    mixed = _mixed(cube, recipe, Part(every, every)).reshape(3, -1).T
+    is_valid = np.isfinite(mixed).all(axis=1) & mixed.any(axis=1)
+    return np.ascontiguousarray(mixed[is_valid])
+
+
+# ------------------------------------------------------------------------------------ painting
+
+
+def paint(
+    cube: Cube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED
+) -> NDArray[np.uint8]:
+    """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
+
+    Raises `Cancelled` soon after the watch was cancelled.
+    """
+    height, width = cube.data.shape[1:]
+    lines = range(*part.rows.indices(height))
+    columns = range(*part.columns.indices(width))
+    picture = np.empty((len(lines), len(columns), 3), dtype=np.uint8)
+    step = max(1, STRIP // max(1, len(recipe.bands) * len(columns)))
+    watch.reach(0.0)
+    for start in range(0, len(lines), step):
+        rows = lines[start : start + step]
+        strip = Part(slice(rows.start, rows[-1] + 1, rows.step), part.columns)
+        linear = np.moveaxis(_mixed(cube, recipe, strip), 0, -1)
+        codes = np.rint(255 * _encoded(linear, recipe.tone))
+        picture[start : start + len(rows)] = np.nan_to_num(codes)
+        watch.reach((start + len(rows)) / len(lines))
+    return picture
+
+
+def _mixed(cube: Cube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
+    """Linear red, green and blue of *part*, (3, k, W); NaN where a number is missing."""
+    planes = np.stack(list(_planes(cube, recipe.bands, part)))
+    values = planes.astype(np.float32, copy=False)
+    ignored = cube.metadata.get(_IGNORED)
+    if isinstance(ignored, int | float) and np.isfinite(ignored):
+        is_ignored = (planes == ignored).any(axis=0)
+        if is_ignored.any():
+            values = np.where(is_ignored, np.float32(np.nan), values)
+    bands, rows, columns = values.shape
+    # What is not a number becomes none, and needs no warning.
+    with np.errstate(invalid="ignore", over="ignore"):
+        mixed = recipe.weights.T @ values.reshape(bands, -1)
+    return mixed.reshape(3, rows, columns)
+
+
+def _planes(cube: Cube, bands: NDArray[np.int_], part: Part) -> Iterator[NDArray[Any]]:
+    """The numbers of *part* in each of *bands*."""
+    first = int(bands[0])
+    span = int(bands[-1]) - first + 1
+    # Neighbouring bands lie beside each other in many files: one read is faster than many.
+    if span == len(bands):
+        yield from np.asarray(cube.data[first : first + span, part.rows, part.columns])
+        return
+    for band in bands:
+        yield np.asarray(cube.data[band, part.rows, part.columns])
+
+
+def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
+    """sRGB values (0-1) of *linear* colours (..., 3) with *tone*; NaN stays NaN."""
+    scaled = np.clip((linear - tone.black) / (tone.white - tone.black), 0, 1)
+    encoded = linear_to_srgb(scaled)
+    if tone.power != 1:
+        encoded = encoded ** np.float32(tone.power)
+    return encoded.astype(np.float32, copy=False)

@@ -1,0 +1,38 @@
+"""`napari-mst render`: a cube as an eye sees it, as a picture that other programs read."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from tests.cli.conftest import Run, assert_is_one_error
+
+from napari_mst import SpectralCube, write_cube
+
+CUBE = SpectralCube(
+    np.random.default_rng(4).uniform(0, 1, (31, 9, 8)).astype(np.float32),
+    np.linspace(400, 700, 31),
+)
+
+
+def test_rendering_is_saved_as_the_method_makes_it(run: Run, tmp_path: Path) -> None:
+    write_cube(tmp_path / "cube.hdr", CUBE)
+    target = tmp_path / "lamp.tif"
+    status, output, _ = run("render", tmp_path / "cube.hdr", "-o", target, "--illuminant", "led-b3")
+    assert (status, output.strip()) == (0, str(target))
+    with Image.open(target) as image:
+        np.testing.assert_array_equal(np.asarray(image), CUBE.render("LED-B3"))
+        assert image.info["icc_profile"]
+    options = ("--illuminant", "A", "--unadapted", "--full-scale", "2", "--overwrite")
+    assert run("render", tmp_path / "cube.hdr", "-o", target, *options)[0] == 0
+    with Image.open(target) as image:
+        expected = CUBE.render("A", adapted=False, full_scale=2)
+        np.testing.assert_array_equal(np.asarray(image), expected)
+
+
+def test_what_cannot_be_rendered_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    cube = tmp_path / "cube.npz"
+    write_cube(cube, CUBE)
+    target = tmp_path / "out.png"
+    assert_is_one_error(run("render", cube, "-o", tmp_path / "out.jpg")[2], "ending in .png")
+    assert_is_one_error(run("render", cube, "-o", target, "--illuminant", "moon")[2], "a light as")
+    assert not target.exists()
