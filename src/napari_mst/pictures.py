@@ -38,7 +38,7 @@ PERCENTILES = (1.0, 99.0)
 BRIGHTNESS = (0.25, 0.75)
 """Bounds of the median brightness of a composite, which lie within .2 to .8 for rounding."""
 
-SAMPLES = 2**18
+SAMPLES = 2**16
 """About how many pixels a stretch is chosen from."""
 
 STRIP = 2**22
@@ -323,18 +323,18 @@ def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
 def _stretched(cube: Cube, recipe: Recipe, *, is_reflectance: bool = False) -> Recipe:
     """*recipe* with the tone that shows the pixels of *cube* best."""
     colours = _sample(cube, recipe)
-    if not len(colours):
+    if not colours.size:
         return recipe
     # Colours of reflectances are true as they are, unless that is too dark or too bright to see.
     if is_reflectance and _is_seen(_median(colours, AS_IT_IS)):
         return recipe
-    low, high = np.percentile(colours, PERCENTILES, axis=0).astype(np.float32)
+    low, high = np.percentile(colours, PERCENTILES, axis=1).astype(np.float32)
     if is_reflectance:
         # One range for all channels, from 0: brightness may change, hues stay.
         tone = Tone(np.zeros(3, np.float32), np.full(3, high.max(), np.float32))
     else:
         tone = Tone(low, high)
-    tone = _with_range(tone, np.median(colours, axis=0).astype(np.float32))
+    tone = _with_range(tone, np.median(colours, axis=1).astype(np.float32))
     return replace(recipe, tone=_with_middle(tone, _median(colours, tone)))
 
 
@@ -365,12 +365,12 @@ def _is_seen(median: float) -> bool:
 
 
 def _median(colours: NDArray[np.float32], tone: Tone) -> float:
-    """Median brightness (0-1) of linear *colours* (n, 3) with *tone*: the mean of the channels."""
-    return float(np.median(_encoded(colours, tone).mean(axis=1)))
+    """Median brightness (0-1) of linear *colours* (3, n) with *tone*: the mean of the channels."""
+    return float(np.median(_encoded(colours.T, tone).mean(axis=1)))
 
 
 def _sample(cube: Cube, recipe: Recipe) -> NDArray[np.float32]:
-    """Linear colours of valid pixels all over the image, (m, 3).
+    """Linear colours of valid pixels all over the image, (3, n).
 
     Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
     out: the frame of a map, or of a cube that was turned, tells nothing of the scene.
@@ -378,9 +378,9 @@ def _sample(cube: Cube, recipe: Recipe) -> NDArray[np.float32]:
     rows, columns = cube.data.shape[1:]
     stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
     every = slice(None, None, stride)
-    mixed = _mixed(cube, recipe, Part(every, every)).reshape(3, -1).T
-    is_valid = np.isfinite(mixed).all(axis=1) & mixed.any(axis=1)
-    return np.ascontiguousarray(mixed[is_valid])
+    mixed = _mixed(cube, recipe, Part(every, every)).reshape(3, -1)
+    is_valid = np.isfinite(mixed).all(axis=0) & mixed.any(axis=0)
+    return mixed[:, is_valid]
 
 
 # ------------------------------------------------------------------------------------ painting
@@ -439,8 +439,9 @@ def _planes(cube: Cube, bands: NDArray[np.int_], part: Part) -> Iterator[NDArray
 
 def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
     """sRGB values (0-1) of *linear* colours (..., 3) with *tone*; NaN stays NaN."""
-    scaled = np.clip((linear - tone.black) / (tone.white - tone.black), 0, 1)
-    encoded = linear_to_srgb(scaled)
+    scaled = linear - tone.black
+    scaled /= tone.white - tone.black
+    encoded = linear_to_srgb(np.clip(scaled, 0, 1, out=scaled))
     if tone.power != 1:
         encoded = encoded ** np.float32(tone.power)
     return encoded.astype(np.float32, copy=False)

@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
+from napari_mst.plugin.jobs import composing
 from napari_mst.plugin.jobs.request import Reports, Request
 from napari_mst.plugin.jobs.worker import start_job
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
@@ -95,6 +96,18 @@ def picks_in(viewer: ViewerModel) -> Points:
     points = picks.picks_layer(viewer)
     assert points is not None
     return points
+
+
+@pytest.fixture(autouse=True)
+def _bands_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave cubes without pictures, so that a test knows all layers that there are."""
+    monkeypatch.setattr(composing, "AS_PICTURES", False)
+
+
+@pytest.fixture
+def as_pictures(_bands_only: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let cubes open as pictures, as they do for a person."""
+    monkeypatch.setattr(composing, "AS_PICTURES", True)
 
 
 @pytest.fixture

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from napari import current_viewer
-from napari.layers import Image
+from napari.layers import Image, Layer
 from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions, saving
 from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.viewer.composites import cube_layer_in
 from napari_mst.plugin.viewer.layers import cube_of_data
 
 COMMAND = "napari.write_image"
@@ -53,10 +54,15 @@ class WatchedWriter:
         None if there is no such format.
         """
         written = self._write(path, data, attributes)
-        if cube_of_data(data, attributes.get("metadata", {})) is None:
+        metadata = attributes.get("metadata", {})
+        picture_of = cube_layer_in(metadata)
+        if picture_of is None and cube_of_data(data, metadata) is None:
+            return written
+        # Who saves a picture as PNG wants a picture; a TIFF may be meant as the cube.
+        if picture_of is not None and Path(path).suffix.lower() not in saving.SUFFIXES:
             return written
         if written is not None:
-            _tell(Path(written), data, attributes)
+            _tell(Path(written), picture_of or _layer_of(data), attributes)
             return written
         target = Path(path)
         if target.suffix.lower() not in saving.SUFFIXES:
@@ -67,16 +73,13 @@ class WatchedWriter:
         return str(saving.write(order))
 
 
-def _tell(path: Path, data: Any, attributes: Mapping[str, Any]) -> None:
+def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> None:
     """Tell the user that a cube was saved as plain numbers, and offer to save all of it."""
     name = shown(attributes.get("name", "cube"), 40)
     text = (
         f"napari's own writer saved '{name}' as {shown(path.name)} "
         "without its wavelengths, history and picks."
     )
-    viewer = current_viewer()
-    layers = viewer.layers if viewer is not None else ()
-    layer = next((layer for layer in layers if layer.data is data), None)
     if layer is None:
         show_warning(text)
         return
@@ -84,6 +87,13 @@ def _tell(path: Path, data: Any, attributes: Mapping[str, Any]) -> None:
     accept = partial(_save_whole, weakref.ref(layer), path)
     if questions.offer(f"{text} Save it with them?", "Save cube ...", accept) is None:
         show_warning(text)
+
+
+def _layer_of(data: Any) -> Layer | None:
+    """Find the layer that holds this very *data*; napari's writers are given no layer."""
+    viewer = current_viewer()
+    layers = viewer.layers if viewer is not None else ()
+    return next((layer for layer in layers if layer.data is data), None)
 
 
 def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:

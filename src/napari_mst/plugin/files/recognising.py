@@ -28,8 +28,10 @@ from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.plugin.files import builtin_writer
 from napari_mst.plugin.files.opening import PLUGIN, saved_picks, tell_warnings
+from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength
@@ -53,6 +55,8 @@ def attend(viewer: ViewerModel) -> "Recogniser":
         _attending[viewer] = recogniser
         viewer.layers.events.inserted.connect(recogniser.hear)
         show_wavelength(viewer)
+        composer_of(viewer)
+        contrast_of(viewer)
         for layer in list(viewer.layers):
             recogniser.look_at(layer)
     return _attending[viewer]
@@ -214,12 +218,15 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
     data, arguments, _ = cube_layer(cube, layer.name, Placement.of(layer))
     # Before the data, as in `jobs.results`: who hears of new data looks here for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
-    if layer.colormap.name == UNTOUCHED:
+    is_untouched = layer.colormap.name == UNTOUCHED
+    if is_untouched:
         layer.colormap = COLORMAP
         layer.contrast_limits = arguments["contrast_limits"]
     for name in ("axis_labels", "units", "scale", "translate"):
         setattr(layer, name, arguments[name])
     layer.data = data
+    if is_untouched:
+        contrast_of(viewer).renew(layer)
     return layer
 
 

@@ -14,11 +14,14 @@ from napari_mst.formats.arrays import band_axis_of
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PICKS
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.composites import cube_layer_in
 from napari_mst.plugin.viewer.layers import cube_of_data
 
 
 def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     """Make the cube to save of a layer's *data* and *attributes*, with the picks on it.
+
+    The picture of a cube stands for that cube.
 
     Without wavelengths the user is asked for them.
 
@@ -29,6 +32,9 @@ def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     Cancelled
         If the user was asked, and cancelled.
     """
+    layer = cube_layer_in(attributes.get("metadata", {}))
+    if layer is not None:
+        data, attributes, *_ = layer.as_layer_data_tuple()
     return _with_picks(_cube(data, attributes), data)
 
 

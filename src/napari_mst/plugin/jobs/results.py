@@ -7,6 +7,7 @@ from napari.layers import Image
 from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
+from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.layers import (
     SUFFIX,
     active_cube_layer,
@@ -43,7 +44,7 @@ class Results:
         layer = None if preview_ref is None else preview_ref()
         # A layer that the user has removed lives on until it is collected.
         if layer is not None and layer in viewer.layers:
-            _replace(layer, cube, photo)
+            _replace(viewer, layer, cube, photo)
         else:
             layer = _add(viewer, cube, photo)
         if cube.provenance.is_preview:
@@ -81,11 +82,13 @@ def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
     )
 
 
-def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
+def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
     # Limits other than those that the preview came with were set by the user.
-    has_own_limits = tuple(layer.contrast_limits) != contrast_limits(layer.data)
+    contrast = contrast_of(viewer)
+    is_of_preview = tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    has_own_limits = not is_of_preview and not contrast.is_given(layer)
     # The metadata come first: who hears of new data looks there for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     layer.data = data
@@ -94,6 +97,7 @@ def _replace(layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     layer.translate = arguments["translate"]
     if not has_own_limits:
         layer.contrast_limits = arguments["contrast_limits"]
+        contrast.renew(layer)
     layer.name = layer.name.removesuffix(PREVIEW)
 
 

@@ -8,11 +8,14 @@ from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QApplication, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
 
 from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.maps_bar import MapsBar
 from napari_mst.plugin.spectra.match_list import MatchList
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
 from napari_mst.plugin.spectra.pace import Pace
+from napari_mst.plugin.spectra.picture_bars import PictureBars
+from napari_mst.plugin.spectra.picture_menu import PictureMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.row_menu import RowMenu
 from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
@@ -38,6 +41,8 @@ class SpectraDock(Dock):
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
         self.menus = SpectraMenus(self.bench, self.plot, self)
+        self.picture = PictureMenu(self.viewer, self.menus.view.menu(), self)
+        self.bars = PictureBars(self.viewer, self.plot)
         self.maps = MapsBar(self.bench.maps, self.plot)
         self.pace = Pace(self._update, self)
         self._row_menu = RowMenu(self.bench, self.table)
@@ -89,6 +94,7 @@ class SpectraDock(Dock):
         return [
             (self.bench.changed, self._draw),
             (self.bench.became_stale, self.pace.draw_soon),
+            (composer_of(self.viewer).changed, self._draw_bars),
             (self.viewer.events.theme, self._dress),
         ]
 
@@ -108,6 +114,7 @@ class SpectraDock(Dock):
         super().hideEvent(event)
         # A drawing that is still due would read everything again, perhaps of a closed viewer.
         self.pace.stop()
+        self.bars.stop()
         self.bench.detach()
         # The snapshot that was drawn last holds a cube, and so do the rows of the table.
         self._drawn = Snapshot()
@@ -135,6 +142,7 @@ class SpectraDock(Dock):
             self.menus.show(new.settings)
         self._draw_table(old, new)
         self._draw_plot(old, new)
+        self._draw_bars()
         self._draw_matches(old, new)
         self.text.setText(new.text)
         self.notes.setText("\n".join(new.notes))
@@ -167,6 +175,11 @@ class SpectraDock(Dock):
             plot.set_legend(new.curves.keys, is_legend_shown)
         if new.live is not old.live:
             plot.set_live(new.live.spectra)
+
+    def _draw_bars(self) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:  # it may be closed while a picture is being painted
+            self.bars.draw(viewer)
 
     def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
         if new.matches is not old.matches:

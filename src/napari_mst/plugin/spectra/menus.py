@@ -65,7 +65,7 @@ class SpectraMenus:
             "The mean of every shape and every label of the layers that are shown.",
             checkable=True,
         )
-        self.view = _button("View", "How the plot shows the curves.")
+        self.view = _button("View", "How the picture of the cube and the plot of its spectra look.")
         self.maps = QToolButton(
             text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True
         )

@@ -48,12 +48,15 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
     `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged`
-    also the number of the marker, `line_clicked` the row of a curve (`NO_ENTRY`: none).
+    also the number of the marker, `bar_dragged` that of a bar (0 is red), `line_clicked` the row of
+    a curve (`NO_ENTRY`: none).
     """
 
     band_dragged = Signal(float)
     cursor_moved = Signal(object)
     marker_dragged = Signal(int, float)
+    bar_dragged = Signal(int, float)
+    bar_dropped = Signal()
     line_clicked = Signal(int)
 
     def __init__(self) -> None:
@@ -67,6 +70,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.band = pg.InfiniteLine(angle=90, movable=True, label="", labelOpts={"position": 0.94})
         self.cursor = pg.InfiniteLine(angle=90, label="", labelOpts={"position": 0.06})
         self.markers: list[pg.InfiniteLine] = []
+        self.bars: list[pg.InfiniteLine] = []
         self.legend = pg.TextItem(anchor=(1, 0))
         self.value_range = FITTED
         self._look = Look(get_theme("dark"), "", (), False)
@@ -138,6 +142,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.band.setPen(theme.icon.as_hex(), width=1.5)
         self.band.setHoverPen(theme.icon.as_hex(), width=3)
         self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
+        for bar in self.bars:
+            bar.label.fill = pg.mkBrush(background)
         for line in (self.band, self.cursor, *self.markers):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
@@ -151,7 +157,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Show the plot black on white with its legend, and without lines that follow the mouse."""
         look = self._look
         live = [line.spectrum for line in self._live_lines]
-        guides = [line for line in (self.band, self.cursor) if line.isVisible()]
+        guides = [line for line in (self.band, self.cursor, *self.bars) if line.isVisible()]
         self.set_live([])
         self.set_theme(get_theme("light"), "white")
         self.set_legend(look.keys, is_shown=True)
@@ -194,6 +200,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._format = "{value:.0f} nm" if is_nm else "{value:g}"
         for line in (self.band, self.cursor):
             line.label.setFormat(self._format)
+        # The labels of the bars have the unit, too: they are made anew.
+        self.set_bars(())
         self._home = (float(wavelengths.min()), float(wavelengths.max()))
         self.show_all_wavelengths()
 
@@ -214,14 +222,32 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         while self.markers:
             self.view.removeItem(self.markers.pop())
         for number, marker in enumerate(markers):
-            line = self._marker_line(number, marker)
+            # The labels stand one below the other, also where the lines are close.
+            line = self._marker_line(marker, position=0.86 - 0.08 * number)
             line.sigDragged.connect(self._on_marker_dragged)
             self.view.addItem(line, ignoreBounds=True)
             self.markers.append(line)
 
-    def _marker_line(self, number: int, marker: Marker) -> pg.InfiniteLine:
-        # The labels stand one below the other, also where the lines are close.
-        position = 0.86 - 0.08 * number
+    def set_bars(self, bars: Sequence[Marker]) -> None:
+        """Draw the bars of red, green and blue, or none; they can be dragged."""
+        if len(bars) != len(self.bars):
+            while self.bars:
+                self.view.removeItem(self.bars.pop())
+            for number, bar in enumerate(bars):
+                self._add_bar(bar, position=0.3 - 0.08 * number)
+        for line, bar in zip(self.bars, bars, strict=True):
+            # Under the mouse it is where the mouse is, and not at the band nearest to that.
+            if not line.moving:
+                line.setValue(bar.wavelength)
+
+    def _add_bar(self, bar: Marker, position: float) -> None:
+        line = self._marker_line(bar, position)
+        line.sigDragged.connect(self._on_bar_dragged)
+        line.sigPositionChangeFinished.connect(self._on_bar_dropped)
+        self.view.addItem(line, ignoreBounds=True)
+        self.bars.append(line)
+
+    def _marker_line(self, marker: Marker, position: float) -> pg.InfiniteLine:
         line = pg.InfiniteLine(
             marker.wavelength,
             angle=90,
@@ -363,6 +389,12 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
         self.band_dragged.emit(line.value())
+
+    def _on_bar_dragged(self, line: pg.InfiniteLine) -> None:
+        self.bar_dragged.emit(self.bars.index(line), line.value())
+
+    def _on_bar_dropped(self, _: pg.InfiniteLine) -> None:
+        self.bar_dropped.emit()
 
     def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
         self.marker_dragged.emit(self.markers.index(line), line.value())

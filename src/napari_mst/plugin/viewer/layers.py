@@ -14,6 +14,12 @@ from napari.layers import Image, Layer, Points, Shapes
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.plugin.viewer.composites import (
+    composites_of,
+    cube_layer_of,
+    is_composite,
+    is_picture_shown,
+)
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 METADATA_KEY = "napari_mst"
@@ -146,16 +152,23 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
 
 
 def active_cube_layer(viewer: ViewerModel) -> Image | None:
-    """Return the selected cube layer, else the topmost visible one.
+    """Return the selected cube layer, else the topmost visible one; a picture counts as its cube.
 
     None if there is no cube, or the selected one is hidden.
     """
     active = viewer.layers.selection.active
-    if cube_of(active) is not None:
-        return active if active.visible else None
+    if is_composite(active):
+        active = cube_layer_of(active)
+    if cube_of(active) is not None and active in viewer.layers:
+        return active if is_cube_shown(viewer, active) else None
     # napari lists layers from the bottom up.
-    shown = [layer for layer in reversed(viewer.layers) if layer.visible]
-    return next((layer for layer in shown if cube_of(layer) is not None), None)
+    cubes = [layer for layer in reversed(viewer.layers) if cube_of(layer) is not None]
+    return next((layer for layer in cubes if is_cube_shown(viewer, layer)), None)
+
+
+def is_cube_shown(viewer: ViewerModel, layer: Image) -> bool:
+    """Tell whether a band of the cube *layer* is visible, or its picture."""
+    return layer.visible or is_picture_shown(viewer, layer)
 
 
 def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
@@ -170,8 +183,10 @@ def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
         return []
     shown = [active]
     for layer in reversed(viewer.layers):
-        other = cube_of(layer) if layer.visible and layer is not active else None
-        if other is not None and other.unit == cube.unit:
+        other = cube_of(layer)
+        if layer is active or other is None or other.unit != cube.unit:
+            continue
+        if is_cube_shown(viewer, layer):
             shown.append(layer)
     return [layer for layer in shown if image_matrix(layer) is not None]
 
@@ -193,14 +208,15 @@ def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
 
 
 def put_on_top(viewer: ViewerModel, layer: Layer) -> None:
-    """Show *layer* above all images, but below what is drawn on them.
+    """Show *layer*, with its picture, above all images, but below what is drawn on them.
 
     Picks and regions of this plugin that *layer* would cover are moved above it.
     """
     layer.visible = True
     layers = viewer.layers
-    images = [at for at, other in enumerate(layers) if not isinstance(other, Points | Shapes)]
-    layers.move(layers.index(layer), images[-1] + 1)
+    for one in (layer, *composites_of(viewer, layer)):
+        images = [at for at, other in enumerate(layers) if not isinstance(other, Points | Shapes)]
+        layers.move(layers.index(one), images[-1] + 1)
     below = layers[: layers.index(layer)]
     for other in below:
         if isinstance(other, Points | Shapes) and METADATA_KEY in other.metadata:

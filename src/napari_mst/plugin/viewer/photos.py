@@ -18,6 +18,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.georeference import Georeference
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.plugin.viewer.composites import is_composite
 from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, cube_of
 from napari_mst.plugin.viewer.placement import Placement
 
@@ -157,7 +158,8 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
 def _is_made(layer: Image) -> bool:
     """Tell whether *layer* shows something that this plugin has made: a cube or a map."""
     is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
-    return is_map or QUALITY_KEY in layer.metadata or cube_of(layer) is not None
+    is_of_cube = is_composite(layer) or cube_of(layer) is not None
+    return is_map or QUALITY_KEY in layer.metadata or is_of_cube
 
 
 def _finest(layer: Image) -> Any:

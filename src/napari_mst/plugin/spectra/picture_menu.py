@@ -1,0 +1,202 @@
+"""The menu of the picture of a cube: its colours, its light, its bands, and its file."""
+
+import weakref
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from napari.components import ViewerModel
+from napari.layers import Image
+from napari.qt.threading import create_worker
+from napari.utils.notifications import show_error, show_info
+from qtpy.QtGui import QAction
+from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
+
+from napari_mst.illuminants import illuminant_names, illuminant_title
+from napari_mst.messages import shown
+from napari_mst.picture_files import KINDS, write_picture
+from napari_mst.plugin.dock import reported
+from napari_mst.plugin.jobs.composing import BEST, Colours, Order, composer_of, paint_order
+from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.viewer.band_contrast import contrast_of
+from napari_mst.plugin.viewer.composites import is_picture_shown
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.slots import calling
+
+PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
+LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
+KEY = "H"
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """A picture to be painted and written to a file."""
+
+    order: Order
+    path: Path
+    source: str
+
+
+class PictureMenu:
+    """Fills *menu*, and has the picture of the active cube of *viewer* do what a person chooses."""
+
+    def __init__(self, viewer: ViewerModel, menu: QMenu, parent: QWidget) -> None:
+        self._viewer_ref = weakref.ref(getattr(viewer, "__wrapped__", viewer))
+        self._parent = parent
+        self._worker: JobWorker | None = None
+        self.menu = menu.addMenu("Picture of the cube")
+        self.menu.setToolTipsVisible(True)
+        self.is_shown = self._check("Picture", self._toggle)
+        self.is_shown.setToolTip(f"The picture of the cube, or its single bands ({KEY}).")
+        self.best = self.menu.addAction("Best colours", calling(self._choose, BEST))
+        self.best.setToolTip("Undo a light, and the three bands chosen by the bars in the plot.")
+        self.lights = self.menu.addMenu("Light")
+        self._fill_lights()
+        self.menu.addSeparator()
+        self.own = self._check("Each band its own contrast", self._set_own)
+        self.own.setToolTip("Else all bands of a cube have one contrast, so they compare.")
+        self.coloured = self._check("Bands in their colour", self._set_coloured)
+        self.bar = self._check("Colour bar", self._set_bar)
+        self.bar.setToolTip("The values of the colours of a band, beside the image.")
+        self.menu.addSeparator()
+        self.always = self._check("New cubes open as pictures", self._set_always)
+        self.save = self.menu.addAction("Save picture ...", self.ask_to_save)
+        self.menu.aboutToShow.connect(self.refresh)
+
+    def _check(self, title: str, slot: object) -> QAction:
+        action = self.menu.addAction(title)
+        action.setCheckable(True)
+        action.triggered.connect(slot)
+        return action
+
+    def _fill_lights(self) -> None:
+        for name in illuminant_names():
+            self.lights.addAction(name, calling(self.render, name))
+        self.lights.addAction("From a file ...", self._ask_for_light)
+        self.lights.addSeparator()
+        self.adapted = self.lights.addAction("Adapted: white stays white")
+        self.adapted.setCheckable(True)
+        self.adapted.setChecked(True)
+        self.adapted.triggered.connect(self._set_adapted)
+
+    @property
+    def _layer(self) -> Image | None:
+        viewer = self._viewer_ref()
+        return None if viewer is None else active_cube_layer(viewer)
+
+    def refresh(self) -> None:
+        """Check what is so now; without a cube there is nothing to choose."""
+        viewer, layer = self._viewer_ref(), self._layer
+        for action in self.menu.actions():
+            action.setEnabled(layer is not None)
+        if viewer is None or layer is None:
+            return
+        contrast = contrast_of(viewer)
+        self.is_shown.setChecked(is_picture_shown(viewer, layer))
+        self.own.setChecked(contrast.is_own)
+        self.always.setChecked(composer_of(viewer).is_on)
+        self.coloured.setChecked(contrast.is_coloured)
+        self.bar.setChecked(layer.colorbar.visible)
+        title = composer_of(viewer).title(layer)
+        self.is_shown.setText(f"Picture ({title})" if title else "Picture")
+
+    # ------------------------------------------------------------ colours
+
+    def render(self, light: str) -> None:
+        """Show the cube under *light*, a name or a file; the user is told if that cannot be."""
+        self._choose(Colours(light=light, is_adapted=self.adapted.isChecked()))
+
+    def _choose(self, colours: Colours) -> None:
+        viewer, layer = self._viewer_ref(), self._layer
+        if viewer is not None and layer is not None:
+            with reported():
+                composer_of(viewer).show(layer, colours)
+
+    def _set_adapted(self) -> None:
+        viewer, layer = self._viewer_ref(), self._layer
+        if viewer is None or layer is None:
+            return
+        colours = composer_of(viewer).colours(layer)
+        if colours.light:
+            self._choose(replace(colours, is_adapted=self.adapted.isChecked()))
+
+    def _ask_for_light(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self._parent, "Open a light", "", LIGHT_FILES)
+        if path:
+            self.render(path)
+
+    # ------------------------------------------------------------ bands
+
+    def _toggle(self) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            composer_of(viewer).toggle()
+
+    def _set_always(self, is_on: bool) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            composer_of(viewer).is_on = is_on
+
+    def _set_own(self, is_on: bool) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            contrast_of(viewer).is_own = is_on
+
+    def _set_coloured(self, is_on: bool) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            contrast_of(viewer).is_coloured = is_on
+
+    def _set_bar(self, is_on: bool) -> None:
+        layer = self._layer
+        if layer is not None:
+            layer.colorbar.visible = is_on
+
+    # ------------------------------------------------------------ saving
+
+    def ask_to_save(self) -> None:
+        """Ask for a file, and save the picture in full, with its profile."""
+        layer = self._layer
+        if layer is None:
+            return
+        path, _ = QFileDialog.getSaveFileName(
+            self._parent, "Save picture", f"{layer.name}.png", PICTURE_FILES
+        )
+        if path:
+            target = Path(path)
+            is_known = target.suffix.lower() in KINDS
+            self.save_as(target if is_known else target.with_name(f"{target.name}.png"))
+
+    def save_as(self, path: Path) -> None:
+        """Save the picture of the active cube to *path*, on another thread."""
+        viewer, layer = self._viewer_ref(), self._layer
+        cube = cube_of(layer)
+        if viewer is None or layer is None or cube is None:
+            return
+        order = Order(cube, composer_of(viewer).colours(layer))
+        errand = Errand(order, path, layer.name)
+        worker = create_worker(_save, errand, _worker_class=JobWorker, _ignore_errors=True)
+        worker.returned.connect(_tell_saved)
+        worker.reports.failed.connect(_tell_error)
+        self._worker = worker
+        worker.start()
+
+
+def _save(errand: Errand, reports: Reports) -> str:
+    """Paint and write the picture, on the worker's thread."""
+    painted = paint_order(errand.order, reports)
+    colours = errand.order.colours
+    facts: dict[str, object] = {"source": errand.source}
+    if colours.light:
+        facts |= {"illuminant": illuminant_title(colours.light), "adapted": colours.is_adapted}
+    # The dialog has asked already whether this file may be replaced.
+    path = write_picture(errand.path, painted.picture, painted.title, facts, overwrite=True)
+    return path.name
+
+
+def _tell_saved(name: str) -> None:
+    show_info(f"The picture was saved as {shown(name)}.")
+
+
+def _tell_error(error: Exception) -> None:
+    show_error(str(error))

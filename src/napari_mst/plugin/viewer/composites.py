@@ -1,0 +1,113 @@
+"""Pictures of cubes: RGB layers that lie above the layers of their cubes, and stand for them.
+
+A picture is a layer of its own, linked to its cube by a reference in its metadata. So the cube
+layer stays what every dock, writer and slider takes it for, (B, H, W) with its wavelengths, and the
+eye in napari's list of layers switches between picture and bands. `layers.active_cube_layer` finds
+the cube of a picture that is selected. Letters: H rows, W columns.
+"""
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Layer
+from numpy.typing import NDArray
+
+from napari_mst.plugin.viewer.placement import Placement
+
+COMPOSITE_KEY = "napari_mst_picture_of"
+"""The key in the metadata of a picture under which a weak reference to its cube layer lies."""
+ENDING = " (picture)"
+"""Ends the name of a picture."""
+CONTRAST = (0, 255)
+"""Limits of contrast of 8-bit pictures."""
+_PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+
+
+def is_composite(layer: Layer | None) -> bool:
+    """Tell whether *layer* is the picture of a cube."""
+    return layer is not None and COMPOSITE_KEY in layer.metadata
+
+
+def cube_layer_of(layer: Layer) -> Image | None:
+    """Return the cube layer whose picture *layer* is; None if it is none, or the cube is gone."""
+    return cube_layer_in(layer.metadata)
+
+
+def cube_layer_in(metadata: Mapping[str, Any]) -> Image | None:
+    """Return the cube layer that the *metadata* of its picture lead to; None if there is none."""
+    reference = metadata.get(COMPOSITE_KEY)
+    found = reference() if isinstance(reference, weakref.ref) else None
+    return found if isinstance(found, Image) else None
+
+
+def composites_of(viewer: ViewerModel, cube_layer: Layer) -> list[Image]:
+    """List the pictures of *cube_layer*: one, and those that the user has duplicated."""
+    return [
+        layer
+        for layer in viewer.layers
+        if isinstance(layer, Image) and cube_layer_of(layer) is cube_layer
+    ]
+
+
+def composite_of(viewer: ViewerModel, cube_layer: Layer) -> Image | None:
+    """Return the picture of *cube_layer*; None if there is none."""
+    return next(iter(composites_of(viewer, cube_layer)), None)
+
+
+def is_picture_shown(viewer: ViewerModel, cube_layer: Layer) -> bool:
+    """Tell whether a picture of *cube_layer* is visible."""
+    return any(layer.visible for layer in composites_of(viewer, cube_layer))
+
+
+def add_composite(viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.uint8]) -> Image:
+    """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected."""
+    selected = set(viewer.layers.selection)
+    active = viewer.layers.selection.active
+    added: Image = viewer.add_image(
+        picture,
+        rgb=True,
+        name=f"{cube_layer.name}{ENDING}",
+        visible=cube_layer.visible,
+        metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
+        **Placement.of(cube_layer).image_kwargs(),
+    )
+    put_above(viewer, cube_layer, added)
+    viewer.layers.selection = selected
+    viewer.layers.selection.active = active
+    return added
+
+
+def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
+    """Move *composite* directly above *cube_layer*."""
+    layers = viewer.layers
+    wanted = layers.index(cube_layer) + 1
+    if layers.index(composite) != wanted:
+        layers.move(layers.index(composite), wanted)
+
+
+def set_picture(
+    composite: Image, cube_layer: Image, picture: NDArray[np.uint8], place: Placement | None = None
+) -> None:
+    """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
+    place = place or Placement.of(cube_layer)
+    composite.data = picture
+    follow(composite, place.image_kwargs())
+
+
+def follow(composite: Image, place: dict[str, Any]) -> None:
+    """Put *composite* on its *place*, and change nothing that is right already."""
+    for name in _PLACE:
+        before = getattr(composite, name)
+        if name == "affine":
+            before = before.affine_matrix
+        if name == "units":
+            before = tuple(str(unit) for unit in before)
+            is_same = before == tuple(place[name])
+        else:
+            is_same = np.array_equal(np.asarray(before), np.asarray(place[name]))
+        # Each change has napari draw the layer again.
+        if not is_same:
+            setattr(composite, name, place[name])
