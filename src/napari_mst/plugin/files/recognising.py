@@ -30,6 +30,7 @@ from napari_mst.plugin.files import builtin_writer
 from napari_mst.plugin.files.opening import PLUGIN, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
@@ -57,6 +58,7 @@ def attend(viewer: ViewerModel) -> "Recogniser":
         show_wavelength(viewer)
         composer_of(viewer)
         contrast_of(viewer)
+        wiper_of(viewer)
         for layer in list(viewer.layers):
             recogniser.look_at(layer)
     return _attending[viewer]

@@ -86,10 +86,14 @@ class Order:
 
 @dataclass(eq=False)
 class Sitter:
-    """The picture of one cube layer: how it is to be painted, and who paints it just now."""
+    """The picture of one cube layer: how it is to be painted, and who paints it just now.
+
+    *is_coarse* tells that it shows a part only, while a colour is dragged.
+    """
 
     colours: Colours = BEST
     title: str = ""
+    is_coarse: bool = False
     worker: JobWorker | None = None
 
 
@@ -157,6 +161,11 @@ class Composer:
         """Return the name of the colours of the picture of *layer*; "" while there is none."""
         sitter = self._sitters.get(layer)
         return "" if sitter is None else sitter.title
+
+    def is_coarse(self, layer: Image) -> bool:
+        """Tell whether the picture of *layer* shows a part only, while a colour is dragged."""
+        sitter = self._sitters.get(layer)
+        return sitter is not None and sitter.is_coarse
 
     def colours(self, layer: Image) -> Colours:
         """Return the colours that were chosen for the picture of *layer*."""
@@ -311,7 +320,8 @@ class Composer:
             sitter.colours = BEST
             show_error(str(error))
         order = Order(cube, sitter.colours)
-        is_small = isinstance(cube.data, np.ndarray) and cube.data.size <= AT_ONCE
+        # A memory map is an array as well, but to read it may take long.
+        is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:
             self._put(viewer, layer, painted(order))
             return
@@ -346,7 +356,9 @@ class Composer:
     def _put(
         self, viewer: ViewerModel, layer: Image, found: Painted, place: Placement | None = None
     ) -> None:
-        self._sitters[layer].title = found.title
+        sitter = self._sitters[layer]
+        sitter.title = found.title
+        sitter.is_coarse = place is not None
         picture = composites.composite_of(viewer, layer)
         if picture is None:
             composites.add_composite(viewer, layer, found.picture)

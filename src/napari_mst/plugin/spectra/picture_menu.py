@@ -17,6 +17,8 @@ from napari_mst.picture_files import KINDS, write_picture
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.jobs.composing import BEST, Colours, Order, composer_of, paint_order
 from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
+from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.composites import is_picture_shown
@@ -52,6 +54,11 @@ class PictureMenu:
         self.best.setToolTip("Undo a light, and the three bands chosen by the bars in the plot.")
         self.lights = self.menu.addMenu("Light")
         self._fill_lights()
+        self.wiper = self._check(f"Wiper ({WIPER_KEY})", self._toggle_wiper)
+        self.wiper.setToolTip(
+            "The picture on one side of a line that you drag; on the other what lies below: the "
+            "photo, or the picture of another cube."
+        )
         self.menu.addSeparator()
         self.own = self._check("Each band its own contrast", self._set_own)
         self.own.setToolTip("Else all bands of a cube have one contrast, so they compare.")
@@ -93,6 +100,7 @@ class PictureMenu:
             return
         contrast = contrast_of(viewer)
         self.is_shown.setChecked(is_picture_shown(viewer, layer))
+        self.wiper.setChecked(wiper_of(viewer).is_open)
         self.own.setChecked(contrast.is_own)
         self.always.setChecked(composer_of(viewer).is_on)
         self.coloured.setChecked(contrast.is_coloured)
@@ -131,6 +139,11 @@ class PictureMenu:
         viewer = self._viewer_ref()
         if viewer is not None:
             composer_of(viewer).toggle()
+
+    def _toggle_wiper(self) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            wiper_of(viewer).toggle()
 
     def _set_always(self, is_on: bool) -> None:
         viewer = self._viewer_ref()

@@ -63,14 +63,14 @@ class Placement:
             translate=self.translate,
         )
 
-    def of_part(self, offset: Sequence[float], step: Sequence[float] = (1.0, 1.0)) -> "Placement":
+    def of_part(self, offset: ArrayLike, step: ArrayLike = (1.0, 1.0)) -> "Placement":
         """Return the placement of an image whose first pixel is centred at *offset*.
 
         Its pixels are *step* wide. Both are (rows, columns), in pixels of this image.
         """
-        first = np.asarray(self.own_transform(offset), dtype=np.float64)
+        first = np.asarray(self.own_transform(np.asarray(offset)), dtype=np.float64)
         # The layer's extra affine acts after these two, so it stays as it is.
-        return replace(self, scale=self.scale * step, translate=first)
+        return replace(self, scale=self.scale * np.asarray(step), translate=first)
 
     def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
         """Convert world positions (n, 2) to pixels (n, 2): row and column, not rounded."""
