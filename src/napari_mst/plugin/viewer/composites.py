@@ -69,6 +69,7 @@ def add_composite(viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.ui
     added: Image = viewer.add_image(
         picture,
         rgb=True,
+        contrast_limits=CONTRAST,
         name=f"{cube_layer.name}{ENDING}",
         visible=cube_layer.visible,
         metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
