@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb, srgb_response
+from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CubeError
-from napari_mst.illuminants import DAYLIGHT, Light, illuminant_power, illuminant_title
+from napari_mst.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.messages import shown
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -44,14 +44,9 @@ SAMPLES = 2**16
 STRIP = 2**22
 """About how many numbers are worked on at a time: 16 MB of float32."""
 
+_NANOMETRES = "nm"
 _BAD = "bbl"
 _IGNORED = "data ignore value"
-_FINE = 10.0  # nm between bands up to which the CIE sums at the bands themselves
-_EVEN = 0.01  # share of a step by which bands may lie off an even axis
-# Bradford, from the tristimulus values to the cones: ICC.1:2022, annex E.
-_TO_CONES = np.array(
-    [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
-)
 
 
 class Cube(Protocol):
@@ -80,11 +75,6 @@ class Cube(Protocol):
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Fields of its file."""
-        ...
-
-    @property
-    def has_wavelengths(self) -> bool:
-        """True if they are in nm."""
         ...
 
 
@@ -172,7 +162,7 @@ def composite_of(cube: Cube, wavelengths: Sequence[float] | None = None) -> Reci
 
 def has_colour(cube: Cube) -> bool:
     """True if the good bands of *cube* cover what an eye sees: 450-650 nm."""
-    if not cube.has_wavelengths:
+    if cube.unit != _NANOMETRES:
         return False
     good = cube.wavelengths[good_bands(cube)]
     return len(good) > 2 and bool(good.min() <= VISIBLE[0] and good.max() >= VISIBLE[1])
@@ -198,7 +188,7 @@ def best_bands(cube: Cube) -> tuple[int, int, int]:
     high = float(at.max())
     wanted = INFRARED
     # Film sees green, red and the near infrared; other ranges are divided evenly.
-    if not cube.has_wavelengths or low > INFRARED[2] or high < INFRARED[0]:
+    if cube.unit != _NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
         red, green, blue = (low + share * (high - low) for share in SHARES)
         wanted = (red, green, blue)
     red, green, blue = (int(good[np.abs(at - one).argmin()]) for one in wanted)
@@ -260,61 +250,6 @@ def _seen(cube: Cube, light: Light, is_adapted: bool) -> Recipe:
     is_used = np.abs(weights).max(axis=1) > 1e-7 * np.abs(weights).max()
     title = f"CIE colour, {illuminant_title(light)}"
     return Recipe(title, good[is_used], weights[is_used].astype(np.float32))
-
-
-def colour_weights(
-    wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_adapted: bool = True
-) -> NDArray[np.float64]:
-    """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
-
-    Adapted, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
-    annex E). Else it has the colour of the light beside D65, and its largest channel is 1, so that
-    nothing white is clipped.
-
-    Bands that are even and at most 10 nm apart are summed (CIE 015:2018). Others stand for a curve
-    that is linear between them and constant beyond them, which is integrated by 1 nm.
-    """
-    at = np.asarray(wavelengths, dtype=np.float64)
-    # D65 is the white of sRGB: nothing is to be adapted. The response of the networks is taken
-    # itself, so that the cube of a photo gives the very codes of that photo.
-    if isinstance(light, str) and illuminant_title(light) == DAYLIGHT and _is_fine(at):
-        return srgb_response(at)
-    weights = _xyz_weights(at, light)
-    weights = weights / weights[:, 1].sum()
-    if is_adapted:
-        weights = weights @ _adaptation(weights.sum(axis=0)).T
-    rgb = weights @ XYZ_TO_SRGB.T
-    # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
-    return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
-
-
-def _is_fine(wavelengths: NDArray[np.float64]) -> bool:
-    """True if the bands rise evenly, by 10 nm at most."""
-    steps = np.diff(wavelengths)
-    mean = float(steps.mean())
-    return 0 < mean <= _FINE and bool(np.abs(steps - mean).max() <= _EVEN * mean)
-
-
-def _xyz_weights(wavelengths: NDArray[np.float64], light: Light) -> NDArray[np.float64]:
-    """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
-    if _is_fine(wavelengths):
-        power = illuminant_power(light, wavelengths)
-        return colour_matching_functions(wavelengths) * power[:, None]
-    grid = np.arange(380.0, 781.0)
-    seen = colour_matching_functions(grid) * illuminant_power(light, grid)[:, None]
-    # A file may list its bands in any order, and two detectors may share some wavelengths.
-    rising, first = np.unique(wavelengths, return_index=True)
-    hats = [np.interp(grid, rising, row) for row in np.eye(len(rising))]
-    weights = np.zeros((len(wavelengths), 3))
-    weights[first] = np.stack(hats) @ seen
-    return weights
-
-
-def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(3, 3): takes X, Y, Z seen in a light of this *white* to those seen in D65."""
-    daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
-    gains = (_TO_CONES @ daylight) / (_TO_CONES @ white)
-    return np.asarray(np.linalg.inv(_TO_CONES) @ (gains[:, None] * _TO_CONES))
 
 
 # --------------------------------------------------------------------------------------- tones
