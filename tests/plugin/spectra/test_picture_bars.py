@@ -92,6 +92,12 @@ def test_the_switches_of_the_bands_are_those_of_the_viewer(
     assert dock.picture.own.isChecked()
     dock.picture.bar.trigger()
     assert layer.colorbar.visible
+    a_map = cube_viewer.add_image(np.zeros((20, 30)), name="map")
+    dock.picture.refresh()
+    assert not dock.picture.bar.isChecked()
+    dock.picture.bar.trigger()
+    assert a_map.colorbar.visible
+    cube_viewer.layers.remove(a_map)
     dock.picture.coloured.trigger()
     dock.picture.refresh()
     assert dock.picture.coloured.isChecked()
