@@ -12,6 +12,7 @@ from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.parts import region_bounds
 from napari_mst.errors import PhotoError
+from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
@@ -39,7 +40,8 @@ def view_of(cube: SpectralCube, photo: Photo) -> View | None:
             past.camera, past.illuminant, white=past.white, balance=past.white_balance
         )
         white = capture.white / photo.full_scale if capture.white else 1.0
-        return View(photo, capture.response / capture.gains * white, HALF_CODE)
+        response = capture.response / balancing_gains(photo, capture)
+        return View(photo, response * white, HALF_CODE)
     was_corrected = bool(past.correction) or not past.model
     if photo.encoding != "srgb" or not was_corrected:
         return None

@@ -9,8 +9,12 @@ from pathlib import Path
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.messages import shown
+from napari_mst.photo.raw_header import RAW_SUFFIXES
 
-PHOTO_SUFFIXES = (".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+PHOTO_SUFFIXES = (
+    *(".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+    *RAW_SUFFIXES,
+)
 """Files with these suffixes are taken from a folder; a file that is named itself may have any."""
 
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)

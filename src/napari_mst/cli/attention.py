@@ -94,7 +94,7 @@ class _Exploration:
 
 def _run(arguments: argparse.Namespace) -> int:
     _check_output(arguments)
-    photos = PhotoOptions.from_arguments(arguments)
+    photos = PhotoOptions.from_arguments(arguments, [arguments.photo])
     options = RunOptions(
         device=arguments.device, precision=arguments.precision, capture=photos.capture
     )

@@ -1,14 +1,18 @@
 """Options and reconstructor of the commands that read photos."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_mst.cli.console import note
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture
+from napari_mst.messages import shown
+from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.reconstruction.options import RunOptions
 
 if TYPE_CHECKING:
@@ -27,7 +31,8 @@ def add_photo_arguments(parser: argparse.ArgumentParser) -> None:
         "--camera",
         default="",
         metavar="NAME|FILE",
-        help="a camera, as Nikon_D5100, or a CSV file: nm, r, g, b",
+        help="a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the "
+        "photo's file names)",
     )
     group.add_argument(
         "--illuminant",
@@ -45,7 +50,8 @@ def add_photo_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--unbalanced",
         action="store_true",
-        help="the values come from the sensor without any white balance",
+        help="the values come from the sensor without any white balance; a RAW photo is balanced "
+        "as shot otherwise",
     )
 
 
@@ -65,14 +71,23 @@ class PhotoOptions:
     capture: Capture | None
 
     @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> "PhotoOptions":
-        """Check and collect what `add_photo_arguments` added. Raises `CameraError`."""
-        return cls(arguments.linear, _capture(arguments))
+    def from_arguments(
+        cls, arguments: argparse.Namespace, photos: Sequence[Path]
+    ) -> "PhotoOptions":
+        """Check and collect what `add_photo_arguments` added; *photos* may name their camera.
+
+        Raises `CameraError`.
+        """
+        return cls(arguments.linear, _capture(arguments, photos))
 
     @property
     def encoding(self) -> Encoding | None:
         """The encoding of the photos; None where the file tells."""
         return "linear" if self.is_linear or self.capture else None
+
+    def encoding_of(self, path: Path) -> Encoding:
+        """The encoding that the photo at *path* will have."""
+        return "linear" if self.encoding == "linear" or is_raw_file(path) else "srgb"
 
     def read(self, path: Path) -> Photo:
         """Read a photo.
@@ -102,9 +117,12 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
     return reconstructor
 
 
-def _capture(arguments: argparse.Namespace) -> Capture | None:
+def _capture(arguments: argparse.Namespace, photos: Sequence[Path]) -> Capture | None:
     """Camera and light; None if the user named neither."""
-    has_camera = bool(arguments.camera)
+    camera = arguments.camera
+    if arguments.illuminant and not camera:
+        camera = _camera_of(photos)
+    has_camera = bool(camera)
     has_light = bool(arguments.illuminant)
     if not has_camera and not has_light:
         if arguments.white or arguments.unbalanced:
@@ -120,4 +138,32 @@ def _capture(arguments: argparse.Namespace) -> Capture | None:
             "`napari-mst cameras` lists the names."
         )
     balance = OF_SENSOR if arguments.unbalanced else BALANCED
-    return Capture(arguments.camera, arguments.illuminant, arguments.white, balance)
+    return Capture(camera, arguments.illuminant, arguments.white, balance)
+
+
+def _camera_of(photos: Sequence[Path]) -> str:
+    """The camera that all *photos* name in their files; "" if none of them names any.
+
+    Raises
+    ------
+    CameraError
+        If they name several, or one whose sensitivities nobody has measured.
+    """
+    named = {camera_named_in(photo) for photo in photos}
+    titles = sorted({" ".join(one).strip() for one in named} - {""})
+    if not titles:
+        return ""
+    if len(named) > 1:
+        listed = shown(", ".join(titles), 80)
+        raise CameraError(
+            f"Expected photos of one camera without --camera, got {len(named)}: {listed}. "
+            "Run them apart."
+        )
+    camera = matching_camera(*named.pop())
+    if not camera:
+        raise CameraError(
+            f"Expected a camera with measured sensitivities, got {shown(titles[0])}. "
+            "Name a similar one or a CSV file with --camera."
+        )
+    note(f"the photo was taken by {camera}, as its file says")
+    return camera

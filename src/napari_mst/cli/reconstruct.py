@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,7 +171,7 @@ def _run(arguments: argparse.Namespace) -> int:
         with asked_to_stop():
             # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
             _check(jobs, arguments.overwrite, is_batch)
-        photos = PhotoOptions.from_arguments(arguments)
+        photos = PhotoOptions.from_arguments(arguments, [job.photo for job in jobs])
         options = _run_options(arguments, photos)
         reconstructor = _reconstructor(arguments, options)
         run = _Run(reconstructor, options, photos, arguments.overwrite, is_batch)
@@ -276,7 +277,7 @@ class _Run:
 
     def finished(self, job: BatchJob) -> set[Path]:
         """The outputs of *job* that are there, undamaged, and from this very run."""
-        return finished(job, self._wanted) if self.is_batch else set()
+        return finished(job, partial(self._wanted, job.photo)) if self.is_batch else set()
 
     def make(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
         """Make the outputs of *job* that are not *done*.
@@ -299,9 +300,9 @@ class _Run:
                     )
                 return is_ours
 
-    def _wanted(self, sha256: str) -> Provenance:
-        """The history that a cube of this run has, for a photo with this checksum."""
-        encoding = self.photos.encoding or "srgb"
+    def _wanted(self, photo: Path, sha256: str) -> Provenance:
+        """The history that a cube of this run has, for the file *photo* with this checksum."""
+        encoding = self.photos.encoding_of(photo)
         return self.reconstructor.origin(sha256, encoding, **self.options.for_photo)
 
     def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:

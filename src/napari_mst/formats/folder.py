@@ -125,7 +125,7 @@ def _decoded(band: _Band) -> NDArray[Any]:
 
     name = band.file.name
     try:
-        plane, _ = decode_file(band.file, [])
+        plane = decode_file(band.file, []).pixels
     except PhotoError as error:
         raise CubeFileError(
             f"Expected a band image, got {shown(name, 40)}: {shown(error, 180)}"

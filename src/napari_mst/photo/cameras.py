@@ -22,6 +22,7 @@ from napari_mst.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
 from napari_mst.illuminants import numbers_of_csv
 from napari_mst.messages import shown
+from napari_mst.photo.aliases import ALIASES
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
@@ -35,7 +36,7 @@ SRGB = "sRGB"
 DAYLIGHT = "D65"
 
 BALANCED = "as stored"
-"""The white balance of a photo whose white is grey."""
+"""The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
 
 OF_SENSOR = "by the sensitivities"
 """The white balance of a photo that has none: the camera's is computed."""
@@ -152,11 +153,14 @@ def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
 def matching_camera(make: str, model: str) -> str:
     """The camera of `load_cameras` with this *make* and *model*, as EXIF has them.
 
-    "" if there is none of exactly this name. Some models name their brand themselves.
+    "" if there is none of exactly this name, or sold under it elsewhere (`ALIASES`). Some models
+    name their brand themselves.
     """
     known = {_plain(name): name for name in load_cameras()}
+    known.update({_plain(alias): name for alias, name in ALIASES.items()})
     brand = next(iter(make.split()), "")
-    return known.get(_plain(model), known.get(_plain(brand + model), ""))
+    spellings = (_plain(name) for name in (model, brand + model, make + model))
+    return next((known[name] for name in spellings if name in known), "")
 
 
 def _plain(name: str) -> str:

@@ -1,7 +1,7 @@
 """Image files: their pixels as stored and upright, at full depth.
 
-TIFF and 16-bit PNG go through tifffile and imagecodecs, everything else through Pillow, which has
-8 bits a channel.
+RAW photos go through LibRaw, TIFF and 16-bit PNG through tifffile and imagecodecs, everything else
+through Pillow, which has 8 bits a channel.
 
 Letters: H rows, W columns, C channels, T pages.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
@@ -24,6 +24,9 @@ from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.georeference import TAGS, Georeference
+from napari_mst.photo.raw import develop_raw
+from napari_mst.photo.raw_header import camera_in_raw, check_raw, is_raw, is_raw_file
+from napari_mst.photo.shot import Shot
 
 Pixels = NDArray[Any]
 """Pixels of any depth and layout, as stored."""
@@ -52,8 +55,16 @@ _JPEG_MAGIC = b"\xff\xd8\xff"
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
-    """(H, W) or (H, W, C) pixels of the file *path*, and its sha256.
+class Decoded(NamedTuple):
+    """The *pixels* (H, W) or (H, W, C) of a file, its *sha256*, and how a RAW *shot* was taken."""
+
+    pixels: Pixels
+    sha256: str
+    shot: Shot | None = None
+
+
+def decode_file(path: Path, notes: list[str]) -> Decoded:
+    """The pixels of the file *path*: (H, W) or (H, W, C), upright; linear if it is a RAW photo.
 
     A sentence for everything that was converted is appended to *notes*.
 
@@ -67,8 +78,13 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str]:
     """
     with _explained(path), _opened(path) as file, _quiet():
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        # First of all: other decoders would take the small picture in it for the photo.
+        if is_raw(path.suffix, file):
+            check_raw(file)
+            pixels, shot = develop_raw(path, notes, _refuse_large)
+            return Decoded(pixels, sha256, shot)
         decode = _decode_tiff if _is_tiff(file) else _decode_image
-        return decode(file, notes), sha256
+        return Decoded(decode(file, notes), sha256)
 
 
 @contextmanager
@@ -108,6 +124,8 @@ def orientation(path: str | PathLike[str]) -> int:
     """
     try:
         with _quiet(), _opened(Path(path)) as file:
+            if is_raw(Path(path).suffix, file):  # LibRaw turns it by itself
+                return 1
             if _is_tiff(file):
                 with tifffile.TiffFile(file) as tiff:
                     return _orientation_of_page(tiff.pages.first)
@@ -155,10 +173,10 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
     """True if imageio, with which napari opens photos, gives other pixels than `decode_file`.
 
     It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and
-    other colours of a TIFF as they are stored, and halves the depth of 16-bit colour in PNG. Only
-    the head of the file is looked at.
+    other colours of a TIFF as they are stored, halves the depth of 16-bit colour in PNG, and shows
+    the small picture in a RAW photo. Only the head of the file is looked at.
     """
-    if orientation(path) != 1:
+    if orientation(path) != 1 or is_raw_file(Path(path)):
         return True
     try:
         with _quiet(), Path(path).open("rb") as file:
@@ -180,11 +198,8 @@ def decode_pages(path: Path, notes: list[str]) -> Pixels:
     PhotoError
         See `decode_file`; several pages in colour, of one size and in one TIFF, are no error here.
     """
-    pages = _colour_pages(path)
-    if pages is not None:
-        return pages
-    pixels, _ = decode_file(path, notes)
-    return pixels
+    pages = None if is_raw_file(path) else _colour_pages(path)
+    return decode_file(path, notes).pixels if pages is None else pages
 
 
 def _colour_pages(path: Path) -> Pixels | None:
@@ -210,11 +225,13 @@ def _colour_pages(path: Path) -> Pixels | None:
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:
-    """Make and model of the camera that a file names (EXIF, TIFF).
+    """Make and model of the camera that a file names (EXIF, TIFF, RAW).
 
     Both are empty where it does not say, or is no image.
     """
     try:
+        if is_raw_file(path):
+            return camera_in_raw(path)
         with _quiet(), _opened(path) as file, Image.open(file) as image:
             tags = image.getexif()
             make = str(tags.get(ExifTags.Base.Make, "")).strip("\0 ")

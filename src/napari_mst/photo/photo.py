@@ -12,8 +12,8 @@ Letters: H rows, W columns, C channels.
 - `full_scale=` overrides all of these for arrays.
 
 Whatever the depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
-given. Files hold 8 or 16 bits or floats (TIFF, PNG), or what Pillow decodes (8 bits). Orientation
-(EXIF, TIFF) is applied.
+given; those of a RAW photo are linear always. Files hold 8 or 16 bits or floats (TIFF, PNG), the
+values of a sensor (RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied.
 """
 
 import functools
@@ -33,6 +33,8 @@ from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
 from napari_mst.photo.arrays import BLOCK_ROWS, as_array, channels_last, digest, stored_extrema
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg
+from napari_mst.photo.raw import SATURATED
+from napari_mst.photo.shot import Shot
 from napari_mst.photo.values import interpret
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -67,6 +69,9 @@ class Photo:
         Where the pixels lie on earth; None where nothing says so.
     is_jpeg
         Whether it was read from a JPEG file. An array tells nothing of its file.
+    shot
+        How a RAW photo was taken; None for any other. Its pixels are the linear values of the
+        sensor, without any white balance, 65535 being saturation.
     """
 
     pixels: Pixels
@@ -78,23 +83,29 @@ class Photo:
     assumptions: tuple[str, ...] = ()
     georeference: Georeference | None = None
     is_jpeg: bool = False
+    shot: Shot | None = None
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
         """Read an image file: PNG, JPEG, TIFF, WebP, BMP and whatever else Pillow decodes.
 
+        RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`.
+
         Raises
         ------
         PhotoError
             If the file is missing, damaged, not an image, larger than 178 megapixels, or holds
-            several images.
+            several images; or if it is a RAW photo that LibRaw does not know, or said to be sRGB.
         """
         file = Path(path)
         notes: list[str] = []
         try:
             _check_encoding(encoding)
-            pixels, sha256 = decode_file(file, notes)
-            values = interpret(pixels, None, notes, is_encoding_told=encoding is not None)
+            pixels, sha256, shot = decode_file(file, notes)
+            if shot is not None:
+                encoding = _encoding_of_raw(encoding)
+            scale = None if shot is None else float(SATURATED)
+            values = interpret(pixels, scale, notes, is_encoding_told=encoding is not None)
         except PhotoError as error:
             raise PhotoError(f"{file.name[-60:]}: {error}") from error.__cause__
         return cls(
@@ -105,7 +116,8 @@ class Photo:
             sha256=sha256,
             valid=values.valid,
             assumptions=tuple(notes),
-            georeference=georeference_in(file),
+            georeference=georeference_in(file) if shot is None else None,
+            shot=shot,
             is_jpeg=is_jpeg(file),
         )
 
@@ -297,6 +309,14 @@ def as_photo(source: Photo | str | PathLike[str] | ArrayLike) -> Photo:
 def _check_encoding(encoding: str | None) -> None:
     if encoding not in (None, "srgb", "linear"):
         raise PhotoError(f"Expected encoding 'srgb' or 'linear', got {encoding!r}.")
+
+
+def _encoding_of_raw(told: Encoding | None) -> Encoding:
+    if told == "srgb":
+        raise PhotoError(
+            "Expected linear values of a RAW photo, got encoding 'srgb'. Leave the encoding out."
+        )
+    return "linear"
 
 
 def _edges(length: int, factor: float) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from napari_mst.colour import srgb_response
 from napari_mst.engine.costs import run_cost
 from napari_mst.engine.plan import Plan
+from napari_mst.photo.balance import balancing_gains
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import Correction, correct_colours
 from napari_mst.reconstruction.job import Job
@@ -55,4 +56,4 @@ def _response(job: Job) -> NDArray[np.floating]:
     if capture is None:
         return srgb_response(job.setup.model.card.wavelengths)
     _, white = job.extrema
-    return capture.response / capture.gains * white
+    return capture.response / balancing_gains(job.photo, capture) * white

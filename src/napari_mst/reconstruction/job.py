@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.photo_rows import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
+from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation, turned
@@ -114,7 +115,7 @@ def _network_rows(job: Job, photo: Photo) -> ReadRows:
     is_linear = job.setup.model.card.is_linear
     capture = job.options.capture
     low, high = job.extrema
-    gains = np.ones(3) if capture is None else capture.gains
+    gains = np.ones(3) if capture is None else balancing_gains(job.photo, capture)
     if (low, high) == (0, 1) and (gains == 1).all():
         return lambda start, stop: photo.rows(start, stop, linear=is_linear)
     # A constant photo has no range to stretch: it becomes 0.

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from napari_mst.colour import SRGB_D65
 from napari_mst.errors import PhotoError
+from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.photo import Photo, Rectangle, as_photo
 from napari_mst.reconstruction.job import Compute, Job, PhotoLike
 from napari_mst.reconstruction.setup import Setup
@@ -51,7 +53,21 @@ def read(setup: Setup, photo: PhotoLike) -> Photo:
             f"Expected linear RGB of a camera for the model {card.name}, got sRGB-encoded values. "
             "Say that the photo is linear, if it is, or use another model."
         )
+    if source.shot is not None:
+        _check_raw(setup, source)
     return source
+
+
+def _check_raw(setup: Setup, photo: Photo) -> None:
+    """Refuse a RAW *photo* that the model would take for sRGB, or that cannot be balanced."""
+    card = setup.model.card
+    if card.rendering == SRGB_D65:
+        raise PhotoError(
+            f"Expected an sRGB photo for the model {card.name}, got the values of a sensor: a RAW "
+            "photo. Use mstpp-camera with the illuminant of the photo."
+        )
+    if setup.options.capture is not None:
+        balancing_gains(photo, setup.options.capture)
 
 
 def averaged_down(job: Job) -> Job:

@@ -12,8 +12,9 @@ import numpy as np
 from napari_mst import georeference
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
-from napari_mst.photo.cameras import Capture, named
+from napari_mst.photo.cameras import BALANCED, Capture, named
 from napari_mst.photo.photo import Rectangle
+from napari_mst.photo.shot import Shot
 from napari_mst.reconstruction.consistency.correction import Correction
 from napari_mst.reconstruction.error_bands import photo_band
 from napari_mst.reconstruction.job import Job
@@ -53,7 +54,7 @@ def provenance_of(result: RunResult) -> Provenance:
     photo = job.photo
     assumptions = (
         *photo.assumptions,
-        *_capture_notes(job.options.capture),
+        *_capture_notes(job.options.capture, photo.shot),
         *job.setup.model.assumptions,
         *job.notes,
     )
@@ -121,10 +122,18 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
     }
 
 
-def _capture_notes(capture: Capture | None) -> list[str]:
-    if capture is None or capture.white:
+def _capture_notes(capture: Capture | None, shot: Shot | None) -> list[str]:
+    if capture is None:
         return []
-    return ["The full scale of the photo was taken as the value of a white surface."]
+    notes = []
+    if not capture.white:
+        notes.append("The full scale of the photo was taken as the value of a white surface.")
+    if shot is not None and shot.camera not in ("", capture.camera):
+        named_camera = named(capture.camera)
+        notes.append(f"The file says that {shot.camera} took it, not {named_camera} as named.")
+    if shot is not None and capture.balance == BALANCED:
+        notes.append("The white balance is that of the file, as shot.")
+    return notes
 
 
 def _denoise_text(denoise: Denoise) -> str:

@@ -14,6 +14,7 @@ from tests.plugin.conftest import cube_in, make_cube, picks_in
 
 from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, read_cube, write_cube
+from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.plugin.files.contributions import cube_reader, read_layers, write_layer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
@@ -43,9 +44,9 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
     readable = {
         suffix for form in FORMATS for suffix in (*form.suffixes, *form.more_suffixes) if suffix
     }
-    assert {
-        pattern.removeprefix("*") for pattern in reader.filename_patterns
-    } == readable - LEFT_TO_NAPARI
+    assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == (
+        readable - LEFT_TO_NAPARI
+    ) | set(RAW_SUFFIXES)
     assert not reader.accepts_directories
     written = {tuple(writer.filename_extensions) for writer in writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}

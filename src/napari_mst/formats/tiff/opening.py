@@ -15,6 +15,7 @@ from napari_mst.errors import NapariMstError
 from napari_mst.formats.numbers import check_room
 from napari_mst.formats.tiff.metadata import SEAL
 from napari_mst.messages import mismatch, shown
+from napari_mst.photo.raw_header import is_raw
 
 if TYPE_CHECKING:
     from tifffile import FileHandle, TiffFile, TiffFormat, TiffPageSeries
@@ -32,9 +33,9 @@ _UNCOMPRESSED = 1
 
 
 def is_tiff(path: Path) -> bool:
-    """True if *path* begins as a TIFF or BigTIFF."""
+    """True if *path* begins as a TIFF or BigTIFF, and is no RAW photo."""
     with path.open("rb") as file:
-        return file.read(4) in _MAGIC
+        return file.read(4) in _MAGIC and not is_raw(path.suffix, file)
 
 
 @contextmanager

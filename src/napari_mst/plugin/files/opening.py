@@ -8,21 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
-from napari.utils.notifications import show_error, show_warning
+from napari.utils.notifications import show_error, show_info, show_warning
 from PIL import Image
 from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError
 from napari_mst.formats import find_format, read_cube
+from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import LayerTuple, cube_layer
+from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, cube_layer
 
 PLUGIN = "napari-mst"
 PICKS = "picks"
@@ -33,6 +37,8 @@ PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF
 
 def is_photo(path: Path) -> bool:
     """Tell whether the file at *path* begins as a photo."""
+    if is_raw_file(path):
+        return True
     try:
         with Image.open(path) as image:
             return image.format in PHOTOS
@@ -73,10 +79,28 @@ def photo_layer(path: Path) -> LayerTuple:
     """Describe the Image layer of a photo, with the pixels that `Photo.read` has.
 
     They are (H, W) or (H, W, C), and (T, H, W, C) for a file of several pages.
+
+    Raises
+    ------
+    PhotoError
+        See `Photo.read`.
     """
+    if is_raw_file(path):
+        return raw_layer(Photo.read(path), path.stem)
     pixels = decode_pages(path, [])
     is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
     return pixels, {"name": path.stem, "rgb": is_coloured}, "image"
+
+
+def raw_layer(photo: Photo, name: str) -> LayerTuple:
+    """Describe the Image layer of a RAW *photo*, and tell the user how it was taken.
+
+    The layer is linear, and so looks dark. Its metadata keep how it was taken, by which jobs know
+    that it is linear.
+    """
+    show_info(" ".join([f"'{shown(name, 40)}':", *photo.assumptions]))
+    pixels = np.moveaxis(photo.pixels, 0, -1)
+    return pixels, {"name": name, "rgb": True, "metadata": {METADATA_KEY: photo.shot}}, "image"
 
 
 def saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:

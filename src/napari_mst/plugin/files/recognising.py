@@ -15,6 +15,7 @@ import imageio.v3 as iio
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
+from napari.layers._source import layer_source
 from napari.qt.threading import create_worker
 from napari.utils.notifications import show_info, show_warning
 from numpy.typing import NDArray
@@ -26,8 +27,10 @@ from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import builtin_writer
-from napari_mst.plugin.files.opening import PLUGIN, saved_picks, tell_warnings
+from napari_mst.plugin.files.opening import PLUGIN, raw_layer, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.wiper import wiper_of
@@ -93,7 +96,9 @@ class Recogniser:
         if cube_of(layer) is not None:
             return
         self._seen.add(layer)
-        if is_own_cube(path):
+        if is_raw_file(Path(path)):
+            self._develop(layer, Path(path))
+        elif is_own_cube(path):
             self._read(layer, Path(path))
         elif is_shown_otherwise(path):
             self._read_photo(layer, Path(path))
@@ -162,6 +167,28 @@ class Recogniser:
             return
         self._show_pixels(layer, path, pixels)
 
+    def _develop(self, layer: Image, path: Path) -> None:
+        """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
+        worker = create_worker(_read_raw, path, _worker_class=JobWorker, _ignore_errors=True)
+        layer_ref = weakref.ref(layer)
+        worker.returned.connect(partial(self._on_developed, layer_ref, path))
+        worker.reports.failed.connect(partial(self._on_not_developed, path))
+        worker.finished.connect(partial(self._workers.discard, worker))
+        self._workers.add(worker)
+        worker.start()
+
+    def _on_developed(self, layer_ref: "weakref.ref[Image]", path: Path, photo: Photo) -> None:
+        present = self._present(layer_ref)
+        if present is not None:
+            viewer, layer = present
+            data, arguments, _ = raw_layer(photo, layer.name)
+            with layer_source(path=str(path), reader_plugin=PLUGIN):
+                _exchange(viewer, layer, data, arguments)
+            self.changed.emit()
+
+    def _on_not_developed(self, path: Path, error: NapariMstError) -> None:
+        show_warning(f"{shown(path.name)} is shown as the small picture in it. {error}")
+
     def _show_pixels(self, layer: Image, path: Path, pixels: NDArray[Any]) -> None:
         """Show *pixels* in *layer* and say so.
 
@@ -203,6 +230,11 @@ def _is_cube(present: tuple[ViewerModel, Image]) -> bool:
 def _read_cube(path: Path, _: Reports) -> SpectralCube:
     """Read the cube at *path*, on the worker's thread."""
     return read_cube(path)
+
+
+def _read_raw(path: Path, _: Reports) -> Photo:
+    """Develop the RAW photo at *path*, on the worker's thread."""
+    return Photo.read(path)
 
 
 def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:

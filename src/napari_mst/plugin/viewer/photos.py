@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.typing import NDArray
 
 from napari_mst.attention.record import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.georeference import Georeference
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.raw import SATURATED
+from napari_mst.photo.shot import Shot
 from napari_mst.plugin.viewer.composites import is_composite
 from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, cube_of
 from napari_mst.plugin.viewer.placement import Placement
@@ -56,6 +59,8 @@ class LayerPhoto:
         The part that a cube shall cover; None for the whole photo.
     path
         The file that the layer was opened from; None if there is none.
+    shot
+        How the photo was taken, if it is the linear one of a RAW file.
     """
 
     name: str
@@ -65,6 +70,7 @@ class LayerPhoto:
     index: tuple[int, ...]
     region: Rectangle | None = None
     path: str | None = None
+    shot: Shot | None = None
 
     @classmethod
     def of(
@@ -96,6 +102,7 @@ class LayerPhoto:
             index=index,
             region=region,
             path=layer.source.path,
+            shot=_shot_of(layer),
         )
 
     @property
@@ -125,7 +132,7 @@ class LayerPhoto:
     def read(self, encoding: Encoding | None = None) -> Photo:
         """Read the whole photo. Raises `PhotoError` if the layer holds something else."""
         pixels = np.asarray(self.pixels[self.index])
-        photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
+        photo = self._photo(pixels, encoding)
         notes = list(photo.assumptions)
         if self.index:
             page = ", ".join(map(str, self.index))
@@ -134,6 +141,15 @@ class LayerPhoto:
             notes.append("The 3 planes were taken as red, green and blue.")
         place = self._georeference(photo.shape)
         return replace(photo, assumptions=tuple(notes), georeference=place)
+
+    def _photo(self, pixels: NDArray[Any], encoding: Encoding | None) -> Photo:
+        """Return *pixels* as a photo; those of a RAW file mean what they mean in the file."""
+        if self.shot is None:
+            return Photo.from_array(pixels, encoding=encoding, name=self.name)
+        scale = float(SATURATED)
+        photo = Photo.from_array(pixels, encoding="linear", full_scale=scale, name=self.name)
+        notes = (*self.shot.notes, *photo.assumptions)
+        return replace(photo, assumptions=notes, shot=self.shot)
 
     def _georeference(self, shape: tuple[int, int]) -> Georeference | None:
         """Return the place on earth that the file gives; a page of a stack has none of its own."""
@@ -160,6 +176,12 @@ def _is_made(layer: Image) -> bool:
     is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
     is_of_cube = is_composite(layer) or cube_of(layer) is not None
     return is_map or QUALITY_KEY in layer.metadata or is_of_cube
+
+
+def _shot_of(layer: Image) -> Shot | None:
+    """Return how the RAW photo in *layer* was taken; None where its pixels are others by now."""
+    shot = layer.metadata.get(METADATA_KEY)
+    return shot if isinstance(shot, Shot) and layer.dtype == np.uint16 else None
 
 
 def _finest(layer: Image) -> Any:

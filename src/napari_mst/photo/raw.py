@@ -1,0 +1,183 @@
+"""RAW photos, developed by LibRaw to the linear values of the sensor.
+
+Black level and saturation are applied, and the photo is demosaiced and turned upright. Nothing else
+is done: no white balance, no colour matrix, no tone curve. rawpy (MIT) brings LibRaw (LGPL 2.1 or
+CDDL 1.0); it is the extra `raw`, and imported only where a RAW photo is read.
+
+Letters: H rows, W columns.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import PhotoError
+from napari_mst.photo.cameras import matching_camera
+from napari_mst.photo.raw_header import camera_in_raw
+from napari_mst.photo.shot import Shot
+
+if TYPE_CHECKING:
+    from rawpy import RawPy
+
+SATURATED = 65535
+"""The value of a pixel at the saturation of its sensor: the full scale of a developed photo."""
+
+_XTRANS = (6, 6)
+_NO_COLOUR = 1
+_COLOURS = b"RGB"
+_RARE = 1e-4  # share of saturated pixels that is not worth a note
+
+
+def develop_raw(
+    path: Path, notes: list[str], check_size: Callable[[int, int], None]
+) -> tuple[NDArray[np.uint16], Shot]:
+    """The linear values of the sensor, (H, W, 3) or for a grey one (H, W), and how it was taken.
+
+    *check_size* is asked with columns and rows, before any pixel is read.
+
+    Raises
+    ------
+    PhotoError
+        If rawpy is not installed, LibRaw does not know the file, it is damaged, or its sensor has
+        other colours than red, green and blue.
+    """
+    rawpy = _rawpy()
+    with _explained(), rawpy.RawPy() as raw:
+        raw.open_file(str(path))
+        check_size(raw.sizes.width, raw.sizes.height)
+        raw.unpack()
+        _check_colours(raw)
+        shot = _shot(raw, path)
+        scales = _scales(raw)
+        pixels = raw.postprocess(
+            demosaic_algorithm=rawpy.DemosaicAlgorithm.AHD,
+            output_color=rawpy.ColorSpace.raw,
+            output_bps=16,
+            gamma=(1, 1),
+            no_auto_bright=True,
+            # LibRaw would balance for daylight, and move the saturation with each photo.
+            user_wb=[1.0, 1.0, 1.0, 1.0],
+            adjust_maximum_thr=0.0,
+        )
+    developed = _scaled(pixels, scales)
+    notes += [*shot.notes, *_saturation_notes(developed)]
+    return (developed[..., 0] if developed.shape[-1] == 1 else developed), shot
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of LibRaw as ones that say what to do."""
+    rawpy = _rawpy()
+    try:
+        yield
+    except rawpy.LibRawFileUnsupportedError as error:
+        raise PhotoError(
+            "Expected a RAW photo of a camera that LibRaw "
+            f"{'.'.join(map(str, rawpy.libraw_version))} knows, got something else. "
+            "Convert it to DNG, or to a linear 16-bit TIFF."
+        ) from error
+    except (rawpy.LibRawIOError, rawpy.LibRawDataError) as error:
+        raise PhotoError(
+            "Expected an intact RAW file, got one that is cut off or damaged. Copy it again."
+        ) from error
+    except rawpy.LibRawUnsufficientMemoryError as error:
+        raise MemoryError from error
+
+
+def _rawpy() -> Any:
+    """The library of the extra `raw`."""
+    try:
+        import rawpy
+    except ImportError as error:
+        raise PhotoError(
+            "Expected rawpy, which reads RAW photos, got no such package. "
+            "Install it: pip install 'napari-mst[raw]'."
+        ) from error
+    return rawpy
+
+
+def _check_colours(raw: "RawPy") -> None:
+    colours = raw.color_desc
+    is_colour = raw.num_colors == len(_COLOURS) and set(colours) <= set(_COLOURS)
+    if not is_colour and raw.num_colors != _NO_COLOUR:
+        names = colours.decode("ascii", "replace")
+        raise PhotoError(
+            f"Expected a sensor of red, green and blue, got one of {names}. "
+            "Convert the file to a linear DNG."
+        )
+
+
+def _shot(raw: "RawPy", path: Path) -> Shot:
+    make, model = camera_in_raw(path)
+    other = raw.other
+    return Shot(
+        make=make,
+        model=model,
+        camera=matching_camera(make, model),
+        neutral=_neutral(raw),
+        iso=round(float(other.iso_speed), 1),
+        exposure_time=float(other.shutter_speed),
+        aperture=round(float(other.aperture), 2),
+        focal_length=round(float(other.focal_length), 1),
+        lens=raw.lens.model,
+        taken=_time(other.timestamp),
+        demosaicing=_demosaicing(raw),
+    )
+
+
+def _scales(raw: "RawPy") -> NDArray[np.float64]:
+    """(3,): factors by which LibRaw leaves the channels short of their saturation.
+
+    It scales all channels by the smallest black level, also that of a fourth channel which is not
+    there: 64 below 4064 would become 65535 x 4000 / 4064.
+    """
+    black = np.array(raw.black_level_per_channel, dtype=np.float64)
+    white = float(raw.white_level)
+    return np.asarray((white - black.min()) / (white - black[:3]))
+
+
+def _scaled(pixels: NDArray[np.uint16], scales: NDArray[np.float64]) -> NDArray[np.uint16]:
+    if (scales == 1).all():
+        return pixels
+    factors = scales[: pixels.shape[-1]].astype(np.float32)
+    return np.asarray(np.minimum(np.rint(pixels * factors), SATURATED), dtype=np.uint16)
+
+
+def _neutral(raw: "RawPy") -> tuple[float, float, float] | None:
+    """The white as shot, from the factors that the camera stored."""
+    gains = np.array(raw.camera_whitebalance[:3], dtype=np.float64)
+    if raw.num_colors == _NO_COLOUR or not (np.isfinite(gains).all() and (gains > 0).all()):
+        return None
+    # The factors are those of 32-bit floats, whose last digits mean nothing.
+    red, green, blue = (gains[1] / gains).round(6).tolist()
+    return red, green, blue
+
+
+def _demosaicing(raw: "RawPy") -> str:
+    rawpy = _rawpy()
+    is_mosaic = raw.raw_type == rawpy.RawType.Flat and raw.num_colors != _NO_COLOUR
+    pattern = raw.raw_pattern if is_mosaic else None
+    if pattern is None:
+        return "none, as each pixel has all its colours"
+    method = "Markesteijn's, for X-Trans" if pattern.shape == _XTRANS else "AHD"
+    return f"{method} (LibRaw {'.'.join(map(str, rawpy.libraw_version))})"
+
+
+def _time(stamp: datetime) -> str:
+    # LibRaw gives the start of 1970 where the file does not tell.
+    return stamp.isoformat() if stamp.year > 1970 else ""
+
+
+def _saturation_notes(pixels: NDArray[np.uint16]) -> list[str]:
+    share = float((pixels == SATURATED).any(axis=-1).mean())
+    if share < _RARE:
+        return []
+    return [
+        f"{share:.2%} of the pixels are at the saturation of the sensor: "
+        "their colours, and so their spectra, are not known."
+    ]
