@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
+    from napari_mst.photo.flat_field import FlatField
     from napari_mst.photo.photo import Photo
+    from napari_mst.photo.white import GreyPatch, capture_from_patch
     from napari_mst.reconstruction.reconstructor import Reconstructor
     from napari_mst.spectra.compare import compare_region
     from napari_mst.spectra.labels import label_spectra
@@ -50,6 +52,8 @@ _HOMES = {
     "AttentionMap": "attention.record",
     "AttentionRecord": "attention.record",
     "Capture": "photo.cameras",
+    "FlatField": "photo.flat_field",
+    "GreyPatch": "photo.white",
     "KnownSpectrum": "adaptation.known",
     "MAPS": "spectra.maps",
     "MODELS": "models",
@@ -68,6 +72,7 @@ _HOMES = {
     "adapt_to_cube": "adaptation.companion",
     "attention_figure": "attention.record",
     "best_matches": "spectra.matching",
+    "capture_from_patch": "photo.white",
     "compare_region": "spectra.compare",
     "error_bands": "adaptation.bands",
     "estimated_noise": "denoising.noise_estimate",
@@ -96,6 +101,8 @@ __all__ = [
     "AttentionMap",
     "AttentionRecord",
     "Capture",
+    "FlatField",
+    "GreyPatch",
     "KnownSpectrum",
     "MapInputs",
     "Model",
@@ -113,6 +120,7 @@ __all__ = [
     "adapt_to_cube",
     "attention_figure",
     "best_matches",
+    "capture_from_patch",
     "compare_region",
     "error_bands",
     "estimated_noise",

@@ -303,7 +303,8 @@ class _Run:
     def _wanted(self, photo: Path, sha256: str) -> Provenance:
         """The history that a cube of this run has, for the file *photo* with this checksum."""
         encoding = self.photos.encoding_of(photo)
-        return self.reconstructor.origin(sha256, encoding, **self.options.for_photo)
+        known_by = self.photos.sha256_of(sha256)
+        return self.reconstructor.origin(known_by, encoding, **self.options.for_photo)
 
     def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
         check_outputs(job, self.overwrite, done)

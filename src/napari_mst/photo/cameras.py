@@ -62,7 +62,8 @@ class Capture:
         Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced);
         0 means full scale.
     balance
-        `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are.
+        `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are; or what the photo has
+        for a white surface, red, green and blue in one text: "0.52 1 0.67".
 
     Raises
     ------
@@ -81,9 +82,7 @@ class Capture:
                 f"Expected the stored value of a white surface, above 0, got {self.white!r}."
             )
         if self.balance not in (BALANCED, OF_SENSOR):
-            raise CameraError(
-                f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, got {self.balance!r}."
-            )
+            object.__setattr__(self, "balance", white_text(_measured_white(self.balance)))
         object.__setattr__(self, "camera", spelled(self.camera))
         object.__setattr__(self, "illuminant", spelled(self.illuminant))
         self.response  # noqa: B018 (a wrong name is refused where it was written)
@@ -98,7 +97,9 @@ class Capture:
         """(3,): factors of the channels of the photo that balance it."""
         if self.balance == BALANCED:
             return np.ones(3)
-        return np.asarray(1 / self.white_of_sensor)
+        if self.balance == OF_SENSOR:
+            return np.asarray(1 / self.white_of_sensor)
+        return 1 / _measured_white(self.balance)
 
     @property
     def white_of_sensor(self) -> NDArray[np.float64]:
@@ -148,6 +149,22 @@ def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
     else:
         weighted = _sensitivities(camera) * power
     return np.asarray(weighted / weighted[:, 1].sum())
+
+
+def white_text(values: NDArray[np.float64]) -> str:
+    """The balance of a `Capture` whose photo has *values* (3,) for a white surface."""
+    return " ".join(f"{value:.6g}" for value in values / values[1])
+
+
+def _measured_white(text: str) -> NDArray[np.float64]:
+    """The values (3,) of a white surface, from the text of a balance."""
+    values = np.array(_numbers(text.replace(",", " ").split()))
+    if values.shape != (3,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise CameraError(
+            f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, or three numbers, "
+            f"got {text[:_SHOWN]!r}."
+        )
+    return values
 
 
 def matching_camera(make: str, model: str) -> str:

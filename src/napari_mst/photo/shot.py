@@ -29,6 +29,8 @@ class Shot:
         The name of the lens; the camera's date and time, as ISO 8601.
     demosaicing
         The method that made three colours of the one that each pixel of the sensor sees.
+    is_flat
+        True once the photo was divided by a white frame, which balances it.
     """
 
     make: str = ""
@@ -42,6 +44,7 @@ class Shot:
     lens: str = ""
     taken: str = ""
     demosaicing: str = ""
+    is_flat: bool = False
 
     @property
     def gains(self) -> NDArray[np.float64] | None:

@@ -1,0 +1,126 @@
+"""Flat field: a photo divided by a photo of a white surface, less one of darkness.
+
+That is how spectral cameras are calibrated: at each pixel of a channel, reflectance is
+
+    (photo - dark) / (white - dark)
+
+so that vignetting, uneven light and the white balance are gone.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import PhotoError
+from napari_mst.messages import shown
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.shot import Shot
+
+_DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame tells nothing
+_CLIPPED = 0.98
+_MOST_CLIPPED = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class FlatField:
+    """A photo of a *white* surface that fills the frame, and perhaps one of darkness.
+
+    Both are linear, and taken as the photos are: the same camera, lens, aperture and light; *dark*
+    with the same exposure and the lens covered.
+
+    Raises
+    ------
+    PhotoError
+        If one of them is not linear, they differ in size, or the white frame is clipped.
+    """
+
+    white: Photo
+    dark: Photo | None = None
+
+    def __post_init__(self) -> None:
+        for frame in self.frames:
+            _check_linear(frame)
+            _check_shape(frame, self.white.shape)
+        white = self.white.rows(0, self.white.shape[0], linear=True)
+        clipped = float((white >= _CLIPPED).any(axis=0).mean())
+        if clipped > _MOST_CLIPPED:
+            raise PhotoError(
+                f"Expected a white frame below the saturation of the sensor, got {clipped:.1%} of "
+                "its pixels clipped. Expose it less."
+            )
+
+    @property
+    def frames(self) -> tuple[Photo, ...]:
+        """The white frame, and the dark one if there is any."""
+        return (self.white,) if self.dark is None else (self.white, self.dark)
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        parts = (photo_sha256, *(frame.sha256 for frame in self.frames))
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def corrected(self, photo: Photo) -> Photo:
+        """*photo* as shares of the white frame: float32, linear, and balanced.
+
+        Pixels where the white frame is dark are left out, as NaN would be.
+
+        Raises
+        ------
+        PhotoError
+            If the photo is not linear, or has another size than the frames.
+        """
+        _check_linear(photo)
+        _check_shape(photo, self.white.shape)
+        pixels = np.empty((3, *photo.shape), dtype=np.float32)
+        valid = np.ones(photo.shape, bool) if photo.valid is None else photo.valid.copy()
+        for channel in range(3):
+            scale = self._less_dark(self.white, channel)
+            is_lit = scale > _DARKEST * scale.max()
+            valid &= is_lit
+            shares = self._less_dark(photo, channel) / np.where(is_lit, scale, 1)
+            pixels[channel] = shares
+        pixels[:, ~valid] = 0
+        return replace(
+            photo,
+            pixels=pixels,
+            full_scale=1.0,
+            sha256=self.sha256_of(photo.sha256),
+            valid=None if valid.all() else valid,
+            assumptions=(*photo.assumptions, self._note(valid)),
+            shot=_flat(photo.shot) if photo.shot else None,
+        )
+
+    def _less_dark(self, photo: Photo, channel: int) -> NDArray[np.float32]:
+        values = photo.pixels[channel] / np.float32(photo.full_scale)
+        if self.dark is None:
+            return np.asarray(values)
+        return np.asarray(values - self.dark.pixels[channel] / np.float32(self.dark.full_scale))
+
+    def _note(self, valid: NDArray[np.bool_]) -> str:
+        names = " less ".join(shown(frame.name, 40) or "an array" for frame in self.frames)
+        missing = int(valid.size - np.count_nonzero(valid))
+        left_out = f"; {missing} pixels, where that is dark, are left out" if missing else ""
+        return f"The photo was divided by the white frame {names}{left_out}."
+
+
+def _flat(shot: Shot) -> Shot:
+    return replace(shot, neutral=(1.0, 1.0, 1.0), is_flat=True)
+
+
+def _check_linear(photo: Photo) -> None:
+    if photo.encoding != "linear":
+        raise PhotoError(
+            f"Expected linear photos for a flat field, got sRGB-encoded {shown(photo.name, 60)}. "
+            "Give RAW files, or say that the values are linear."
+        )
+
+
+def _check_shape(photo: Photo, shape: tuple[int, int]) -> None:
+    if photo.shape != shape:
+        rows, columns = photo.shape
+        raise PhotoError(
+            f"Expected photos and frames of one size, got {shape[0]} x {shape[1]} and "
+            f"{rows} x {columns}. Take them with the same camera and settings."
+        )

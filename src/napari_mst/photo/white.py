@@ -1,0 +1,219 @@
+"""White and light of a linear photo, from a grey patch that it shows.
+
+Letters: H rows, W columns, L lights.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.photo.cameras import (
+    BALANCED,
+    OF_SENSOR,
+    Capture,
+    load_illuminants,
+    unbalanced_response,
+    white_text,
+)
+from napari_mst.photo.photo import Photo, Rectangle
+
+Place = tuple[int, int] | Rectangle
+"""Row and column of a pixel; or first row, one past the last, first column, one past the last."""
+
+_WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
+_SIDES = (3, 31)
+_CLIPPED = 0.98  # share of full scale from which on a value may be cut off
+_MOST_CLIPPED = 0.02
+_DARKEST = 0.002
+_MOST_UNEVEN = 0.35  # spread of half of the values, as a share of their median
+# Degrees between colours of the sensor, measured on a ColorChecker under D65, A and F11 with three
+# cameras: its greys lie within 1.8 of a light, and mixed lights within 3; most colours lie further
+# off. Orange and sky blue lie beside a light too, 20 from the white of the camera.
+_FROM_LIGHTS = 4.0
+_FROM_START = 18.0
+_ALIKE = 1.0  # degrees within which the more usual light is taken: D65 and F7 are 0.5 apart
+
+
+@dataclass(frozen=True)
+class GreyPatch:
+    """A grey or white surface in a photo.
+
+    Attributes
+    ----------
+    place
+        A pixel of it (a square of 1 % of the photo's longer side is taken), or a rectangle.
+    reflectance
+        Share of light that it reflects at all wavelengths: 0.18 for a grey card.
+    """
+
+    place: Place
+    reflectance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.reflectance) and 0 < self.reflectance <= 1.5):
+            raise PhotoError(
+                f"Expected the reflectance of a grey patch, 0 to 1, got {self.reflectance!r}. "
+                "Give 0.18 for a grey card."
+            )
+
+
+def capture_from_patch(
+    photo: Photo,
+    patch: GreyPatch,
+    camera: str = "",
+    illuminant: str = "",
+    start: str = BALANCED,
+) -> Capture:
+    """Camera, light, white level and white balance of *photo*, from a grey patch in it.
+
+    Parameters
+    ----------
+    photo
+        A linear photo: RAW, or values that are known to be linear.
+    camera
+        A name or a file, see `Capture`; by default the one that a RAW file names.
+    illuminant
+        By default the known light whose white is nearest to the patch. It has to be told for values
+        that were balanced already.
+    start
+        `BALANCED`: the white that the file stores is about right, and a patch far from it is no
+        grey. `OF_SENSOR`: the values are those of the sensor, under any light.
+
+    Raises
+    ------
+    PhotoError
+        If the patch is clipped, dark, uneven, outside the photo, or not grey.
+    CameraError
+        If camera or illuminant are unknown, or are neither told nor found.
+    """
+    camera = camera or (photo.shot.camera if photo.shot else "")
+    if not camera:
+        raise CameraError(
+            "Expected the camera of the photo, got none. `napari-mst cameras` lists the names."
+        )
+    values = patch_values(photo, patch.place)
+    if _is_of_sensor(photo, start):
+        light = _nearest_light(values, camera)
+        _check_start(photo, values, start)
+    else:
+        light = ""
+        _check_grey(_angle(values, np.ones((1, 3)))[0], _FROM_START, "the photo's own white")
+    if not (illuminant or light):
+        raise CameraError(
+            "Expected the illuminant of a photo that is balanced already, got none. "
+            "Name it, or say that the photo is unbalanced, if it is."
+        )
+    white = float(values[1] / patch.reflectance * photo.full_scale)
+    return Capture(camera, illuminant or light, white, white_text(values))
+
+
+def patch_values(photo: Photo, place: Place) -> NDArray[np.float64]:
+    """(3,): the median of a patch, in linear shares of full scale.
+
+    Raises
+    ------
+    PhotoError
+        If the photo is not linear, or the patch is clipped, dark, uneven or outside of it.
+    """
+    if photo.encoding != "linear":
+        raise PhotoError(
+            "Expected a linear photo to measure its white in, got sRGB-encoded values. "
+            "Open the RAW file, or say that the values are linear."
+        )
+    part = photo.cropped(_rectangle(photo, place))
+    values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
+    if part.valid is not None:
+        values = values[:, part.valid.ravel()]
+    _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
+    return np.asarray(np.median(values, axis=1))
+
+
+def _is_of_sensor(photo: Photo, start: str) -> bool:
+    """True if the values were not balanced, so that white tells the light."""
+    if photo.shot is not None:
+        return not photo.shot.is_flat
+    return start == OF_SENSOR
+
+
+def _rectangle(photo: Photo, place: Place) -> Rectangle:
+    if len(place) == 4:
+        return place
+    row, column = place
+    rows, columns = photo.shape
+    if not (0 <= row < rows and 0 <= column < columns):
+        raise PhotoError(
+            f"Expected a patch within {rows} rows x {columns} columns, "
+            f"got row {row}, column {column}. Choose one that lies on the photo."
+        )
+    side = np.clip(round(_WINDOW * max(rows, columns)), *_SIDES)
+    half = int(side) // 2
+    top, bottom = max(row - half, 0), min(row + half + 1, rows)
+    left, right = max(column - half, 0), min(column + half + 1, columns)
+    return top, bottom, left, right
+
+
+def _check_values(values: NDArray[np.float64], *, is_counted: bool) -> None:
+    """Refuse a patch (3, n) that tells no colour.
+
+    Floats, whose values are not *is_counted*, may exceed full scale without being clipped.
+    """
+    clipped = float((values >= _CLIPPED).any(axis=0).mean()) if values.size else 0.0
+    if is_counted and clipped > _MOST_CLIPPED:
+        raise PhotoError(
+            "Expected a grey patch below the saturation of the sensor, got one with "
+            f"{clipped:.0%} of its pixels clipped. Choose a darker patch, or expose less."
+        )
+    low, middle, high = (
+        np.percentile(values, (25, 50, 75), axis=1) if values.size else np.zeros((3, 3))
+    )
+    if not middle.min() > _DARKEST:
+        raise PhotoError(
+            f"Expected a grey patch above the noise, got {middle.min():.2%} of full scale. "
+            "Choose a brighter one."
+        )
+    unevenness = float(((high - low) / middle).max())
+    if unevenness > _MOST_UNEVEN:
+        raise PhotoError(
+            f"Expected an even patch, got values that spread by {unevenness:.0%}. "
+            "Choose the middle of a plain one."
+        )
+
+
+def _nearest_light(values: NDArray[np.float64], camera: str) -> str:
+    """The known light whose white gives about *values* with this camera.
+
+    Of lights that are nearly as near, the one that is listed first, being the more usual.
+    """
+    lights = list(load_illuminants())
+    whites = np.stack([unbalanced_response(camera, light).sum(axis=0) for light in lights])
+    # Angles of balanced colours, so that a weak channel counts as much as the others.
+    angles = _angle(values / whites[0], whites / whites[0])
+    nearest = float(angles.min())
+    _check_grey(nearest, _FROM_LIGHTS, "white under any known light")
+    return next(light for light, off in zip(lights, angles, strict=True) if off <= nearest + _ALIKE)
+
+
+def _check_start(photo: Photo, values: NDArray[np.float64], start: str) -> None:
+    """Refuse a patch that is far from the white that the camera itself found."""
+    shot = photo.shot
+    if start != BALANCED or shot is None or shot.gains is None:
+        return
+    off = _angle(values * shot.gains, np.ones((1, 3)))[0]
+    _check_grey(off, _FROM_START, "the camera's own white")
+
+
+def _check_grey(off: float, most: float, what: str) -> None:
+    if off > most:
+        raise PhotoError(
+            f"Expected a grey patch, got one that is {off:.0f} degrees off {what}. "
+            "Choose another; if it is grey, say that the photo is unbalanced and name the light."
+        )
+
+
+def _angle(colour: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(L,) degrees between *colour* (3,) and *others* (L, 3)."""
+    lengths = np.linalg.norm(colour) * np.linalg.norm(others, axis=1)
+    return np.asarray(np.degrees(np.arccos(np.clip(others @ colour / lengths, -1, 1))))

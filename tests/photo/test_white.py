@@ -1,0 +1,158 @@
+"""White, balance and light from a grey patch, and flat fields."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
+from napari_mst.photo.shot import Shot
+from napari_mst.simulation.spectra import load_reflectances
+
+CAMERA = "Nikon_D5100"
+PATCH = GreyPatch((20, 20), 0.5)
+
+
+def sensor(spectrum: NDArray[Any] | float, light: str, exposure: float = 0.8) -> NDArray[Any]:
+    """The values (3,) of a surface, white being *exposure* in the brightest channel."""
+    response = unbalanced_response(CAMERA, light)
+    white = response.sum(axis=0).max()
+    return np.asarray((np.full(31, spectrum) @ response) * exposure / white)
+
+
+def photo_of(values: NDArray[Any], noise: float = 0.01) -> Photo:
+    rng = np.random.default_rng(0)
+    image = values * (1 + noise * rng.standard_normal((40, 40, 3)))
+    return Photo.from_array((image.clip(0, 1) * 65535).astype(np.uint16), encoding="linear")
+
+
+@pytest.mark.parametrize("light", load_illuminants())
+def test_one_grey_patch_tells_white_balance_and_light(light: str) -> None:
+    capture = capture_from_patch(photo_of(sensor(0.5, light)), PATCH, CAMERA, start=OF_SENSOR)
+    white = sensor(1.0, light)
+    assert capture.white == pytest.approx(white[1] * 65535, rel=0.01)
+    np.testing.assert_allclose(capture.gains, white[1] / white, rtol=0.01)
+    found, true = (sensor(1.0, name) for name in (capture.illuminant, light))
+    # another light is taken only where its white is nearly the same
+    np.testing.assert_allclose(found / found[1], true / true[1], rtol=0.05)
+
+
+def test_white_as_shot_is_the_start_of_a_raw_photo() -> None:
+    def raw_photo(as_shot: str) -> Photo:
+        red, green, blue = sensor(1.0, as_shot) / sensor(1.0, as_shot)[1]
+        shot = Shot(camera=CAMERA, neutral=(red, green, blue * 1.1))
+        return replace(photo, shot=shot)
+
+    photo = photo_of(sensor(0.5, "A"))
+    assert capture_from_patch(raw_photo("A"), PATCH) == capture_from_patch(
+        photo, PATCH, CAMERA, start=OF_SENSOR
+    )
+    daylight = raw_photo("D65")
+    with pytest.raises(PhotoError, match="degrees off the camera's own white"):
+        capture_from_patch(daylight, PATCH)
+    assert capture_from_patch(daylight, PATCH, start=OF_SENSOR).illuminant == "A"
+
+
+def test_most_colours_of_a_chart_are_not_grey() -> None:
+    chart = load_reflectances()[1]["iset_macbethChart"]
+    red_patch = chart[np.argmax(chart[:, 25] - chart[:, 12])]
+    for light in ("D65", "A"):
+        photo = photo_of(sensor(red_patch, light))
+        with pytest.raises(PhotoError, match=r"Expected a grey patch, got one that is .* degrees"):
+            capture_from_patch(photo, PATCH, CAMERA, start=OF_SENSOR)
+
+
+def uneven() -> NDArray[Any]:
+    image = np.full((40, 40, 3), 0.2)
+    image[::2] = 0.6
+    return image
+
+
+@pytest.mark.parametrize(
+    ("image", "place", "message"),
+    [
+        (np.full((40, 40, 3), 1.0), (20, 20), "100% of its pixels clipped"),
+        (np.full((40, 40, 3), 1e-4), (20, 20), "above the noise, got 0.0"),
+        (uneven(), (20, 20), "Expected an even patch"),
+        (uneven(), (40, 20), "within 40 rows x 40 columns, got row 40"),
+        (uneven(), (30, 50, 0, 9), "got rows 30 to 50"),
+    ],
+    ids=["clipped", "dark", "uneven", "outside", "rectangle-outside"],
+)
+def test_patch_that_tells_nothing_is_refused_in_one_sentence(
+    image: NDArray[Any], place: Any, message: str
+) -> None:
+    photo = Photo.from_array((image * 65535).astype(np.uint16), encoding="linear")
+    with pytest.raises(PhotoError, match=message) as error:
+        capture_from_patch(photo, GreyPatch(place), CAMERA, start=OF_SENSOR)
+    assert len(str(error.value)) < 300
+
+
+def test_encoded_photo_and_impossible_reflectance_are_refused() -> None:
+    with pytest.raises(PhotoError, match="Expected a linear photo to measure its white in"):
+        capture_from_patch(Photo.from_array(uneven()), PATCH, CAMERA)
+    with pytest.raises(PhotoError, match="Expected the reflectance of a grey patch"):
+        GreyPatch((1, 1), 18)
+
+
+def test_light_of_balanced_values_has_to_be_told() -> None:
+    photo = photo_of(np.array([0.4, 0.4, 0.4]))
+    with pytest.raises(CameraError, match="illuminant of a photo that is balanced already"):
+        capture_from_patch(photo, PATCH, CAMERA)
+    capture = capture_from_patch(photo, PATCH, CAMERA, "D50")
+    assert (capture.illuminant, round(capture.white / 65535, 2)) == ("D50", 0.8)
+    with pytest.raises(CameraError, match="Expected the camera of the photo, got none"):
+        capture_from_patch(photo, PATCH)
+
+
+def test_measured_balance_is_three_numbers_however_they_are_written() -> None:
+    capture = Capture(CAMERA, "A", balance="0.6, 1.2,0.3")
+    assert capture.balance == "0.5 1 0.25"
+    np.testing.assert_allclose(capture.gains, [2, 1, 4])
+    assert Capture(CAMERA, "A", balance=capture.balance) == capture
+    for text in ("0.5 1", "0.5 1 0", "0.5 1 nan", "auto"):
+        with pytest.raises(CameraError, match="or three numbers"):
+            Capture(CAMERA, "A", balance=text)
+
+
+def test_flat_field_undoes_vignetting_and_balance() -> None:
+    rows, columns = np.mgrid[-1:1:40j, -1:1:40j]
+    vignette = (1 - 0.3 * (rows**2 + columns**2))[..., None]
+    reflectance = np.random.default_rng(0).random((40, 40, 1)) * 0.8 + 0.1
+    tint, dark = np.array([0.5, 0.9, 0.4]), 0.05
+    frames = [(part * vignette * tint + dark) / 1.1 for part in (reflectance, np.ones((40, 40, 1)))]
+    photo, white = (
+        Photo.from_array((frame * 65535).astype(np.uint16), encoding="linear") for frame in frames
+    )
+    black = Photo.from_array(np.full((40, 40, 3), dark / 1.1 * 65535, np.uint16), encoding="linear")
+    flat_field = FlatField(white, black)
+    flat = flat_field.corrected(photo)
+    np.testing.assert_allclose(
+        flat.pixels, np.broadcast_to(reflectance[..., 0], (3, 40, 40)), atol=1e-3
+    )
+    assert flat.sha256 == flat_field.sha256_of(photo.sha256) != photo.sha256
+    assert "divided by the white frame" in flat.assumptions[-1]
+
+
+def test_frames_that_do_not_fit_are_refused() -> None:
+    white = photo_of(np.array([0.5, 0.5, 0.5]))
+    with pytest.raises(PhotoError, match="of one size, got 40 x 40 and 20 x 40"):
+        FlatField(white).corrected(white.cropped((0, 20, 0, 40)))
+    with pytest.raises(PhotoError, match="pixels clipped"):
+        FlatField(photo_of(np.array([0.5, 1.0, 0.5])))
+    with pytest.raises(PhotoError, match="Expected linear photos for a flat field"):
+        FlatField(Photo.from_array(uneven()))
+
+
+def test_pixels_that_the_white_frame_does_not_light_are_left_out() -> None:
+    white = np.full((8, 8, 3), 30_000, np.uint16)
+    white[2, 3, 1] = 10
+    frame = Photo.from_array(white, encoding="linear")
+    flat = FlatField(frame).corrected(frame)
+    assert flat.valid is not None
+    assert np.argwhere(~flat.valid).tolist() == [[2, 3]]
+    assert (flat.pixels[:, 2, 3] == 0).all()
