@@ -47,14 +47,15 @@ def photo_of(scene: Array, camera: str, light: str) -> Photo:
 
 
 def clean_values(scene: Array, camera: str, light: str) -> Array:
+    """The values of a sensor (3, rows, columns) without noise, white being 1 at most."""
     response = unbalanced_response(camera, light)
     return np.einsum("bhw,bc->chw", scene, response / response.sum(axis=0).max()).clip(0, 1)
 
 
 def error(network: Any, raw: Array, capture: Capture, scene: Array) -> float:
+    """The MRAE of what the network makes of sensor values, told *capture*."""
     network.see_with(torch.from_numpy(capture.response))
-    white = raw.max() if not capture.white else capture.white / 65535
-    balanced = raw * capture.gains[:, None, None] / white
+    balanced = raw * capture.gains[:, None, None] / (capture.white / 65535)
     with torch.inference_mode():
         numbers = network(torch.from_numpy(balanced.clip(0, 4)).float()[None])[0].numpy()
     bright = scene.min(axis=0) > 0.02
@@ -63,6 +64,7 @@ def error(network: Any, raw: Array, capture: Capture, scene: Array) -> float:
 
 
 def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
+    """What is told of the light, by how it became known."""
     patch = GreyPatch((2, 2), GREY)
     clicked = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
     white, balance = clicked.white, clicked.balance
@@ -83,6 +85,7 @@ def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
 
 
 def main(folder: Path) -> None:
+    """Print the table."""
     network = load_model("mstpp-camera").network.pixelwise.eval()
     rows: dict[str, list[float]] = {}
     hits = []

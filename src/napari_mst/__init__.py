@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from napari_mst.adaptation.adapting import adapt
     from napari_mst.adaptation.bands import error_bands, spectrum_band
+    from napari_mst.adaptation.calibrating import Calibration, calibrate
     from napari_mst.adaptation.companion import adapt_to_cube
     from napari_mst.adaptation.known import KnownSpectrum
     from napari_mst.adaptation.suggesting import suggest_spots
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from napari_mst.formats import read_cube, write_cube
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
+    from napari_mst.photo.chart import Chart
     from napari_mst.photo.flat_field import FlatField
     from napari_mst.photo.photo import Photo
     from napari_mst.photo.white import GreyPatch, capture_from_patch
@@ -51,7 +53,9 @@ _HOMES = {
     "AttentionExplorer": "attention.explorer",
     "AttentionMap": "attention.record",
     "AttentionRecord": "attention.record",
+    "Calibration": "adaptation.calibrating",
     "Capture": "photo.cameras",
+    "Chart": "photo.chart",
     "FlatField": "photo.flat_field",
     "GreyPatch": "photo.white",
     "KnownSpectrum": "adaptation.known",
@@ -72,6 +76,7 @@ _HOMES = {
     "adapt_to_cube": "adaptation.companion",
     "attention_figure": "attention.record",
     "best_matches": "spectra.matching",
+    "calibrate": "adaptation.calibrating",
     "capture_from_patch": "photo.white",
     "compare_region": "spectra.compare",
     "error_bands": "adaptation.bands",
@@ -100,7 +105,9 @@ __all__ = [
     "AttentionExplorer",
     "AttentionMap",
     "AttentionRecord",
+    "Calibration",
     "Capture",
+    "Chart",
     "FlatField",
     "GreyPatch",
     "KnownSpectrum",
@@ -120,6 +127,7 @@ __all__ = [
     "adapt_to_cube",
     "attention_figure",
     "best_matches",
+    "calibrate",
     "capture_from_patch",
     "compare_region",
     "error_bands",

@@ -3,16 +3,21 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from napari_mst.cli.console import note
+from napari_mst.cli.console import note, tell
 from napari_mst.cli.options import pixel, rectangle
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.messages import shown
 from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.chart import Chart
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
+
+if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
 
 _MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that tells the light
 
@@ -50,6 +55,7 @@ def add_camera_arguments(parser: argparse.ArgumentParser) -> None:
         "as shot otherwise",
     )
     _add_patch_arguments(group)
+    _add_chart_arguments(parser)
 
 
 def _add_patch_arguments(group: "argparse._ArgumentGroup") -> None:
@@ -87,6 +93,26 @@ def _add_patch_arguments(group: "argparse._ArgumentGroup") -> None:
     )
 
 
+def _add_chart_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "a ColorChecker Classic in the photo", "calibrates sRGB photos, RAW and linear ones"
+    )
+    group.add_argument(
+        "--chart",
+        nargs=4,
+        type=pixel,
+        metavar="ROW,COLUMN",
+        help="the middles of its corner patches, in their order around it; the report says how far "
+        "each patch is off, and the cube is corrected by the patches",
+    )
+    group.add_argument(
+        "--chart-photo",
+        type=Path,
+        metavar="FILE",
+        help="another photo that shows the chart, of the same camera, light and exposure",
+    )
+
+
 def place(text: str) -> Place:
     """A pixel from "120,80", or a rectangle from "100:140,60:100"."""
     return rectangle(text) if ":" in text else pixel(text)
@@ -103,6 +129,40 @@ def flat_field_of(arguments: argparse.Namespace) -> FlatField | None:
         return None
     dark = arguments.dark_frame
     return FlatField(_linear(arguments.white_frame), None if dark is None else _linear(dark))
+
+
+def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Calibration | None":
+    """What the chart tells, with its report; None without a chart.
+
+    Raises
+    ------
+    CameraError
+        If something else tells camera, light or white, too.
+    PhotoError
+        If the chart is none, or a photo cannot be read.
+    """
+    if arguments.chart is None:
+        return None
+    told = ("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame")
+    others = [name for name in told if getattr(arguments, name)]
+    if others:
+        raise CameraError(
+            f"Expected --chart alone, got --{others[0].replace('_', '-')} as well. "
+            "The chart tells camera, light and white."
+        )
+    if arguments.chart_photo is None and len(photos) != 1:
+        raise PhotoError(
+            f"Expected one photo with --chart, got {len(photos)}. "
+            "Say with --chart-photo which one shows the chart."
+        )
+    # It imports torch, which a refused argument must not wait for.
+    from napari_mst.adaptation.calibrating import calibrate
+
+    encoding: Encoding | None = "linear" if arguments.linear else None
+    photo = Photo.read(arguments.chart_photo or photos[0], encoding=encoding)
+    calibration = calibrate(photo, Chart(tuple(arguments.chart)))
+    tell(calibration.table())
+    return calibration
 
 
 def capture_of(

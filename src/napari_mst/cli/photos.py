@@ -6,16 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_mst.cli.captures import add_camera_arguments, capture_of, flat_field_of
+from napari_mst.cli.captures import (
+    add_camera_arguments,
+    calibration_of,
+    capture_of,
+    flat_field_of,
+)
 from napari_mst.cli.console import note
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.reconstruction.options import RunOptions
+from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
@@ -39,11 +47,17 @@ class PhotoOptions:
         Camera and light; None if the user named none.
     flat_field
         The frames by which the photos are divided, if there are any.
+    calibration
+        What a chart tells of the photos.
+    shows_chart
+        The photo itself shows the chart, so that its patches are known spectra.
     """
 
     is_linear: bool
     capture: Capture | None
     flat_field: FlatField | None = None
+    calibration: "Calibration | None" = None
+    shows_chart: bool = False
 
     @classmethod
     def from_arguments(
@@ -53,6 +67,10 @@ class PhotoOptions:
 
         Raises `CameraError`, and `PhotoError` for photos of grey surfaces.
         """
+        calibration = calibration_of(arguments, photos)
+        if calibration is not None:
+            shows_chart = arguments.chart_photo is None
+            return cls(arguments.linear, calibration.capture, None, calibration, shows_chart)
         flat_field = flat_field_of(arguments)
         capture = capture_of(arguments, photos, flat_field)
         return cls(arguments.linear, capture, flat_field)
@@ -78,10 +96,20 @@ class PhotoOptions:
                 photo.check_linear()
             except PhotoError as error:
                 raise PhotoError(f"{photo.name}: {error} (--linear)") from error
+        if self.calibration is not None:
+            return self.calibration.corrected(photo)
         return photo if self.flat_field is None else self.flat_field.corrected(photo)
+
+    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+        """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
+        if self.calibration is None or not self.shows_chart or cube.provenance.region:
+            return cube
+        return self.calibration.adapted(cube, photo, **watch.arguments)
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 that a photo is known by, from that of its file."""
+        if self.calibration is not None:
+            return self.calibration.sha256_of(photo_sha256)
         return self.flat_field.sha256_of(photo_sha256) if self.flat_field else photo_sha256
 
 

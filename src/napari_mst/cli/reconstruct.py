@@ -339,6 +339,8 @@ class _Run:
         self.teller.note(f"{job.name}: {plan}")
         with self.teller.bar(job.name, watch) as bar:
             cube = self.reconstructor.reconstruct(photo, **bar.arguments, **for_photo)
+        if not self.is_batch:
+            cube = self.photos.adapted(cube, photo, watch)
         for assumption in cube.provenance.assumptions:
             self.teller.note(f"{job.name}: {assumption}")
         return cube

@@ -44,7 +44,12 @@ OF_SENSOR = "by the sensitivities"
 GRID = np.arange(400.0, 701, 10)
 """Wavelengths (nm) of all sensitivities and lights."""
 
-_EQUAL = "E"  # the illuminant of equal power at all wavelengths
+EQUAL = "E"
+"""The illuminant of equal power at all wavelengths."""
+
+CHART = "chart"
+"""The first word of a camera that a chart told: its shares of components follow."""
+
 _TABULATED = (DAYLIGHT, "A")  # illuminants that `colour` knows
 _FIRST = (DAYLIGHT, "D50", "A")  # illuminants that head the list, being those asked for most
 _SHOWN = 60  # characters of a name in a message
@@ -117,7 +122,7 @@ def load_cameras() -> Mapping[str, NDArray[np.float64]]:
 def load_illuminants() -> Mapping[str, NDArray[np.float64]]:
     """Relative spectral power (31,) at `GRID` of illuminants, by name: D65, D50 and A first."""
     known = {name: illuminant(name, GRID) for name in _TABULATED}
-    known[_EQUAL] = np.ones(len(GRID))
+    known[EQUAL] = np.ones(len(GRID))
     known.update(_load("lights31.npz"))
     others = sorted(set(known) - set(_FIRST), key=str.lower)
     return MappingProxyType({name: known[name] for name in (*_FIRST, *others)})
@@ -225,7 +230,27 @@ def _sensitivities(name: str) -> NDArray[np.float64]:
     known = load_cameras()
     if name in known:
         return known[name]
+    if name.startswith(f"{CHART} "):
+        return _told_by_chart(name)
     return _table(_Sought(name, "camera", known), columns=3)
+
+
+def chart_camera(shares: Sequence[float]) -> str:
+    """The name of a camera whose response under equal light has these *shares* of components."""
+    return " ".join([CHART, *(f"{share:.5f}" for share in shares)])
+
+
+def _told_by_chart(name: str) -> NDArray[np.float64]:
+    shares = np.array(_numbers(name.split()[1:]))
+    path = resources.files("napari_mst").joinpath("data/chart31.npz")
+    with path.open("rb") as stream, np.load(stream) as stored:
+        mean, components = stored["mean"], stored["components"]
+    if shares.shape != components.shape[:1] or not np.isfinite(shares).all():
+        raise CameraError(
+            f"Expected {len(components)} numbers of a camera that a chart told, "
+            f"got {name[:_SHOWN]!r}. Calibrate again."
+        )
+    return np.asarray((mean + np.tensordot(shares, components, axes=1)).T)
 
 
 def _table(sought: _Sought, columns: int) -> NDArray[np.float64]:

@@ -1,0 +1,151 @@
+"""What a ColorChecker in the photo is worth: simulated lights, and two real photos.
+
+    python benchmarks/charts.py simulated CAVE_FOLDER
+    python benchmarks/charts.py real CHARTS_FOLDER
+
+Simulated: a photo of the chart tells what to do with photos of the scenes of CAVE_FOLDER (`cube` in
+npz files) in the same light. Real: each patch in turn is left out of everything, and judges.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst import (
+    Capture,
+    Chart,
+    Photo,
+    Reconstructor,
+    calibrate,
+    error_bands,
+    load_model,
+    region_spectrum,
+)
+from napari_mst.colour import illuminant, linear_to_srgb, srgb_response
+from napari_mst.metrics import mrae
+from napari_mst.photo.cameras import GRID, load_illuminants, unbalanced_response
+from napari_mst.photo.chart import load_chart
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
+from napari_mst.spectra.regions import Region
+
+Array = NDArray[Any]
+STEP = 4
+CORNERS = Chart(((10.0, 10.0), (10.0, 110.0), (70.0, 110.0), (70.0, 10.0)))
+CASES = (("D65", 1.0), ("A", 1.0), ("F2", 1.0), ("F11", 1.0), ("D65", 0.5))
+REAL = {
+    "colorchecker-classic-mini.jpg": ((380.0, 69.0), (91.0, 69.0), (91.0, 240.0), (380.0, 240.0)),
+    "classic.png": ((58.0, 225.0), (330.0, 225.0), (330.0, 58.0), (58.0, 58.0)),
+}
+
+
+def chart_scene() -> Array:
+    """The chart on a dark wall: (31, 80, 120)."""
+    cube = np.full((31, 80, 120), 0.05)
+    for spectrum, (row, column) in zip(load_chart().reflectances, CORNERS.centres, strict=True):
+        top, left = round(row) - 8, round(column) - 8
+        cube[:, top : top + 16, left : left + 16] = spectrum[:, None, None]
+    return cube
+
+
+def scenes(folder: Path) -> list[Array]:
+    """Reflectance of all scenes, each STEP-th pixel."""
+    cubes = [np.load(path)["cube"][:, ::STEP, ::STEP] for path in sorted(folder.glob("*.npz"))]
+    return [cube / (65535 if cube.dtype == np.uint16 else 1) for cube in cubes]
+
+
+def linear_photo(cube: Array, camera: str, light: str, exposure: float) -> Photo:
+    """The values of a sensor in 16 bits, white being 90 % of full scale in its brightest channel."""
+    response = unbalanced_response(camera, light)
+    raw = np.einsum("bhw,bc->hwc", cube, response / response.sum(axis=0).max() * 0.9 * exposure)
+    return Photo.from_array(np.rint(raw.clip(0, 1) * 65535).astype(np.uint16), encoding="linear")
+
+
+def encoded_photo(cube: Array, light: str, exposure: float) -> Photo:
+    """An 8-bit sRGB photo whose camera takes every light for D65; the scene is a little dark."""
+    power = load_illuminants()[light] / illuminant("D65", GRID)
+    response = srgb_response(GRID) * power[:, None]
+    response *= 0.9 * exposure / response.sum(axis=0).max()
+    codes = linear_to_srgb(np.einsum("bhw,bc->hwc", cube, response).clip(0, 1))
+    return Photo.from_array(np.rint(codes * 255).astype(np.uint8))
+
+
+def linear_errors(cubes: list[Array], light: str, exposure: float) -> tuple[float, float]:
+    """MRAE with the chart, and told everything, of a camera that was never trained with."""
+    camera = HELD_OUT_CAMERAS[1]
+    model = load_model("mstpp-camera")
+    told = calibrate(linear_photo(chart_scene(), camera, light, exposure), CORNERS).capture
+    white = unbalanced_response(camera, light).sum(axis=0)
+    level = 0.9 * exposure * 65535 * white[1] / white.max()
+    exact = Capture(camera, light, level, "by the sensitivities")
+    errors = []
+    for capture in (told, exact):
+        reconstructor = Reconstructor(model, "cpu", capture=capture)
+        photos = (linear_photo(cube, camera, light, exposure) for cube in cubes)
+        pairs = zip(photos, cubes, strict=True)
+        errors.append([mrae(reconstructor.reconstruct(photo).data, cube) for photo, cube in pairs])
+    return float(np.mean(errors[0])), float(np.mean(errors[1]))
+
+
+def encoded_errors(cubes: list[Array], light: str, exposure: float) -> tuple[float, float, float]:
+    """MRAE with the chart, exactly balanced and exposed, and as the photo is."""
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    calibration = calibrate(encoded_photo(chart_scene(), light, exposure), CORNERS)
+    rows = []
+    for cube in cubes:
+        photo = encoded_photo(cube, light, exposure)
+        linear = np.einsum("bhw,bc->hwc", cube, srgb_response(GRID)).clip(0, 1)
+        exact = np.rint(linear_to_srgb(linear) * 255).astype(np.uint8)
+        tried = (calibration.corrected(photo), Photo.from_array(exact), photo)
+        rows.append([mrae(reconstructor.reconstruct(one).data, cube) for one in tried])
+    with_chart, exactly, as_it_is = np.mean(rows, axis=0).tolist()
+    return with_chart, exactly, as_it_is
+
+
+def simulated(folder: Path) -> None:
+    """Print the errors under each light, as shares of those of the exactly balanced photo."""
+    cubes = scenes(folder)
+    for light, exposure in CASES:
+        with_chart, exact = linear_errors(cubes, light, exposure)
+        ratio = with_chart / exact
+        print(
+            f"linear {light:4} x {exposure}: chart {with_chart:.4f}, exact {exact:.4f}: {ratio:.3f}"
+        )
+        with_chart, exact, as_it_is = encoded_errors(cubes, light, exposure)
+        ratio = with_chart / exact
+        print(
+            f"sRGB   {light:4} x {exposure}: chart {with_chart:.4f}, exact {exact:.4f}: "
+            f"{ratio:.3f}; without {as_it_is:.4f}",
+            flush=True,
+        )
+
+
+def real(folder: Path) -> None:
+    """Print the errors of patches that were left out of everything, and whether bands hold them."""
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    truth = load_chart().reflectances
+    for name, corners in REAL.items():
+        photo = Photo.read(folder / name)
+        rows = []
+        for patch, true in enumerate(truth):
+            calibration = calibrate(photo, Chart(corners), unused=patch)
+            chart = calibration.chart
+            row, column = np.rint(chart.centres[patch]).astype(int)
+            place = Region.of_window(row, column, photo.shape, min(chart.window, 19))
+            corrected = calibration.corrected(photo)
+            plain = reconstructor.reconstruct(corrected)
+            cube = calibration.adapted(plain, corrected)
+            low, high = (region_spectrum(side, place).values for side in error_bands(cube))
+            found = [region_spectrum(one, place).values for one in (plain, cube)]
+            errors = [float(np.abs(one / true - 1).mean()) for one in found]
+            rows.append([*errors, float(((true >= low) & (true <= high)).mean())])
+        plain_error, error, held = np.mean(rows, axis=0)
+        print(
+            f"{name}: calibrated {plain_error:.3f}, and adapted {error:.3f}, bands hold {held:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    {"simulated": simulated, "real": real}[sys.argv[1]](Path(sys.argv[2]))

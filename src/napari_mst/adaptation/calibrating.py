@@ -1,0 +1,334 @@
+"""From a photo of a ColorChecker to calibrated colours: `calibrate`.
+
+For a linear photo the chart tells the white level, the white balance, and camera and light together
+(their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as
+principal components. Jiang et al. ("What is the space of spectral sensitivity functions for digital
+color cameras?", WACV 2013, doi:10.1109/WACV.2013.6475015) took those of the sensitivities alone.
+
+For an sRGB photo it tells a tone curve, the gains of the channels and a root-polynomial of the
+second degree, which do what its camera should have done: Finlayson, Mackiewicz and Hurlbert, "Color
+correction using root-polynomial regression", IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
+
+Letters: n patches, H rows, W columns.
+"""
+
+import functools
+import hashlib
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import PhotoError
+from napari_mst.photo.cameras import EQUAL, GRID, Capture, chart_camera, white_text
+from napari_mst.photo.chart import GREYS, PATCHES, Chart, chart_colours, load_chart
+from napari_mst.photo.photo import Photo
+from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import IsCancelled, Progress
+
+Colours = NDArray[np.float64]
+
+# Fitted to two photos of charts, leave-one-patch-out.
+_RIDGE = 0.3
+_DARK = 0.1
+_GAMMAS = np.exp(np.linspace(np.log(0.6), np.log(1.9), 14))
+_GAMMA_DOUBT = 0.3
+_NOISE = 0.02  # of a patch of a linear photo, as a share
+_ROUNDS = 12
+_SMALL = 1e-5
+_FLOOR = 0.01
+_MOST_LEFT = 0.5
+"""Error of the patches from which on they are none of a chart."""
+_ROWS = 64
+
+
+class Correction(Protocol):
+    """What a chart tells: it takes the colours (n, 3) of a photo to those of the chart."""
+
+    def __call__(self, colours: Colours) -> Colours:
+        """The colours (n, 3) as they should be."""
+
+    def errors(self, colours: Colours) -> NDArray[np.float64]:
+        """(n,): how far *colours* of all patches are off, as a share."""
+
+
+class PatchReport(NamedTuple):
+    """How far the colour of a patch is off, as a share of its mean.
+
+    *before* any calibration, *after* it, and *left_out*: after one that did not know the patch.
+    """
+
+    name: str
+    before: float
+    after: float
+    left_out: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What `calibrate` found; `corrected` photos go into a `Reconstructor`, its cube to `adapted`.
+
+    Attributes
+    ----------
+    chart
+        The chart, its corners in the order that fits its colours.
+    capture
+        Camera, light and white of a linear photo; None for an sRGB photo.
+    patches
+        How far each patch is off.
+    unused
+        The index of a patch that the calibration was not told of, to judge it by; -1 for none.
+    """
+
+    chart: Chart
+    capture: Capture | None
+    patches: tuple[PatchReport, ...]
+    correction: Correction
+    unused: int = -1
+
+    @property
+    def known(self) -> list[KnownSpectrum]:
+        """The patches as known spectra of the photo that shows the chart."""
+        window = min(self.chart.window, 9)
+        patches = zip(self.chart.centres, load_chart().reflectances, strict=True)
+        return [
+            KnownSpectrum(round(row), round(column), Spectrum(GRID, values), window)
+            for number, ((row, column), values) in enumerate(patches)
+            if number != self.unused
+        ]
+
+    @property
+    def means(self) -> PatchReport:
+        """The mean over all patches."""
+        numbers = np.array([patch[1:] for patch in self.patches]).mean(axis=0)
+        return PatchReport("mean", *numbers.tolist())
+
+    def table(self) -> str:
+        """Patch by patch, in per cent: before, after, left out; tabs between the columns."""
+        lines = ["patch\tbefore\tafter\tleft out"]
+        for name, *numbers in (*self.patches, self.means):
+            lines.append("\t".join([name, *(f"{number:.1%}" for number in numbers)]))
+        return "\n".join(lines)
+
+    def corrected(self, photo: Photo) -> Photo:
+        """*photo*, of the same camera, light and settings, with the colours of the chart.
+
+        A linear photo is unchanged: its `capture` says all.
+        """
+        if self.capture is not None:
+            return photo
+        pixels = np.empty((3, *photo.shape), dtype=np.float32)
+        for top in range(0, photo.shape[0], _ROWS):
+            bottom = min(top + _ROWS, photo.shape[0])
+            linear = photo.rows(top, bottom, linear=True).astype(np.float64)
+            right = self.correction(linear.reshape(3, -1).T).clip(0, 1)
+            pixels[:, top:bottom] = linear_to_srgb(right).T.reshape(linear.shape)
+        if photo.valid is not None:
+            pixels[:, ~photo.valid] = 0
+        note = f"The colours were calibrated with a chart: {self._summary()}."
+        return replace(
+            photo,
+            pixels=pixels,
+            full_scale=1.0,
+            sha256=self.sha256_of(photo.sha256),
+            assumptions=(*photo.assumptions, note),
+        )
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        if self.capture is not None:
+            return photo_sha256
+        return hashlib.sha256(f"{photo_sha256} {self.correction!r}".encode()).hexdigest()
+
+    def adapted(
+        self,
+        cube: SpectralCube,
+        photo: Photo,
+        progress: Progress | None = None,
+        is_cancelled: IsCancelled | None = None,
+    ) -> SpectralCube:
+        """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
+
+        Errors are those of `adapt`.
+        """
+        return adapt(cube, photo, self.known, progress, is_cancelled)
+
+    def _summary(self) -> str:
+        means = self.means
+        return (
+            f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%} left out"
+        )
+
+
+def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
+    """Learn from the *chart* in *photo* what its colours mean.
+
+    The patch of index *unused* is left out of everything, so that it can judge the result.
+
+    Raises
+    ------
+    PhotoError
+        If there is no such chart between the corners, or it is clipped or not all on the photo.
+    """
+    fit = _fit_response if photo.encoding == "linear" else _fit_colours
+    candidates = []
+    for arrangement in chart.arrangements:
+        colours = np.maximum(chart_colours(photo, arrangement), _SMALL)
+        candidates.append((_disorder(colours), len(candidates), arrangement, colours))
+    _, _, right, colours = min(candidates, key=lambda candidate: candidate[:2])
+    everything = np.arange(len(PATCHES))
+    used = everything != unused
+    correction = fit(colours, used)
+    after = correction.errors(colours)
+    before = _unfitted(colours, is_linear=photo.encoding == "linear").errors(colours)
+    left_out = [fit(colours, used & (everything != one)).errors(colours)[one] for one in everything]
+    patches = tuple(map(PatchReport, PATCHES, before.tolist(), after.tolist(), left_out))
+    off = float(after.mean())
+    if off > _MOST_LEFT:
+        raise PhotoError(
+            f"Expected a ColorChecker Classic between the corners, got colours {off:.0%} off. "
+            "Give the middles of its corner patches, in their order around it."
+        )
+    capture = correction.capture(photo.full_scale) if isinstance(correction, _Response) else None
+    return Calibration(right, capture, patches, correction, unused)
+
+
+def _disorder(colours: Colours) -> float:
+    """How little *colours* (n, 3) are like those of the chart, whatever exposure and balance."""
+    # Cyan lies outside sRGB: its red is below 0.
+    logs = np.log(colours) - np.log(np.maximum(_true_colours(), _FLOOR))
+    return float((logs - logs.mean(axis=0)).std())
+
+
+@functools.cache
+def _true_colours() -> Colours:
+    """(n, 3): the patches in linear sRGB."""
+    return np.asarray(load_chart().reflectances @ srgb_response(GRID))
+
+
+def _relative(colours: Colours, true: Colours) -> NDArray[np.float64]:
+    return np.asarray(np.abs(colours - true).mean(axis=1) / true.mean(axis=1))
+
+
+# ---------------------------------------------------------------------------------- sRGB photos
+
+
+@dataclass(frozen=True)
+class _Colours:
+    """A tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers."""
+
+    gamma: float
+    gains: tuple[float, ...]
+    matrix: tuple[tuple[float, ...], ...]
+
+    def __call__(self, colours: Colours) -> Colours:
+        toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
+        return np.asarray(_roots(toned) @ np.array(self.matrix))
+
+    def errors(self, colours: Colours) -> NDArray[np.float64]:
+        return _relative(self(colours), _true_colours())
+
+
+def _roots(colours: Colours) -> Colours:
+    """(n, 6): the terms of the second degree, which double where the exposure doubles."""
+    red, green, blue = colours.T
+    mixed = [np.sqrt(red * green), np.sqrt(green * blue), np.sqrt(red * blue)]
+    return np.stack([red, green, blue, *mixed], axis=1)
+
+
+def _fit_colours(colours: Colours, used: NDArray[np.bool_]) -> _Colours:
+    """The curve and the polynomial that take the *used* patches to their true colours."""
+    fits = [_with_gamma(colours, used, float(gamma)) for gamma in _GAMMAS]
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _with_gamma(colours: Colours, used: NDArray[np.bool_], gamma: float) -> tuple[float, _Colours]:
+    true = _true_colours()
+    greys = np.arange(len(true))[GREYS]
+    greys = greys[used[greys]]
+    toned = colours**gamma
+    gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
+    # Shares of the patch, so that dark patches count; but not the noise of black.
+    weights = 1 / (true[used].mean(axis=1, keepdims=True) + _DARK)
+    terms = _roots(toned * gains)[used] * weights
+    wanted = true[used] * weights
+    identity = np.eye(terms.shape[1], 3)
+    gram = terms.T @ terms + _RIDGE * np.eye(terms.shape[1])
+    change = np.linalg.solve(gram, terms.T @ (wanted - terms @ identity))
+    residual = ((terms @ (identity + change) - wanted) ** 2).sum()
+    doubt = _RIDGE * (change**2).sum() + _GAMMA_DOUBT * np.log(gamma) ** 2
+    matrix = tuple(map(tuple, (identity + change).tolist()))
+    return float(residual + doubt), _Colours(gamma, tuple(gains.tolist()), matrix)
+
+
+# -------------------------------------------------------------------------------- linear photos
+
+
+@dataclass(frozen=True)
+class _Response:
+    """The response of a camera under a light, as shares of components, and its *white* (3,)."""
+
+    shares: tuple[float, ...]
+    white: tuple[float, ...]
+
+    def __call__(self, colours: Colours) -> Colours:
+        return np.asarray(colours / np.array(self.white))
+
+    def errors(self, colours: Colours) -> NDArray[np.float64]:
+        return _relative(self(colours), _seen(np.array(self.shares)))
+
+    def capture(self, full_scale: float) -> Capture:
+        """What a `Reconstructor` has to be told of the photo."""
+        white = np.array(self.white)
+        camera = chart_camera(self.shares)
+        return Capture(camera, EQUAL, float(white[1] * full_scale), white_text(white))
+
+
+def _seen(shares: NDArray[np.float64]) -> Colours:
+    """(n, 3): what a camera sees of the patches whose response has these *shares*."""
+    known = load_chart()
+    response = known.mean + np.tensordot(shares, known.components, axes=1)
+    return np.asarray(known.reflectances @ response.T)
+
+
+def _fit_response(colours: Colours, used: NDArray[np.bool_]) -> _Response:
+    """The most probable response and the white that explain the *used* patches."""
+    known = load_chart()
+    patches = known.reflectances[used]
+    shown = colours[used]
+    shares = np.zeros(len(known.components))
+    # White and response are found in turn: each is linear in the patches given the other.
+    for _ in range(_ROUNDS):
+        seen = _seen(shares)[used]
+        weights = 1 / (seen + _NOISE)
+        white = _white(shown, seen, weights)
+        shares = _shares(patches, shown / white, weights)
+    return _Response(tuple(shares.tolist()), tuple(white.tolist()))
+
+
+def _white(shown: Colours, seen: Colours, weights: Colours) -> NDArray[np.float64]:
+    return np.asarray((shown * seen * weights**2).sum(axis=0) / (seen**2 * weights**2).sum(axis=0))
+
+
+def _shares(patches: NDArray[np.float64], shown: Colours, weights: Colours) -> NDArray[np.float64]:
+    """The most probable shares of the components, their spread among cameras being normal."""
+    known = load_chart()
+    terms = np.einsum("pb,kcb->cpk", patches, known.components) * weights.T[..., None]
+    missing = (shown - patches @ known.mean.T).T * weights.T
+    stacked = terms.reshape(-1, len(known.components)) / _NOISE
+    gram = stacked.T @ stacked + np.diag(known.spread**-2.0)
+    return np.asarray(np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE))
+
+
+def _unfitted(colours: Colours, *, is_linear: bool) -> Correction:
+    """What is believed without a chart, but for the exposure of a linear photo."""
+    if is_linear:
+        mean = np.zeros(len(load_chart().components))
+        white = colours[GREYS][0] / _seen(mean)[GREYS][0]
+        return _Response(tuple(mean.tolist()), tuple(white.tolist()))
+    return _Colours(1.0, (1.0,) * 3, tuple(map(tuple, np.eye(6, 3).tolist())))

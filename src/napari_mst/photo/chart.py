@@ -1,0 +1,159 @@
+"""A ColorChecker Classic in a photo: where its patches are, what they show, and what they reflect.
+
+Letters: n patches (24), in the order of the chart: dark skin, light skin, ..., white, ..., black.
+"""
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Photo
+
+PATCHES = (
+    *("dark skin", "light skin", "blue sky", "foliage", "blue flower", "bluish green"),
+    *("orange", "purplish blue", "moderate red", "purple", "yellow green", "orange yellow"),
+    *("blue", "green", "red", "yellow", "magenta", "cyan"),
+    *("white", "neutral 8", "neutral 6.5", "neutral 5", "neutral 3.5", "black"),
+)
+"""The names of the patches, row by row."""
+
+GREYS = slice(18, 24)
+"""The last row, from white to black."""
+
+ROWS, COLUMNS = 4, 6
+_HALF = 0.16  # half the side of the square that is read, as a share of the distance of patches
+_CLIPPED = 0.99
+_MOST_CLIPPED = 0.1
+
+Corner = tuple[float, float]
+
+
+class ChartData(NamedTuple):
+    """What the package knows of the chart, and of the responses of cameras under lights.
+
+    *reflectances* (n, 31) are means of 30 charts; *mean* (3, 31) and *components* (12, 3, 31) are
+    those of 52 cameras under 15 lights, all balanced, and *spread* (12,) their standard deviations.
+    """
+
+    reflectances: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    components: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+
+@functools.cache
+def load_chart() -> ChartData:
+    """The data of `data/chart31.npz`, at 400, 410, ..., 700 nm."""
+    path = resources.files("napari_mst").joinpath("data/chart31.npz")
+    with path.open("rb") as stream, np.load(stream) as stored:
+        names = ("babelcolor", "mean", "components", "spread")
+        return ChartData(*(stored[name].astype(np.float64) for name in names))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A ColorChecker Classic (or the same 24 patches of a Passport) in a photo.
+
+    Attributes
+    ----------
+    corners
+        Row and column of the middle of the four corner patches, in their order around the chart:
+        dark skin, bluish green, black, white. Another start, or the other way round, is recognised.
+
+    Raises
+    ------
+    PhotoError
+        If there are not four corners, or they lie on a line.
+    """
+
+    corners: tuple[Corner, Corner, Corner, Corner]
+
+    def __post_init__(self) -> None:
+        if np.shape(self.corners) != (4, 2) or not np.isfinite(self.corners).all():
+            raise PhotoError(
+                "Expected four corners of a chart, each a row and a column, got others. "
+                "Give the middles of its corner patches."
+            )
+        first, second, third, fourth = np.array(self.corners, dtype=np.float64)
+        area = abs(_cross(third - first, fourth - second)) / 2
+        if area < ROWS * COLUMNS:
+            raise PhotoError(
+                f"Expected corners that span a chart, got an area of {area:.0f} pixels. "
+                "Give the middles of its corner patches."
+            )
+
+    @property
+    def arrangements(self) -> list["Chart"]:
+        """The chart with its corners in all orders around it, as they are given first."""
+        around = [self.corners[start:] + self.corners[:start] for start in range(4)]
+        return [Chart(corners) for one in around for corners in (one, one[::-1])]
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """(n, 2): row and column of the middle of each patch, by a projective map."""
+        right, bottom = COLUMNS - 1, ROWS - 1
+        on_chart = np.array([(0, 0), (right, 0), (right, bottom), (0, bottom)], dtype=np.float64)
+        matrix = _projective(on_chart, np.array(self.corners, dtype=np.float64))
+        down, across = np.mgrid[:ROWS, :COLUMNS].reshape(2, -1)
+        places = np.stack([across, down, np.ones(down.size)]) * 1.0
+        mapped = matrix @ places
+        return np.asarray((mapped[:2] / mapped[2]).T)
+
+    @property
+    def window(self) -> int:
+        """Side of the square of pixels that is read of each patch: 1, 3, 5, ..."""
+        grid = self.centres.reshape(ROWS, COLUMNS, 2)
+        steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
+        return 2 * int(_HALF * min(steps)) + 1
+
+
+def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
+    """(n, 3): the median of each patch, in linear shares of full scale.
+
+    Raises
+    ------
+    PhotoError
+        If a patch lies outside the photo, or is clipped.
+    """
+    half = chart.window // 2
+    rows, columns = photo.shape
+    colours = []
+    for name, (row, column) in zip(PATCHES, np.rint(chart.centres).astype(int), strict=True):
+        if not (half <= row < rows - half and half <= column < columns - half):
+            raise PhotoError(
+                f"Expected the chart within {rows} rows x {columns} columns, got its patch "
+                f"{name!r} at row {row}, column {column}. Check the corners."
+            )
+        place = (row - half, row + half + 1, column - half, column + half + 1)
+        colours.append(_patch_colour(photo.cropped(place), name))
+    return np.stack(colours)
+
+
+def _patch_colour(part: Photo, name: str) -> NDArray[np.float64]:
+    values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
+    clipped = float((values >= _CLIPPED).any(axis=0).mean())
+    if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
+        raise PhotoError(
+            f"Expected a chart below full scale, got its patch {name!r} with {clipped:.0%} of its "
+            "pixels clipped. Expose the photo less."
+        )
+    return np.asarray(np.median(values, axis=1))
+
+
+def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    return float(a[0] * b[1] - a[1] * b[0])
+
+
+def _projective(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3, 3): takes four points *source* (4, 2) to *target*, in homogeneous coordinates."""
+    equations = []
+    for (x, y), (u, v) in zip(source, target, strict=True):
+        equations.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
+        equations.append([0, 0, 0, x, y, 1, -v * x, -v * y])
+    solved = np.linalg.solve(np.array(equations), target.ravel())
+    return np.append(solved, 1.0).reshape(3, 3)

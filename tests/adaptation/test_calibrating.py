@@ -1,0 +1,169 @@
+"""A ColorChecker in a photo tells what its colours mean."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from napari_mst import Capture, Chart, Photo, calibrate
+from napari_mst.adaptation.adapting import spots_of
+from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.photo.cameras import GRID, camera_response, unbalanced_response
+from napari_mst.photo.chart import PATCHES, load_chart
+
+SIDE = 12
+CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
+CHART = Chart(CORNERS)
+CHARTS = {  # the corner patches of two photos, in their order
+    "colorchecker-classic-mini.jpg": ((380.0, 69.0), (91.0, 69.0), (91.0, 240.0), (380.0, 240.0)),
+    "classic.png": ((58.0, 225.0), (330.0, 225.0), (330.0, 58.0), (58.0, 58.0)),
+}
+
+Array = NDArray[Any]
+
+
+def scene() -> Array:
+    """A grey wall with the chart on it: (31, 80, 100)."""
+    cube = np.full((31, 80, 100), 0.3)
+    for spectrum, (row, column) in zip(load_chart().reflectances, CHART.centres, strict=True):
+        top, left = round(row) - SIDE // 2, round(column) - SIDE // 2
+        cube[:, top : top + SIDE, left : left + SIDE] = spectrum[:, None, None]
+    return cube
+
+
+def linear_photo(camera: str, light: str, exposure: float = 0.9) -> Photo:
+    response = unbalanced_response(camera, light)
+    raw = np.einsum("bhw,bc->hwc", scene(), response / response.sum(axis=0).max())
+    values = np.rint(raw * exposure * 65535).astype(np.uint16)
+    return Photo.from_array(values, encoding="linear")
+
+
+def encoded_photo(gains: Array, gamma: float = 1.0) -> Photo:
+    linear = np.einsum("bhw,bc->hwc", scene(), srgb_response(GRID)).clip(0)
+    codes = linear_to_srgb((linear * gains).clip(0, 1) ** gamma)
+    return Photo.from_array(np.rint(codes * 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("light", ["D65", "A", "F11"])
+@pytest.mark.parametrize("exposure", [0.9, 0.45])
+def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
+    light: str, exposure: float
+) -> None:
+    calibration = calibrate(linear_photo("Canon_EOS_R5", light, exposure), CHART)
+    capture = calibration.capture
+    assert capture is not None
+    white = unbalanced_response("Canon_EOS_R5", light).sum(axis=0)
+    expected = white / white.max() * exposure * 65535
+    np.testing.assert_allclose(capture.white / capture.gains, expected, rtol=0.02)
+    true = camera_response("Canon_EOS_R5", light)
+    mean = load_chart().mean.T
+    assert np.abs(capture.response - true).sum() < 0.5 * np.abs(mean - true).sum()
+    assert calibration.means.after < 0.02
+    # the history of a cube tells it by this name
+    again = Capture(capture.camera, capture.illuminant, capture.white, capture.balance)
+    np.testing.assert_array_equal(again.response, capture.response)
+
+
+@pytest.mark.parametrize(
+    ("gains", "gamma"),
+    [(np.array([1.0, 1.0, 1.0]), 1.0), (np.array([1.0, 0.7, 0.35]), 1.0), (np.full(3, 0.5), 1.2)],
+    ids=["right", "lamp", "dark-with-a-curve"],
+)
+def test_encoded_photo_gets_the_colours_of_the_chart(gains: Array, gamma: float) -> None:
+    photo = encoded_photo(gains, gamma)
+    calibration = calibrate(photo, CHART)
+    assert calibration.capture is None
+    right = calibration.corrected(photo)
+    assert (right.encoding, right.shape) == ("srgb", photo.shape)
+    wall = right.rows(0, 1, linear=True)[:, 0, 0]
+    np.testing.assert_allclose(wall, 0.3, atol=0.02)
+    assert calibration.means.after < max(0.06, 0.5 * calibration.means.before)
+    assert right.sha256 != photo.sha256
+    assert "calibrated with a chart" in right.assumptions[-1]
+
+
+def test_corners_may_begin_anywhere_and_go_either_way() -> None:
+    photo = linear_photo("Nikon_D5100", "D65")
+    first = calibrate(photo, CHART)
+    for start in range(4):
+        turned = CORNERS[start:] + CORNERS[:start]
+        for corners in (turned, turned[::-1]):
+            assert calibrate(photo, Chart(corners)).chart.corners == CORNERS  # type: ignore[arg-type]
+    assert first.chart == CHART
+
+
+def test_report_tells_patch_by_patch_before_after_and_left_out() -> None:
+    calibration = calibrate(encoded_photo(np.array([1.0, 0.7, 0.35])), CHART)
+    assert [patch.name for patch in calibration.patches] == list(PATCHES)
+    assert calibration.means.after < calibration.means.left_out < calibration.means.before
+    lines = calibration.table().splitlines()
+    assert lines[0].split("\t") == ["patch", "before", "after", "left out"]
+    assert lines[-1].startswith("mean\t")
+    assert len(lines) == 26
+
+
+def test_patches_are_known_spectra_at_their_places() -> None:
+    calibration = calibrate(linear_photo("Nikon_D5100", "D65"), CHART)
+    spots = spots_of(SpectralCube(scene().astype(np.float32), GRID), calibration.known)
+    np.testing.assert_allclose(spots.errors, 0, atol=1e-4)
+
+
+def test_windows_lie_within_their_patches_seen_askew() -> None:
+    chart = Chart(((10.0, 10.0), (30.0, 150.0), (100.0, 140.0), (80.0, 20.0)))
+    centres = chart.centres
+    np.testing.assert_allclose(centres[[0, 5, 23, 18]], chart.corners, atol=1e-9)
+    nearest = min(np.linalg.norm(b - a) for a, b in pairwise(centres[:6]))
+    assert chart.window % 2 == 1
+    assert chart.window < 0.5 * nearest
+
+
+def white(photo: Photo) -> Photo:
+    return Photo.from_array(np.full((80, 100, 3), 65535, np.uint16), encoding="linear")
+
+
+def noise(photo: Photo) -> Photo:
+    values = np.random.default_rng(0).integers(100, 60_000, (80, 100, 3)).astype(np.uint16)
+    return Photo.from_array(values, encoding="linear")
+
+
+def small(photo: Photo) -> Photo:
+    return photo.cropped((0, 50, 0, 100))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (white, "its patch 'dark skin' with 100% of its pixels clipped"),
+        (noise, "between the corners, got colours .* off"),
+        (small, "Expected the chart within 50 rows x 100 columns"),
+    ],
+)
+def test_what_is_no_chart_is_refused_in_one_sentence(change: Any, message: str) -> None:
+    photo = change(linear_photo("Nikon_D5100", "D65"))
+    with pytest.raises(PhotoError, match=message) as error:
+        calibrate(photo, CHART)
+    assert len(str(error.value)) < 300
+
+
+def test_impossible_corners_and_damaged_records_are_refused() -> None:
+    with pytest.raises(PhotoError, match="Expected four corners"):
+        Chart(CORNERS[:3])  # type: ignore[arg-type]
+    with pytest.raises(PhotoError, match="span a chart, got an area of 0"):
+        Chart(((0, 0), (10, 10), (20, 20), (30, 30)))
+    with pytest.raises(CameraError, match="Expected 12 numbers of a camera"):
+        Capture("chart 1 2 3", "E")
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_real_photos_are_nearer_to_the_chart_also_at_patches_that_were_left_out(
+    shared_data: Path, name: str
+) -> None:
+    photo = Photo.read(shared_data / "charts" / name)
+    means = calibrate(photo, Chart(CHARTS[name])).means
+    assert means.left_out < 0.2
+    assert means.left_out < 0.7 * means.before
