@@ -176,7 +176,7 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
         If there is no such chart between the corners, or it is clipped or not all on the photo.
     """
     fit = _fit_response if photo.encoding == "linear" else _fit_colours
-    candidates = []
+    candidates: list[tuple[float, int, Chart, Colours]] = []
     for arrangement in chart.arrangements:
         colours = np.maximum(chart_colours(photo, arrangement), _SMALL)
         candidates.append((_disorder(colours), len(candidates), arrangement, colours))

@@ -90,8 +90,17 @@ class Chart:
     @property
     def arrangements(self) -> list["Chart"]:
         """The chart with its corners in all orders around it, as they are given first."""
-        around = [self.corners[start:] + self.corners[:start] for start in range(4)]
-        return [Chart(corners) for one in around for corners in (one, one[::-1])]
+        first, second, third, fourth = self.corners
+        around = [
+            (first, second, third, fourth),
+            (second, third, fourth, first),
+            (third, fourth, first, second),
+            (fourth, first, second, third),
+        ]
+        charts = []
+        for a, b, c, d in around:
+            charts += [Chart((a, b, c, d)), Chart((d, c, b, a))]
+        return charts
 
     @property
     def centres(self) -> NDArray[np.float64]:
