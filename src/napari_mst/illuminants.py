@@ -160,7 +160,7 @@ def numbers_of_csv(path: Path, columns: int) -> NDArray[np.float64]:
         If there are fewer than two, or they have another number of columns.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = [row for row in map(_numbers, csv.reader(file)) if row]
+        rows = [row for row in map(numbers_of, csv.reader(file)) if row]
     if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
         raise CameraError(
             f"Expected rows of {columns + 1} numbers, nm first, in {shown(path.name)!r}, "
@@ -169,7 +169,8 @@ def numbers_of_csv(path: Path, columns: int) -> NDArray[np.float64]:
     return np.array(sorted(rows))
 
 
-def _numbers(row: Sequence[str]) -> list[float]:
+def numbers_of(row: Sequence[str]) -> list[float]:
+    """The numbers that the texts of *row* say; empty if one of them says none."""
     try:
         return [float(text) for text in row]
     except ValueError:

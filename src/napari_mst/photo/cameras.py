@@ -8,7 +8,7 @@ import difflib
 import functools
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
-from napari_mst.illuminants import numbers_of_csv
+from napari_mst.illuminants import numbers_of, numbers_of_csv
 from napari_mst.messages import shown
 from napari_mst.photo.aliases import ALIASES
 
@@ -163,7 +163,7 @@ def white_text(values: NDArray[np.float64]) -> str:
 
 def _measured_white(text: str) -> NDArray[np.float64]:
     """The values (3,) of a white surface, from the text of a balance."""
-    values = np.array(_numbers(text.replace(",", " ").split()))
+    values = np.array(numbers_of(text.replace(",", " ").split()))
     if values.shape != (3,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise CameraError(
             f"Expected a balance {BALANCED!r} or {OF_SENSOR!r}, or three numbers, "
@@ -241,7 +241,7 @@ def chart_camera(shares: Sequence[float]) -> str:
 
 
 def _told_by_chart(name: str) -> NDArray[np.float64]:
-    shares = np.array(_numbers(name.split()[1:]))
+    shares = np.array(numbers_of(name.split()[1:]))
     path = resources.files("napari_mst").joinpath("data/chart31.npz")
     with path.open("rb") as stream, np.load(stream) as stored:
         mean, components = stored["mean"], stored["components"]
