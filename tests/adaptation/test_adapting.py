@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import adapting, defaults
+from napari_mst.adaptation import defaults, parts
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.caution import ContradictingSpectra, reach
 from napari_mst.adaptation.features import features_of_spectra
@@ -93,7 +93,7 @@ def test_nothing_known_changes_nothing(scene: Scene) -> None:
 def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     known = known_at(scene, *SPOTS)
     once = adapt(scene.cube, scene.photo, known)
-    monkeypatch.setattr(adapting, "_MOST_PIXELS", 100)
+    monkeypatch.setattr(parts, "_MOST_PIXELS", 100)
     again = adapt(scene.cube, scene.photo, known)
     np.testing.assert_array_equal(once.data, again.data)
 

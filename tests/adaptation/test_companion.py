@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import adapting
+from napari_mst.adaptation import parts
 from napari_mst.adaptation.bands import error_bands
 from napari_mst.adaptation.blocks import BlockSums, blocks_of, spread_between
 from napari_mst.adaptation.companion import adapt_to_cube
@@ -125,7 +125,7 @@ def test_missing_pixels_and_bands_of_the_coarse_cube_harm_nothing(scene: Scene) 
 def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     coarse = coarse_of(scene, 6)
     once = adapt_to_cube(scene.cube, scene.photo, coarse)
-    monkeypatch.setattr(adapting, "_MOST_PIXELS", 200)
+    monkeypatch.setattr(parts, "_MOST_PIXELS", 200)
     again = adapt_to_cube(scene.cube, scene.photo, coarse)
     np.testing.assert_allclose(once.data, again.data, rtol=1e-6)
 

@@ -10,6 +10,7 @@ says how sure it is.
 `process`     what the known spectra say about all other pixels
 `caution`     how far to go, and which known spectra contradict each other
 `colours`     moves the corrected spectra back to the colours of the photo
+`parts`       moves a part of a cube, or all of it
 `adapting`    the way from a cube and known spectra to a better cube
 `companion`   the same from a coarse cube of the view
 `suggesting`  where a measurement would help most

@@ -4,35 +4,34 @@ Letters: B bands, H rows, W columns, n spots, k pixels.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation import caution, defaults, memory
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
-from napari_mst.adaptation.features import features_of_spectra, places_of_rows
+from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
-from napari_mst.adaptation.process import Posterior, Spots, corrected, errors_of, posterior
+from napari_mst.adaptation.parts import spread
+from napari_mst.adaptation.process import Posterior, Spots, errors_of, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
-from napari_mst.photo.photo import as_photo
+from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.reconstruction.job import PhotoLike
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import UNWATCHED, IsCancelled, Progress, Watch
 
-_NUMBERS = 1 << 21
-"""Kernel values that are computed at a time: 16 MB each for what it takes, in the cache of no core
-but small."""
-_MOST_PIXELS = 1 << 14
-_THREADS = 4
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
 _REFUSED = ("radiance", "relative radiance")
+# nm, the peaks of the colour matching functions of blue and red: without what lies before and
+# behind them, a part of the colour is missing
+_BLUE = 450.0
+_RED = 600.0
 
 
 def adapt(
@@ -69,14 +68,54 @@ def adapt(
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))
     given = list(known)
-    check_known(cube, given)
     if not given:
         return cube
-    adaptation, process = _learnt(cube, _with_former(cube, given))
-    watch = Watch(progress, is_cancelled)
-    data = spread(cube, process, watch.part(0, _SPREADING))
-    text = moved_to_photo(data, view_of(cube, source), watch.part(_SPREADING, 1))
-    return told(cube, data, adaptation, text)
+    learnt = learn(cube, given)
+    for doubt in learnt.doubts:
+        warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
+    return applied(cube, source, learnt, Watch(progress, is_cancelled))
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What known spectra say of one cube, before it is changed: `applied` changes it.
+
+    Attributes
+    ----------
+    adaptation
+        All that the history of the adapted cube keeps.
+    process
+        Moves any pixel of the cube.
+    """
+
+    adaptation: Adaptation
+    process: Posterior
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """A sentence for each two known spectra that contradict each other."""
+        return tuple(self.adaptation.settings.get("doubts", ()))
+
+
+def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
+    """What *known* spectra, and those that *cube* was adapted to before, say of *cube*.
+
+    It takes milliseconds for some dozens of them. Raises as `adapt`.
+    """
+    check_cube(cube)
+    check_colours(cube)
+    check_known(cube, known)
+    return _learnt(cube, _with_former(cube, known))
+
+
+def applied(
+    cube: SpectralCube, photo: Photo, learnt: Learnt, watch: Watch = UNWATCHED
+) -> SpectralCube:
+    """*cube*, corrected everywhere by what was *learnt* of it, with the colours of *photo*."""
+    data = spread(cube, learnt.process, watch.part(0, _SPREADING))
+    view = view_of(cube, photo_of(cube, photo))
+    text = moved_to_photo(data, view, watch.part(_SPREADING, 1))
+    return told(cube, data, learnt.adaptation, text)
 
 
 def check_cube(cube: SpectralCube) -> None:
@@ -89,6 +128,16 @@ def check_cube(cube: SpectralCube) -> None:
         raise CubeError(
             f"Expected a cube of reflectance, got {cube.quantity}. "
             "Use a model that gives reflectance: known reflectances cannot correct it."
+        )
+
+
+def check_colours(cube: SpectralCube) -> None:
+    """Refuse a cube that lacks a part of the colours of its photo. Raises `CubeError`."""
+    low, high = cube.wavelengths.min(), cube.wavelengths.max()
+    if low > _BLUE or high < _RED:
+        raise CubeError(
+            f"Expected bands from {_BLUE:g} nm or less to {_RED:g} nm or more, which make up the "
+            f"colours of a photo, got {low:g}-{high:g} nm. Adapt it before bands are cut away."
         )
 
 
@@ -106,45 +155,6 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
     features = features_of_spectra(estimate, places, cube.wavelengths)
     noise = np.array([one.uncertainty**2 for one in known])
     return Spots(features, without_gaps(errors_of(true, estimate)), noise)
-
-
-def spread(cube: SpectralCube, process: Posterior, watch: Watch = UNWATCHED) -> NDArray[np.float32]:
-    """The numbers of *cube* (B, H, W), moved by what *process* says; strips of rows at a time."""
-    data = np.empty(cube.shape, dtype=np.float32)
-    strips = list(row_strips(cube.shape[1:], len(process.points)))
-
-    def move(rows: slice) -> None:
-        watch.check()
-        data[:, rows] = adapted_rows(cube, process, rows)
-
-    with ThreadPoolExecutor(_THREADS) as threads:
-        for number, _ in enumerate(threads.map(move, strips), 1):
-            watch.reach(number / len(strips))
-    return data
-
-
-def adapted_rows(cube: SpectralCube, process: Posterior, rows: slice) -> NDArray[np.floating]:
-    """Some *rows* (B, rows, W) of *cube*, moved by what *process* says; colours move with them."""
-    strip = np.asarray(cube.data[:, rows], dtype=np.float64)
-    estimate = strip.reshape(len(strip), -1).T
-    shift = process.shift(features_of_rows(cube, rows))
-    return corrected(estimate, shift).T.reshape(strip.shape)
-
-
-def features_of_rows(cube: SpectralCube, rows: slice) -> NDArray[np.float64]:
-    """Features (k, 6) of all pixels of some *rows* of *cube*, row by row."""
-    strip = np.asarray(cube.data[:, rows], dtype=np.float64)
-    estimate = strip.reshape(len(strip), -1).T
-    return features_of_spectra(estimate, places_of_rows(rows, cube.shape[1:]), cube.wavelengths)
-
-
-def row_strips(shape: tuple[int, int], points: int) -> Iterator[slice]:
-    """Strips of rows of an image (H, W), thin enough for the kernel to so many *points*."""
-    height, width = shape
-    pixels = min(_MOST_PIXELS, _NUMBERS // max(points, 1))
-    step = max(1, pixels // width)
-    for start in range(0, height, step):
-        yield slice(start, min(start + step, height))
 
 
 def without_gaps(errors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -168,7 +178,7 @@ def _with_former(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> tuple[Kn
     return (*kept, *known)
 
 
-def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> tuple[Adaptation, Posterior]:
+def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> Learnt:
     """Learn from *known* spectra how far *cube* is off."""
     spots = spots_of(cube, known)
     kernel = fitted_kernel(defaults.KERNEL, spots)
@@ -177,13 +187,11 @@ def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> tuple[Adapt
     # the fitted kernel would take a contradiction for noise
     doubts = caution.contradictions(defaults.KERNEL, spots)
     notes = [pair.told(known) for pair in doubts]
-    for note in notes:
-        warnings.warn(note, caution.ContradictingSpectra, stacklevel=3)
     process = posterior(kernel, spots, scale)
     process = replace(process, weights=process.weights * share)
     source = f"{len(known)} known {'spectrum' if len(known) == 1 else 'spectra'}"
     adaptation = Adaptation(spots, kernel, scale, share, known, source, {"doubts": notes})
-    return adaptation, process
+    return Learnt(adaptation, process)
 
 
 def told(

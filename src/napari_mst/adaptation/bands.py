@@ -5,13 +5,15 @@ pixel and band by band. It needs the cube and its history, not the photo: the fe
 are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation import adapting, defaults, memory
+from napari_mst.adaptation import defaults, memory
 from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.parts import Part, features_of_part, row_strips
 from napari_mst.adaptation.process import OFFSET, Posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
@@ -20,6 +22,12 @@ from napari_mst.reconstruction.error_bands import SIDE_NOTE
 from napari_mst.watch import IsCancelled, Progress, Watch
 
 Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+_Strip = tuple[slice, NDArray[np.floating], NDArray[np.floating]]
+"""Some rows, and the lower and upper spectra (B, rows, W) around them."""
+
+_DIMMEST = 0.01
+"""Mean reflectance below which a width is not divided by it."""
 
 
 def error_bands(
@@ -39,18 +47,64 @@ def error_bands(
     """
     process = _process_of(cube)
     if process is None:
+        _check_bands(cube)
         return of_models.model_error_bands(cube)
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
+    for rows, below, above in _adapted_strips(cube, process, Watch(progress, is_cancelled)):
+        lower[:, rows] = below
+        upper[:, rows] = above
+    return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
+
+
+def band_width(
+    cube: SpectralCube,
+    progress: Progress | None = None,
+    is_cancelled: IsCancelled | None = None,
+) -> NDArray[np.float32]:
+    """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
+
+    It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
+    cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing tells nothing.
+
+    Raises
+    ------
+    CubeError, Cancelled
+        As `error_bands`.
+    """
     watch = Watch(progress, is_cancelled)
-    for rows in adapting.row_strips(cube.shape[1:], len(process.points)):
-        watch.reach(rows.start / cube.shape[1])
+    width = np.empty(cube.shape[1:], dtype=np.float32)
+    process = _process_of(cube)
+    if process is None:
+        _check_bands(cube)
+        strips = _model_strips(cube, watch)
+    else:
+        strips = _adapted_strips(cube, process, watch)
+    for rows, below, above in strips:
+        mean = np.asarray(cube.data[:, rows], dtype=np.float64).mean(axis=0)
+        width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
+    return width
+
+
+def _adapted_strips(cube: SpectralCube, process: Posterior, watch: Watch) -> Iterator[_Strip]:
+    """Lower and upper spectra around the rows of an adapted *cube*."""
+    height = cube.shape[1]
+    for rows, part in Part.whole(cube.shape[1:]).strips(len(process.points)):
+        watch.reach(rows.start / height)
         strip = np.asarray(cube.data[:, rows], dtype=np.float64)
         spectra = strip.reshape(len(strip), -1).T
-        below, above = _around(spectra, adapting.features_of_rows(cube, rows), process)
-        lower[:, rows] = below.T.reshape(strip.shape)
-        upper[:, rows] = above.T.reshape(strip.shape)
+        below, above = _around(spectra, features_of_part(cube, part), process)
+        yield rows, below.T.reshape(strip.shape), above.T.reshape(strip.shape)
     watch.reach(1.0)
-    return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
+
+
+def _model_strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
+    """Lower and upper spectra around the rows of a *cube* as its model gives them."""
+    height = cube.shape[1]
+    for rows in row_strips(cube.shape[1:], 0):
+        watch.reach(rows.start / height)
+        lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
+        yield rows, lower.data, upper.data
+    watch.reach(1.0)
 
 
 def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
@@ -86,6 +140,17 @@ def _process_of(cube: SpectralCube) -> Posterior | None:
             f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
         )
     return memory.posterior_of(adaptation)
+
+
+def _check_bands(cube: SpectralCube) -> None:
+    """Refuse a cube that lacks some bands of its model. Raises `CubeError`."""
+    is_calibrated = cube.provenance.error_factor > 0 and cube.has_wavelengths
+    if is_calibrated and not of_models.has_model_band(cube):
+        low, high = cube.wavelengths.min(), cube.wavelengths.max()
+        raise CubeError(
+            f"Expected all bands of {cube.provenance.model}, got {len(cube.wavelengths)} of "
+            f"{low:g}-{high:g} nm. Take the error bands before bands are cut away."
+        )
 
 
 def _around(

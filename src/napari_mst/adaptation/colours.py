@@ -3,7 +3,7 @@
 Letters: B bands, H rows, W columns.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,11 @@ from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
+from napari_mst.reconstruction.consistency.comparison import Comparison, each_block, row_blocks
 from napari_mst.reconstruction.consistency.correction import correct_colours
-from napari_mst.watch import Watch
+from napari_mst.reconstruction.consistency.moving import move
+from napari_mst.reconstruction.consistency.noise import removed_noise
+from napari_mst.watch import UNWATCHED, Watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,17 @@ class View:
     photo: Photo
     response: NDArray[np.floating]
     least: float = 0.0
+
+    def of_part(self, key: tuple[slice, slice, slice]) -> "View":
+        """The view of the part of the cube that *key* cuts out of it."""
+        photo = self.photo
+        valid = None if photo.valid is None else photo.valid[key[1:]]
+        part = replace(photo, pixels=photo.pixels[key], valid=valid, georeference=None)
+        return replace(self, photo=part)
+
+    def comparison(self, data: NDArray[np.floating]) -> Comparison:
+        """The spectra *data* (B, H, W) beside the photo."""
+        return Comparison(data, self.photo, self.response.astype(np.float32), self.least)
 
 
 def view_of(cube: SpectralCube, photo: Photo) -> View | None:
@@ -54,6 +68,27 @@ def moved_to_photo(data: NDArray[np.floating], view: View | None, watch: Watch) 
         return ""
     done = correct_colours(data, view.photo, view.response, watch, least=view.least)
     return done.text
+
+
+def tells_each_pixel(data: NDArray[np.floating], view: View) -> bool:
+    """True if each pixel of the photo tells the colour of its spectrum in *data* (B, H, W).
+
+    In a noisy photo, or a JPEG with errors, only many of them together do.
+    """
+    return removed_noise(view.comparison(data), UNWATCHED) is None
+
+
+def moved_pixels(data: NDArray[np.floating], view: View) -> None:
+    """Move each spectrum of *data* (B, H, W), in place, to the colour of its own pixel.
+
+    It is `moved_to_photo` for a photo in which each pixel tells its colour (`tells_each_pixel`).
+    """
+    comparison = view.comparison(data)
+
+    def moved(rows: slice) -> None:
+        move(comparison, rows, comparison.rendered(rows), comparison.cells.bounds(rows))
+
+    each_block(moved, row_blocks(comparison.shape), UNWATCHED)
 
 
 def photo_of(cube: SpectralCube, photo: Photo) -> Photo:

@@ -18,6 +18,7 @@ from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
 from napari_mst.adaptation.memory import Adaptation
+from napari_mst.adaptation.parts import row_strips, spread
 from napari_mst.adaptation.process import Posterior, Spots, corrected, errors_of, posterior
 from napari_mst.adaptation.registration import best_shift
 from napari_mst.colour import render_srgb
@@ -57,11 +58,12 @@ def adapt_to_cube(
         Soon after *is_cancelled* returned true; *cube* is as it was.
     """
     adapting.check_cube(cube)
+    adapting.check_colours(cube)
     source = photo_of(cube, as_photo(photo))
     watch = Watch(progress, is_cancelled)
     companion = _companion(cube, coarse, watch.part(0, 0.1))
     adaptation, process = _learnt(cube, companion)
-    data = adapting.spread(cube, process, watch.part(0.1, 0.5))
+    data = spread(cube, process, watch.part(0.1, 0.5))
     for number in range(_ROUNDS):
         _agree(data, companion, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
     text = moved_to_photo(data, view_of(cube, source), watch.part(0.7, 1))
@@ -89,14 +91,14 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
     _check(cube, coarse)
     truth = _at_bands(coarse, cube.wavelengths)
     light = np.empty((3, *cube.shape[1:]), dtype=np.float32)
-    for rows in adapting.row_strips(cube.shape[1:], 0):
+    for rows in row_strips(cube.shape[1:], 0):
         watch.reach(rows.start / cube.shape[1])
         light[:, rows] = render_srgb(np.asarray(cube.data[:, rows]), cube.wavelengths)
     filled = np.moveaxis(adapting.without_gaps(_as_spectra(truth)), -1, 0)
     shift = best_shift(light, render_srgb(filled.reshape(truth.shape), cube.wavelengths))
     blocks = blocks_of(cube.shape[1:], truth.shape[1:], shift)
     sums = BlockSums(blocks, len(truth))
-    for rows in adapting.row_strips(cube.shape[1:], 0):
+    for rows in row_strips(cube.shape[1:], 0):
         watch.check()
         sums.add(rows, np.asarray(cube.data[:, rows]))
     return _Companion(truth, blocks, sums.means(), shift)
@@ -133,13 +135,13 @@ def _agree(data: NDArray[np.float32], companion: _Companion, watch: Watch) -> No
     """Move *data* (B, H, W), in place, so that its blocks come closer to the coarse cube."""
     shape = companion.blocks.shape
     sums = BlockSums(companion.blocks, len(data))
-    for rows in adapting.row_strips(shape, 0):
+    for rows in row_strips(shape, 0):
         watch.check()
         sums.add(rows, data[:, rows])
     errors = errors_of(companion.truth, sums.means())
     left = np.where(companion.is_known, errors, np.nan)
     left = np.nan_to_num(left)
-    for rows in adapting.row_strips(shape, 0):
+    for rows in row_strips(shape, 0):
         watch.reach(rows.start / shape[0])
         data[:, rows] = corrected(data[:, rows], spread_between(left, companion.blocks, rows))
 

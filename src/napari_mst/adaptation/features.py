@@ -4,7 +4,7 @@ The colour is the one that the estimated spectrum shows, not the pixel of the ph
 photo both are one to half a code; on a noisy one the estimate is the calmer of the two; and a cube
 from a file still has it without the photo.
 
-Letters: B bands, k rows of a strip, W columns, n points.
+Letters: B bands, n points.
 """
 
 import numpy as np
@@ -35,9 +35,3 @@ def features_of_spectra(
     features[:, BRIGHTNESS] = np.log(light.sum(axis=1, keepdims=True))
     features[:, PLACE] = places
     return features
-
-
-def places_of_rows(rows: slice, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Places (k W, 2) of all pixels of some *rows* of an image of *shape* (H, W)."""
-    row, column = np.mgrid[rows, : shape[1]]
-    return np.stack([row.ravel(), column.ravel()], axis=1) / max(shape)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation import defaults
-from napari_mst.adaptation.adapting import check_cube, spots_of
+from napari_mst.adaptation.adapting import check_colours, check_cube, spots_of
 from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel
@@ -58,6 +58,7 @@ def suggest_spots(
         Soon after *is_cancelled* returned true.
     """
     check_cube(cube)
+    check_colours(cube)
     source = photo_of(cube, as_photo(photo))
     given = list(known)
     check_known(cube, given)
