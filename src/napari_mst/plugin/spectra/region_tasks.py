@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.tokens import token_of
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
@@ -126,7 +127,7 @@ def tasks_of(
 
 def _shape_task(outlines: list[Outline], index: int, place: Place, reading: Reading) -> Task:
     outline = outlines[index]
-    key = (reading.what, id(place.cube.data), outline.kind, outline.vertices.tobytes())
+    key = (reading.what, token_of(place.cube.data), outline.kind, outline.vertices.tobytes())
     # The count is part of the slot: after one was deleted, its index may be that of another.
     slot = (*place.slot, index, len(outlines))
     # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
@@ -137,7 +138,7 @@ def _labels_task(
     layer: Labels, place: Place, version: Hashable, viewer: ViewerModel, reading: Reading
 ) -> Task:
     labels, page = _page(layer, viewer)
-    data = id(place.cube.data)
+    data = token_of(place.cube.data)
     # The pixels themselves are not compared, as that would take as long as to read them again.
     key = (reading.what, data, id(layer), version, page, place.matrix.tobytes())
     to_labels = np.asarray(np.linalg.inv(place.matrix), dtype=np.float64)
@@ -181,12 +182,12 @@ def errors_of(on: Image, reference: Image) -> Reading:
         except SpectrumError:
             return None
 
-    return Reading(("errors", id(reference.data)), of_region, of_labels)
+    return Reading(("errors", token_of(reference.data)), of_region, of_labels)
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
     """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
-    key = ("error band", id(cube.data), row, column)
+    key = ("error band", token_of(cube.data), row, column)
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
 
