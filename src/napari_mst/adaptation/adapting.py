@@ -20,8 +20,7 @@ from napari_mst.adaptation.parts import spread
 from napari_mst.adaptation.process import Posterior, Spots, errors_of, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
-from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import UNWATCHED, IsCancelled, Progress, Watch
 

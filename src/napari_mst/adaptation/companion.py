@@ -24,8 +24,7 @@ from napari_mst.adaptation.registration import best_shift
 from napari_mst.colour import render_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
-from napari_mst.photo.photo import as_photo
-from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import IsCancelled, Progress, Watch
 

@@ -15,8 +15,7 @@ from napari_mst.adaptation.colours import View, moved_pixels, photo_of, tells_ea
 from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.process import Posterior, corrected
 from napari_mst.cube import SpectralCube
-from napari_mst.photo.photo import as_photo
-from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.watch import UNWATCHED, Watch
 
 _NUMBERS = 1 << 21

@@ -22,8 +22,7 @@ from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.process import Spots, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.watch import IsCancelled, Watch
 
 MOST = 256

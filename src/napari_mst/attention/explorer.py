@@ -19,8 +19,8 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.errors import AttentionError
 from napari_mst.networks.network import Program
-from napari_mst.photo.photo import Rectangle
-from napari_mst.reconstruction.job import Compute, PhotoLike
+from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import IsCancelled, Progress, Watch
 

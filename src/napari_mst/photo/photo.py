@@ -292,7 +292,11 @@ class Photo:
         return srgb_to_linear(scaled) if is_encoded else scaled
 
 
-def as_photo(source: Photo | str | PathLike[str] | ArrayLike) -> Photo:
+PhotoLike = Photo | str | PathLike[str] | ArrayLike
+"""A photo, its file, or an array of it."""
+
+
+def as_photo(source: PhotoLike) -> Photo:
     """*source* as a photo: a path is read, an array is taken, and a photo stays as it is."""
     if isinstance(source, Photo):
         return source

@@ -4,11 +4,10 @@ Letters: C channels, H rows, W columns.
 """
 
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.engine.photo_rows import PhotoRows, ReadRows
@@ -19,9 +18,6 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation, turned
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
-
-PhotoLike = Photo | str | PathLike[str] | ArrayLike
-"""A photo, its file, or an array of it."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The walk of a photo to its cube, from top to bottom."""
 
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.photo.photo import PhotoLike
 from napari_mst.reconstruction.correcting import correct, shares_of_run
 from napari_mst.reconstruction.denoising import decided, denoised, denoising_bytes
-from napari_mst.reconstruction.job import Compute, PhotoLike
+from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of

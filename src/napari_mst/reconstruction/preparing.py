@@ -5,8 +5,8 @@ from dataclasses import replace
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import PhotoError
 from napari_mst.photo.balance import balancing_gains
-from napari_mst.photo.photo import Photo, Rectangle, as_photo
-from napari_mst.reconstruction.job import Compute, Job, PhotoLike
+from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
+from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
 

@@ -19,11 +19,11 @@ from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Capture
-from napari_mst.photo.photo import Photo, Rectangle
+from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.reconstruction import pipeline, preparing, provenance
 from napari_mst.reconstruction.compiling import compile_kernels
 from napari_mst.reconstruction.denoising import decided, denoising_bytes
-from napari_mst.reconstruction.job import Compute, PhotoLike
+from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
