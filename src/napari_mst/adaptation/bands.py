@@ -144,7 +144,7 @@ def _process_of(cube: SpectralCube) -> Posterior | None:
 
 def _check_bands(cube: SpectralCube) -> None:
     """Refuse a cube that lacks some bands of its model. Raises `CubeError`."""
-    is_calibrated = cube.provenance.error_factor > 0 and cube.has_wavelengths
+    is_calibrated = bool(cube.provenance.error_band) and cube.has_wavelengths
     if is_calibrated and not of_models.has_model_band(cube):
         low, high = cube.wavelengths.min(), cube.wavelengths.max()
         raise CubeError(

@@ -22,7 +22,7 @@ from napari_mst.messages import shown
 from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
 from napari_mst.networks.attention.windows import Geometry
-from napari_mst.reconstruction.job import PhotoLike
+from napari_mst.photo.photo import PhotoLike
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
 

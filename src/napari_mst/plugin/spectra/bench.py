@@ -22,9 +22,11 @@ from napari.components import ViewerModel
 from napari.layers import Image, Layer, Shapes
 from psygnal import Signal
 
-from napari_mst.errors import NapariMstError
 from napari_mst.plugin.spectra import region_layers, row_edits
+from napari_mst.plugin.spectra.known.actions import KnownSpectra
+from napari_mst.plugin.spectra.known.adapter import Listener
 from napari_mst.plugin.spectra.layer_events import layer_of
+from napari_mst.plugin.spectra.library import Library
 from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.spectra.reader import Reader
 from napari_mst.plugin.spectra.resolve import resolve
@@ -38,11 +40,7 @@ from napari_mst.plugin.spectra.work import Start, run_now
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
-
-MATCHES = 5
-"""Spectra of a library that are listed."""
 
 
 class Bench:
@@ -66,6 +64,8 @@ class Bench:
         Makes maps of the selected cube.
     saver
         Writes spectra to files.
+    known
+        Marks picks as known, and adapts the cube to them.
     """
 
     changed = Signal(Snapshot)
@@ -78,13 +78,17 @@ class Bench:
         self.snapshot = Snapshot()
         self._scene = Scene(viewer, Reader(start_reading))
         self._intent = Intent()
-        self._library: list[Spectrum] = []
+        self._library = Library(self.failed.emit)
         self._position: Position | None = None
         self._is_stale = True
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._scene.reader.found_more.connect(self.touch)
         self.maps = MapMaker(self._scene, lambda: self.shown, start_job, self.failed.emit)
         self.saver = Saver(start_job, self.say, self.failed.emit)
+        listener = Listener(
+            self._publish, self.touch, self._end_action, said=self.say, failed=self.failed.emit
+        )
+        self.known = KnownSpectra(self._scene, start_job, listener)
 
     @property
     def viewer(self) -> ViewerModel:
@@ -177,6 +181,7 @@ class Bench:
             self._is_stale = False
             if is_recording:
                 self._scene.record()
+                self.known.follow()
             self._intent = self._scene.gathered(self._intent)
             rows = self._rows_of_points()
             if rows is not None:
@@ -194,7 +199,7 @@ class Bench:
 
     def _publish(self) -> Snapshot:
         if not self._scene.is_closed:  # the viewer may be closed while a file is written
-            self._intent = self._scene.with_bands(self._intent)
+            self._intent = replace(self._scene.with_bands(self._intent), known=self.known.state)
             self.snapshot = resolve(self._intent, self.snapshot)
             self.changed.emit(self.snapshot)
         return self.snapshot
@@ -234,15 +239,9 @@ class Bench:
 
     def draw_regions(self, mode: str) -> Shapes | None:
         """Let the user draw regions with the napari tool *mode*; None without a cube."""
-        viewer = self.viewer
-        cube_layer = active_cube_layer(viewer)
-        if cube_layer is None:
+        layer = region_layers.draw(self.viewer, mode)
+        if layer is None:
             return None
-        regions = region_layers.region_layers(viewer)
-        shapes = [layer for layer in regions if isinstance(layer, Shapes)]
-        layer = shapes[-1] if shapes else region_layers.add_regions(viewer, cube_layer)
-        viewer.layers.selection.active = layer
-        layer.mode = mode
         # Where regions are switched off, what the user draws would get no curve.
         self.settings = replace(self.settings, has_regions=True)
         return layer
@@ -319,7 +318,7 @@ class Bench:
         points = self._scene.picks
         if settings.window != before.window and points is not None:
             # So that picks that are added with napari's own tool are of the same size.
-            points.feature_defaults = {"name": "", "window": settings.window}
+            picks.set_next(points, settings.window)
         # Spectra that were read keep their bands, or are without.
         if settings.has_error_bands != before.has_error_bands:
             self._scene.collection.picks.forget()
@@ -346,11 +345,11 @@ class Bench:
     @property
     def library(self) -> Sequence[Spectrum]:
         """The spectra that the selected one is matched with."""
-        return self._library
+        return self._library.spectra
 
     @library.setter
     def library(self, spectra: Sequence[Spectrum]) -> None:
-        self._library = list(spectra)
+        self._library.spectra = list(spectra)
         self._find_matches()
         self._publish()
 
@@ -360,14 +359,8 @@ class Bench:
         self._publish()
 
     def _find_matches(self) -> None:
-        chosen = self.chosen
-        matches = list[Match]()
-        if chosen and self._library:
-            try:
-                matches = best_matches(chosen[0].first, self._library, MATCHES)
-            except NapariMstError as error:
-                self.failed.emit(error)
-        self._intent = replace(self._intent, matches=tuple(matches), match_row=0)
+        matches = self._library.matches(self.chosen)
+        self._intent = replace(self._intent, matches=matches, match_row=0)
 
     def point_at(self, position: Position | None) -> None:
         """Read the spectra under the world *position* at the next `update`."""

@@ -45,7 +45,7 @@ class SpectraDock(Dock):
         self.bars = PictureBars(self.viewer, self.plot)
         self.maps = MapsBar(self.bench.maps, self.plot)
         self.pace = Pace(self._update, self)
-        self._row_menu = RowMenu(self.bench, self.table)
+        self._row_menu = RowMenu(self.bench, self.table, self.menus.known)
         self._mouse = CanvasMouse(self._on_move, self.bench.click, self.bench.undo)
         self._drawn = Snapshot()
         self._lay_out()
@@ -140,6 +140,8 @@ class SpectraDock(Dock):
         old, self._drawn = self._drawn, new
         if new.settings != old.settings:
             self.menus.show(new.settings)
+        if new.known != old.known:
+            self.menus.known.show(new.known)
         self._draw_table(old, new)
         self._draw_plot(old, new)
         self._draw_bars()

@@ -1,18 +1,18 @@
 """The tool bar of the spectra dock: a few buttons, each with its menu."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from napari.layers import Image
 from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QAction, QActionGroup, QKeySequence
+from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.buttons import button, check, choice
 from napari_mst.plugin.spectra.files import OPENS, SpectraFiles
+from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.settings import RANGES, VIEWS, Settings
 from napari_mst.plugin.viewer import picks
@@ -57,25 +57,29 @@ class SpectraMenus:
         self._bench = bench
         self._plot = plot
         self._parent = parent
-        self.pick = _button(
+        self.pick = button(
             "Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True
         )
-        self.regions = _button(
+        self.regions = button(
             "Regions",
             "The mean of every shape and every label of the layers that are shown.",
             checkable=True,
         )
-        self.view = _button("View", "How the picture of the cube and the plot of its spectra look.")
+        self.view = button("View", "How the picture of the cube and the plot of its spectra look.")
         self.maps = QToolButton(
             text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True
         )
-        self.compare = _button(
+        self.compare = button(
             "Compare", "Compare with a reference cube, or with a library of spectra."
         )
-        self.save = _button(
+        self.save = button(
             "Save", "Keep the cube, the spectra and the plot, or open spectra again."
         )
-        self.buttons = [self.pick, self.regions, self.view, self.maps, self.compare, self.save]
+        self.known = KnownMenu(bench, parent)
+        self.buttons = [
+            *(self.pick, self.regions, self.view, self.maps, self.compare),
+            *(self.known.button, self.known.after, self.save),
+        ]
         self._fill_pick(self.pick.menu())
         self._fill_regions(self.regions.menu())
         self._fill_view(self.view.menu())
@@ -89,16 +93,16 @@ class SpectraMenus:
         self.regions.setChecked(settings.has_regions)
         self.legend.setChecked(settings.is_legend_shown)
         self.error_band.setChecked(settings.has_error_bands)
-        _check(self.windows, picks.WINDOWS, settings.window)
-        _check(self.spreads, [spread for _, spread in SPREADS], settings.spread)
-        _check(self.views, VIEWS, settings.view)
-        _check(self.ranges, RANGES, settings.value_range)
+        check(self.windows, picks.WINDOWS, settings.window)
+        check(self.spreads, [spread for _, spread in SPREADS], settings.spread)
+        check(self.views, VIEWS, settings.view)
+        check(self.ranges, RANGES, settings.value_range)
 
     # ------------------------------------------------------------ Pick
 
     def _fill_pick(self, menu: QMenu) -> None:
         titles = [f"{side} x {side} pixels" for side in picks.WINDOWS]
-        self.windows = _choice(menu, titles, self._set_window)
+        self.windows = choice(menu, titles, self._set_window)
         menu.addSeparator()
         self.undo = menu.addAction("Undo", self._bench.undo)
         self.undo.setShortcut(QKeySequence.StandardKey.Undo)
@@ -123,7 +127,7 @@ class SpectraMenus:
             for title, mode in SHAPES
         ]
         menu.addSeparator()
-        self.spreads = _choice(menu, [title for title, _ in SPREADS], self._set_spread)
+        self.spreads = choice(menu, [title for title, _ in SPREADS], self._set_spread)
         self.regions.toggled.connect(self._set_regions)
 
     def _set_regions(self, is_on: bool) -> None:
@@ -136,9 +140,9 @@ class SpectraMenus:
     # ------------------------------------------------------------ View
 
     def _fill_view(self, menu: QMenu) -> None:
-        self.views = _choice(menu, [view.title for view in VIEWS], self._set_view)
+        self.views = choice(menu, [view.title for view in VIEWS], self._set_view)
         menu.addSeparator()
-        self.ranges = _choice(menu, [one.title for one in RANGES], self._set_range)
+        self.ranges = choice(menu, [one.title for one in RANGES], self._set_range)
         menu.addSeparator()
         self.legend = menu.addAction("Legend")
         self.legend.setCheckable(True)
@@ -220,33 +224,3 @@ def style_of(theme: Theme) -> str:
         secondary=theme.secondary.as_hex(),
         current=theme.current.as_hex(),
     )
-
-
-def _button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:
-    """A flat button with a menu; one that can be checked has the menu at its arrow."""
-    button = QToolButton(text=text, toolTip=tip, checkable=checkable, checked=checkable)
-    button.setMenu(QMenu(button))
-    modes = QToolButton.ToolButtonPopupMode
-    button.setPopupMode(modes.MenuButtonPopup if checkable else modes.InstantPopup)
-    return button
-
-
-def _choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) -> list[QAction]:
-    """Actions of *menu* of which one is chosen, the first at the beginning."""
-    group = QActionGroup(menu)
-    actions = list[QAction]()
-    for number, title in enumerate(titles):
-        action = menu.addAction(title)
-        action.setCheckable(True)
-        action.setChecked(number == 0)
-        # "triggered" comes from a person alone; "toggled" would also answer `show`.
-        action.triggered.connect(calling(choose, number))
-        group.addAction(action)
-        actions.append(action)
-    return actions
-
-
-def _check(actions: Sequence[QAction], values: Sequence[object], value: object) -> None:
-    """Check the action of *value*; a script may have set one that the menu does not list."""
-    for action, one in zip(actions, values, strict=True):
-        action.setChecked(one == value)

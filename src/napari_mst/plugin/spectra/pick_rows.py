@@ -8,6 +8,7 @@ from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra import marks
 from napari_mst.plugin.spectra.reader import Reader
 from napari_mst.plugin.spectra.region_tasks import Task, error_band_of
 from napari_mst.plugin.spectra.rows import Entry, Spectra
@@ -97,9 +98,10 @@ class PickRows:
             return None if reference is None else _compared(rows[index], reference)
 
         shown = points.shown.tolist()
+        known = marks.marks_of(points)
         # Off all images there is nothing to list; the point stays on its layer.
         return [
-            Entry(points, index, rows.__getitem__, comparison_of, shown[index])
+            Entry(points, index, rows.__getitem__, comparison_of, shown[index], mark=known[index])
             for index, row in enumerate(rows)
             if any(spectrum is not None for spectrum in row)
         ]
@@ -142,7 +144,9 @@ class ErrorBands:
     def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
         """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
         row, column = spectrum.origin.row, spectrum.origin.column
-        is_wanted = self.is_on and cube.has_wavelengths and bool(cube.provenance.error_band)
+        past = cube.provenance
+        may_have_band = bool(past.error_band or past.adaptation)
+        is_wanted = self.is_on and cube.has_wavelengths and may_have_band
         if not is_wanted or spectrum.spread or row is None or column is None:
             return spectrum
         task = error_band_of(cube, row, column)

@@ -9,7 +9,7 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.plugin.viewer.layers import METADATA_KEY
+from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer
 from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.spectrum import Spectrum
@@ -125,6 +125,21 @@ def tell_apart(layer: Shapes, picked: NDArray[np.floating]) -> None:
             changes[index] = edges[index, :3]
     if changes:
         recolour(layer, changes)
+
+
+def draw(viewer: ViewerModel, mode: str) -> Shapes | None:
+    """Have the layer of regions on the selected cube drawn on with the napari tool *mode*.
+
+    None without a cube.
+    """
+    cube_layer = active_cube_layer(viewer)
+    if cube_layer is None:
+        return None
+    shapes = [layer for layer in region_layers(viewer) if isinstance(layer, Shapes)]
+    layer = shapes[-1] if shapes else add_regions(viewer, cube_layer)
+    viewer.layers.selection.active = layer
+    layer.mode = mode
+    return layer
 
 
 def add_regions(viewer: ViewerModel, cube_layer: Image) -> Shapes:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.marks import Mark
 from napari_mst.plugin.spectra.region_rows import MOST_CURVES, Group
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.settings import Settings
@@ -31,8 +32,8 @@ from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 NO_COLOUR = "#888888"
 """Grey, for curves without a colour of their own."""
-MATCH_STYLE = 2
-"""Style of the spectrum from a library: the one of a third cube, dots."""
+MATCH_STYLE = KNOWN_STYLE = 2
+"""Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
 
 def resolve(intent: Intent, last: Snapshot) -> Snapshot:
@@ -57,11 +58,17 @@ def resolve(intent: Intent, last: Snapshot) -> Snapshot:
         curves=curves,
         live=live,
         text=_text(intent),
-        notes=(*curves.notes, *(f"Drawn as measured: {reason}" for reason in refusals)),
+        notes=_all_notes(intent, curves, refusals),
         matches=intent.matches,
         match_row=intent.match_row,
+        known=intent.known,
         made_from=intent,
     )
+
+
+def _all_notes(intent: Intent, curves: Curves, refusals: Sequence[str]) -> tuple[str, ...]:
+    drawn = (f"Drawn as measured: {reason}" for reason in refusals)
+    return (*intent.known.notes, *curves.notes, *drawn)
 
 
 def _view_inputs(intent: Intent) -> tuple[Any, ...]:
@@ -217,7 +224,27 @@ def _entry_lines(row: int, intent: Intent, viewing: _Viewing) -> list[Line]:
         curve = spectrum if is_banded else _without_error(spectrum)
         is_faded = is_any_chosen and not is_chosen
         lines.append(Line(viewing.viewed(curve), style, row, is_faded))
+    is_compared = lines and not intent.settings.is_error_shown
+    if entry.mark is not None and is_compared and (is_chosen or not is_any_chosen):
+        lines.append(Line(viewing.viewed(_known_curve(entry, entry.mark)), KNOWN_STYLE, row))
     return lines
+
+
+def _known_curve(entry: Entry, mark: Mark) -> Spectrum:
+    """The known spectrum of *entry*, as far as the wavelengths of its cube reach."""
+    first = entry.first
+    true = mark.spectrum
+    low, high = first.wavelengths.min(), first.wavelengths.max()
+    is_inside = (true.wavelengths >= low) & (true.wavelengths <= high)
+    return replace(
+        true,
+        wavelengths=true.wavelengths[is_inside],
+        values=true.values[is_inside],
+        lower=None,
+        upper=None,
+        spread="",
+        colour=first.colour,
+    )
 
 
 def _drawn_spectra(entry: Entry, settings: Settings) -> list[tuple[int, Spectrum]]:

@@ -86,10 +86,10 @@ def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None
             continue
         taken.add(place)
         # napari gives a new point the features that are the defaults at that moment.
-        points.feature_defaults = {"name": spectrum.name, "window": origin.window}
+        picks.set_next(points, origin.window, spectrum.name)
         points.add((matrix @ np.array([origin.row, origin.column, 1], dtype=float))[:2])
         _tint_last(points, spectrum.colour)
-    points.feature_defaults = {"name": "", "window": 1}
+    picks.set_next(points, 1)
     # napari selects each point that is added.
     points.selected_data = set()
 

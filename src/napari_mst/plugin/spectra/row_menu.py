@@ -6,6 +6,7 @@ from qtpy.QtCore import QObject, QPoint
 from qtpy.QtWidgets import QColorDialog, QMenu, QTableView
 
 from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.row_edits import can_delete, can_recolour
 from napari_mst.plugin.spectra.rows import Entry
 
@@ -13,8 +14,9 @@ from napari_mst.plugin.spectra.rows import Entry
 class RowMenu(QObject):
     """Shows the menu over *table*, and has *bench* do what is chosen."""
 
-    def __init__(self, bench: Bench, table: QTableView) -> None:
+    def __init__(self, bench: Bench, table: QTableView, known: KnownMenu) -> None:
         super().__init__(table)
+        self._known = known
         self._bench = bench
         self._table = table
         table.customContextMenuRequested.connect(self.show)
@@ -28,6 +30,7 @@ class RowMenu(QObject):
         menu.addAction("Solo / show all", lambda: self._bench.solo(entries))
         recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
         recolour.setEnabled(can_recolour(entries[0]))
+        self._known.fill_sources(menu.addMenu("Known"))
         delete = menu.addAction("Delete", lambda: self._bench.delete(entries))
         delete.setEnabled(_is_any_deletable(entries))
         # The lambdas above hold entries, and they a cube: no longer than the menu is open.

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from napari.layers import Layer
 
+from napari_mst.plugin.spectra.marks import Mark
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.spectrum import Spectrum
 
@@ -35,6 +36,8 @@ class Entry:
         Whether its curves are drawn.
     is_of_many
         Whether its curve is only drawn while it is selected.
+    mark
+        The true spectrum of its place; None where nobody knows it.
     """
 
     layer: Layer | None
@@ -43,6 +46,7 @@ class Entry:
     comparison_of: Callable[[int], Comparison | None] = _no_comparison
     is_shown: bool = True
     is_of_many: bool = False
+    mark: Mark | None = None
 
     # Remembered, as an entry is made anew when anything about it has changed.
 

@@ -31,6 +31,31 @@ class Bands(NamedTuple):
     shown: float
 
 
+@dataclass(frozen=True)
+class KnownState:
+    """What has become of the known spectra.
+
+    Attributes
+    ----------
+    has_adapted
+        Whether there is a cube that was adapted to them.
+    is_after
+        Whether that cube is shown, rather than the one before it.
+    has_width
+        Whether a layer shows the width of its error band.
+    is_busy
+        Whether a cube is being adapted, or spots are being looked for.
+    notes
+        Sentences for the person: how far it is, and which spectra contradict each other.
+    """
+
+    has_adapted: bool = False
+    is_after: bool = True
+    has_width: bool = False
+    is_busy: bool = False
+    notes: tuple[str, ...] = ()
+
+
 # The records compare by identity (`eq=False`): arrays have no single truth value.
 
 
@@ -60,6 +85,8 @@ class Intent:
         What is said while no spectrum is under the mouse.
     matches, match_row
         The spectra of a library that the selected one is most like, and which of them is drawn.
+    known
+        What has become of the known spectra.
     """
 
     settings: Settings = DEFAULTS
@@ -75,6 +102,7 @@ class Intent:
     hint: str = HINT
     matches: tuple[Match, ...] = ()
     match_row: int = 0
+    known: KnownState = KnownState()
 
 
 class Axes(NamedTuple):
@@ -186,4 +214,5 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     matches: tuple[Match, ...] = ()
     match_row: int = 0
+    known: KnownState = KnownState()
     made_from: Intent = field(default=Intent(), repr=False)

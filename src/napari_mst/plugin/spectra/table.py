@@ -9,11 +9,12 @@ from qtpy.QtCore import (
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
+    QPointF,
     QRectF,
     Qt,
     Signal,
 )
-from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap
+from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap, QPolygonF
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
@@ -59,7 +60,7 @@ def area(entry: Entry) -> str:
 
 NAME = Column(
     "Spectrum",
-    "Double-click to rename. The tick shows and hides the curve.",
+    "Double-click to rename. The tick shows and hides the curve. A diamond is known.",
     lambda entry: entry.first.name,
 )
 PLACE = Column("Place", "Row and column, or the layer of the region.", lambda entry: entry.place)
@@ -180,11 +181,11 @@ class SpectraModel(QAbstractTableModel):
         if role == Role.TextAlignmentRole and column >= 2:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Role.ToolTipRole:
-            return area(entry) if column == 2 else self.columns[column].text(entry)
+            return tip(entry, self.columns[column])
         if column == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
         if column == 0 and role == Role.DecorationRole:
-            return swatch(entry.first.colour)
+            return swatch(entry.first.colour, is_known=entry.mark is not None)
         return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
@@ -205,15 +206,30 @@ class SpectraModel(QAbstractTableModel):
         return True
 
 
-def swatch(colour: str) -> QIcon:
-    """A dot in *colour* ("#rrggbb"; "" is grey)."""
+def tip(entry: Entry, column: Column) -> str:
+    """The tooltip of a cell; that of the name says what is known."""
+    if column is PIXELS:
+        return area(entry)
+    if column is NAME and entry.mark is not None:
+        side = entry.mark.window
+        return f"{entry.first.name}: known, {entry.mark.title}, of {side} x {side} pixels"
+    return column.text(entry)
+
+
+def swatch(colour: str, *, is_known: bool = False) -> QIcon:
+    """A dot in *colour* ("#rrggbb"; "" is grey), or the diamond of a known pick."""
     pixmap = QPixmap(SWATCH, SWATCH)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(colour or NO_COLOUR))
-    painter.drawEllipse(QRectF(1, 1, SWATCH - 2, SWATCH - 2))
+    if is_known:
+        half = SWATCH / 2
+        corners = [(half, 0), (SWATCH, half), (half, SWATCH), (0, half)]
+        painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
+    else:
+        painter.drawEllipse(QRectF(1, 1, SWATCH - 2, SWATCH - 2))
     painter.end()
     icon = QIcon(pixmap)
     icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else Qt tints it in a selected row

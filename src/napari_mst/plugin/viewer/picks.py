@@ -40,6 +40,8 @@ RELATIVE_SIZE = 0.02
 COLOURS = transform_color(list(PALETTE))
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
+KNOWN = "known"
+"""The feature that says what is known of a pick: "" for nothing; see `spectra.marks`."""
 STATES = 100
 """The number of changes that can be undone."""
 
@@ -82,8 +84,7 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
     matrix = to_pixels(layer, points)
     if matrix is None or same.any():
         return False
-    # napari gives the defaults to the point that is added next.
-    points.feature_defaults = {"name": "", "window": window}
+    set_next(points, window)
     points.add((matrix @ (*pixel, 1))[:2])
     # napari selects a point that it adds; a selected pick would draw its error band unasked.
     points.selected_data = set()
@@ -129,14 +130,20 @@ def colours(layer: Any) -> list[str]:
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
-    """Set the "name" or the "window" of all picks; the window of the next pick stays as it is."""
+    """Set the "name", the "window" or what is "known" of all picks; the next window stays."""
     # Once `features` are set, napari takes its defaults from the last pick: they are put back.
     stored = points.feature_defaults.get("window")
-    defaults = {"name": "", "window": 1 if stored is None else int(stored.iloc[0])}
+    window = 1 if stored is None else int(stored.iloc[0])
     points.features = points.features.assign(**{feature: list(values)})
-    points.feature_defaults = {
-        key: value for key, value in defaults.items() if key in points.features
-    }
+    set_next(points, window)
+
+
+def set_next(points: Points, window: int, name: str = "") -> None:
+    """Give the next pick a *name* and the side of its square, *window*; nothing is known of it."""
+    own = {"name": name, "window": window, KNOWN: ""}
+    others = points.feature_defaults.iloc[0].to_dict()
+    # napari wants one default for each feature that there is, and no others.
+    points.feature_defaults = {key: own.get(key, others[key]) for key in points.features}
 
 
 def name_all(points: Points, added: Sequence[int] = ()) -> None:
@@ -276,14 +283,15 @@ class History:
 def _restore(points: Points, state: State) -> None:
     """Make *points* what they were in *state*; the features of the next pick stay."""
     # As in `set_feature`: napari replaces them once `features` are set.
-    defaults = points.feature_defaults
+    defaults = points.feature_defaults.iloc[0].to_dict()
     points.selected_data = set()
     points.data = state.data
     if len(state.data):
         points.features = state.features
         points.face_color = state.face_color
         points.shown = state.shown
-        points.feature_defaults = defaults
+        columns = points.feature_defaults.iloc[0].to_dict() | defaults
+        points.feature_defaults = {key: columns[key] for key in points.features}
 
 
 def picks_text(points: Points, layer: Layer) -> str:
@@ -318,6 +326,7 @@ def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
     features = {
         "name": np.array([unquote(name) for name in called], dtype=object),
         "window": np.array([int(side) for side in sides], dtype=int),
+        KNOWN: np.full(len(data), "", dtype=object),
     }
     looks = {"features": features, "face_color": transform_color(list(marks))}
     return data.astype(float), _arguments(shape) | looks, "points"
@@ -341,7 +350,11 @@ def add_picks(viewer: ViewerModel, cube_layer: Image) -> Points:
         np.empty((0, 2)),
         **Placement.of(cube_layer).image_kwargs(),
         **_arguments(cube_layer.data.shape[-2:]),
-        features={"name": np.empty(0, dtype=object), "window": np.empty(0, dtype=int)},
+        features={
+            "name": np.empty(0, dtype=object),
+            "window": np.empty(0, dtype=int),
+            KNOWN: np.empty(0, dtype=object),
+        },
         face_color=PALETTE[0],
     )
     viewer.layers.selection.active = active

@@ -1,0 +1,340 @@
+"""Adapts a cube whenever something else is known: at once for the screen, then all of it.
+
+marks on picks -> `follow` -> a frozen `Request` -> `look` -> a coarse cube in its layer -> `whole`
+-> the exact cube in the same layer. What an older request still delivers is dropped.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from napari.layers import Image
+from numpy.typing import NDArray
+
+from napari_mst.adaptation.adapting import Learnt, applied, learn, told
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.parts import Part, Parts
+from napari_mst.cube import SpectralCube
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.spectra.known.layers import KnownLayers
+from napari_mst.plugin.spectra.known.photo import photo_from
+from napari_mst.plugin.spectra.known.preview import PreviewData, drawn
+from napari_mst.plugin.spectra.snapshot import KnownState
+from napari_mst.plugin.spectra.tokens import token_of
+from napari_mst.plugin.spectra.work import Cancel, Start, Work
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.watch import Watch
+
+NOTHING_KNOWN = "Nothing is known any more: the cube is as it was."
+
+_MOST_SEEN = 0.5
+"""Share of the image on the screen from which on all of it is drawn at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """All that does not depend on what is known: the cube, its photo, and parts of both."""
+
+    cube: SpectralCube
+    photo: Photo
+    parts: Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """All that one adaptation needs.
+
+    Attributes
+    ----------
+    cube, known
+        The cube before, and what is known of it.
+    photos
+        The photos that it may be from.
+    part
+        What is on the screen.
+    ground
+        What an earlier request has prepared for the same cube.
+    """
+
+    cube: SpectralCube
+    known: tuple[KnownSpectrum, ...]
+    photos: tuple[LayerPhoto, ...]
+    part: Part
+    ground: Ground | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The first answer: what was learnt, and a cube that is coarse where much of it is shown."""
+
+    ground: Ground
+    learnt: Learnt
+    cube: SpectralCube
+
+
+@dataclass(frozen=True, eq=False)
+class Listener:
+    """Those who hear of an adaptation.
+
+    Attributes
+    ----------
+    changed
+        Called when the state is another one.
+    touched, acted
+        Called when layers have changed, and after an action that is one step to undo.
+    said
+        Called with a sentence for the person.
+    failed
+        Called with what went wrong.
+    """
+
+    changed: Callable[[], Any]
+    touched: Callable[[], Any]
+    acted: Callable[[], Any]
+    said: Callable[[str], Any]
+    failed: Callable[[Exception], Any]
+
+
+def ground_of(request: Request) -> Ground:
+    """Read the photo and prepare its parts, unless that was done before. Raises `PhotoError`."""
+    if request.ground is not None:
+        return request.ground
+    photo = photo_from(request.photos, request.cube)
+    return Ground(request.cube, photo, Parts(request.cube, photo))
+
+
+def look(request: Request, watch: Watch) -> Look:
+    """The adapted cube at once, as far as a screen shows it."""
+    ground = ground_of(request)
+    watch.check()
+    cube = request.cube
+    learnt = learn(cube, request.known)
+    whole = Part.whole(cube.shape[1:])
+    wanted = [whole] if request.part == whole else [request.part, whole]
+    pictures = [drawn(ground.parts, learnt.process, part) for part in wanted]
+    data: Any = PreviewData(cube.shape, ground.parts, learnt.process, pictures)
+    shown = told(cube, data, learnt.adaptation, "")
+    past = replace(shown.provenance, is_preview=True)
+    return Look(ground, learnt, replace(shown, provenance=past, quality=None))
+
+
+def exact(found: Look, watch: Watch) -> SpectralCube:
+    """The whole adapted cube."""
+    return applied(found.ground.cube, found.ground.photo, found.learnt, watch)
+
+
+def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
+    """The width (H, W) of the error band around *cube*."""
+    # It may import torch, which takes seconds: here, where that happens on another thread.
+    from napari_mst.adaptation.bands import band_width
+
+    return band_width(cube, **watch.arguments)
+
+
+def on_screen(layer: Image | None, shape: tuple[int, int]) -> Part:
+    """The part of an image of *shape* (H, W) that *layer* shows on the screen."""
+    whole = Part.whole(shape)
+    if layer is None:
+        return whole
+    (top, left), (bottom, right) = layer.corner_pixels[:, -2:].tolist()
+    rows = slice(max(0, top), min(shape[0], bottom + 1))
+    columns = slice(max(0, left), min(shape[1], right + 1))
+    seen = (rows.stop - rows.start) * (columns.stop - columns.start)
+    # Without a window nothing was drawn yet, and all corners are 0.
+    is_small = 1 < seen < _MOST_SEEN * shape[0] * shape[1]
+    return Part(rows, columns) if is_small else whole
+
+
+def _told(cube: SpectralCube) -> str:
+    """One sentence about what *cube* was adapted to."""
+    record = cube.provenance.adaptation
+    return f"Adapted to {record['source']}, {record['reach']:.0%} of the way."
+
+
+class Adapter:
+    """Keeps an adapted cube in the viewer that is true to what is known.
+
+    Attributes
+    ----------
+    layers
+        The layers that it keeps.
+    """
+
+    def __init__(self, layers: KnownLayers, start: Start, listener: Listener) -> None:
+        self.layers = layers
+        self._start_work = start
+        self._listener = listener
+        self._ground: Ground | None = None
+        self._asked: tuple[Any, ...] = ()
+        self._tried: tuple[int, ...] | None = None
+        self._is_width_wanted = False
+        self._is_exact = False
+        self._task = ""
+        self._share = 0.0
+        self._doubts: tuple[str, ...] = ()
+        self._generation = 0
+        self._cancel: Cancel | None = None
+
+    # ------------------------------------------------------------ what is to be seen
+
+    @property
+    def is_busy(self) -> bool:
+        """True while something is computed."""
+        return bool(self._task)
+
+    @property
+    def state(self) -> KnownState:
+        """What has become of the known spectra."""
+        progress = [f"{self._task}: {self._share:.0%}"] if self.is_busy else []
+        return KnownState(
+            has_adapted=self.layers.adapted is not None,
+            is_after=self.layers.is_after,
+            has_width=self._is_width_wanted,
+            is_busy=self.is_busy,
+            notes=(*progress, *self._doubts),
+        )
+
+    @property
+    def ground(self) -> Ground | None:
+        """What was prepared for the cube as it is now; None if nothing was."""
+        cube, ground = self.layers.cube(), self._ground
+        is_same = ground is not None and cube is not None and ground.cube.data is cube.data
+        return ground if is_same else None
+
+    def keep(self, ground: Ground) -> None:
+        """Keep what was prepared, for the next request."""
+        self._ground = ground
+
+    # ------------------------------------------------------------ adapting
+
+    def follow(
+        self,
+        known: Sequence[KnownSpectrum],
+        keys: Sequence[str],
+        photos: Sequence[LayerPhoto],
+    ) -> None:
+        """Adapt the cube to what is *known*, unless that was done; *keys* tell the spectra apart.
+
+        The cube is from one of *photos*.
+        """
+        cube = self.layers.cube()
+        if cube is None or (cube.provenance.is_preview and not known):
+            return
+        places = [(one.row, one.column, one.window) for one in known]
+        asked = (token_of(cube.data), *zip(places, keys, strict=True))
+        # A cube whose photo was not there waits for it: each photo that is opened may be it.
+        tried = tuple(token_of(photo.pixels) for photo in photos)
+        if asked == self._asked and self._tried in (None, tried):
+            return
+        self._asked = asked
+        self._tried = tried
+        self.stop()
+        if not known:
+            self._end_adapting()
+            return
+        part = on_screen(self.layers.adapted or self.layers.base, cube.shape[1:])
+        request = Request(cube, tuple(known), tuple(photos), part, self.ground)
+        self._run("Adapting what is on the screen", partial(look, request), self._on_look)
+
+    def again(self) -> None:
+        """Adapt anew at the next `follow`, though nothing else is known."""
+        self._asked = ()
+
+    def stop(self) -> None:
+        """Stop what is being computed; the cube stays as coarse as it is."""
+        # What is still delivered is of an older generation, and dropped.
+        self._generation += 1
+        if self._task and self._cancel is not None:
+            self._cancel()
+        self._set_task("")
+
+    def _end_adapting(self) -> None:
+        if self.layers.adapted is not None:
+            self._listener.said(NOTHING_KNOWN)
+        self._doubts = ()
+        self._is_width_wanted = False
+        self._tried = None
+        self.layers.end()
+
+    def _on_look(self, found: Look) -> None:
+        self._ground = found.ground
+        self._tried = None
+        self._doubts = found.learnt.doubts
+        self._is_exact = False
+        self.layers.show_cube(found.cube)
+        self._run("Adapting the whole cube", partial(exact, found), self._on_exact)
+
+    def _on_exact(self, cube: SpectralCube) -> None:
+        self._is_exact = True
+        self.layers.show_cube(cube)
+        self._listener.said(_told(cube))
+        if self._is_width_wanted:
+            self._start_width(cube)
+
+    # ------------------------------------------------------------ the width of the band
+
+    def want_width(self, is_wanted: bool) -> None:
+        """Keep a layer that shows the width of the error band, or take it away."""
+        self._is_width_wanted = is_wanted
+        if not is_wanted:
+            self.layers.hide_width()
+        elif self.layers.adapted is None:
+            self._start_width(self.layers.cube())
+        elif self._is_exact:
+            self._start_width(cube_of(self.layers.adapted))
+        self._listener.changed()
+
+    def _start_width(self, cube: SpectralCube | None) -> None:
+        if cube is not None:
+            self._run(
+                "Computing the width of the error band",
+                partial(width, cube),
+                self.layers.show_width,
+            )
+
+    # ------------------------------------------------------------ work
+
+    def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
+        """Do other *work* on the cube, and *use* its result; what runs is stopped."""
+        self.stop()
+        self._run(task, work, use)
+
+    def _run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
+        self._generation += 1
+        generation = self._generation
+        self._share = 0.0
+        self._set_task(task)
+        self._cancel = self._start_work(
+            Work(
+                run=work,
+                on_done=partial(self._on_done, generation, use),
+                on_failed=partial(self._on_failed, generation),
+                on_end=partial(self._on_end, generation),
+                on_progress=partial(self._on_progress, generation),
+            )
+        )
+
+    def _on_done(self, generation: int, use: Callable[[Any], Any], result: Any) -> None:
+        if generation == self._generation:
+            use(result)
+
+    def _on_failed(self, generation: int, error: Exception) -> None:
+        if generation == self._generation:
+            self._listener.failed(error)
+
+    def _on_end(self, generation: int) -> None:
+        # The next work may have begun when the result of this one was used.
+        if generation == self._generation:
+            self._set_task("")
+
+    def _on_progress(self, generation: int, share: float) -> None:
+        if generation == self._generation:
+            self._share = share
+            self._listener.changed()
+
+    def _set_task(self, task: str) -> None:
+        self._task = task
+        self._listener.changed()

@@ -1,0 +1,157 @@
+"""The layers of an adapted cube and of the width of its error band, beside the cube before it."""
+
+import weakref
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from numpy.typing import NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.plugin.spectra.region_layers import ROLE
+from napari_mst.plugin.viewer.layers import (
+    METADATA_KEY,
+    QUALITY_KEY,
+    contrast_limits,
+    cube_layer,
+    cube_of,
+    put_on_top,
+)
+from napari_mst.plugin.viewer.placement import Placement
+
+ADAPTED = " adapted"
+"""Ends the name of the layer of an adapted cube."""
+WIDTH = " width of the error band"
+"""Ends the name of the layer that shows how wide its band is."""
+
+_LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
+
+
+class KnownLayers:
+    """The layer of a cube, that of the cube adapted from it, and that of its width.
+
+    None of them is kept alive: a person may delete each at any time.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(viewer)
+        self._base: weakref.ref[Image] | None = None
+        self._adapted: weakref.ref[Image] | None = None
+        self._width: weakref.ref[Image] | None = None
+
+    @property
+    def base(self) -> Image | None:
+        """The layer of the cube before it was adapted."""
+        return self._there(self._base)
+
+    @property
+    def adapted(self) -> Image | None:
+        """The layer of the adapted cube."""
+        return self._there(self._adapted)
+
+    @property
+    def width(self) -> Image | None:
+        """The layer of the width of the error band."""
+        return self._there(self._width)
+
+    def set_base(self, layer: Image) -> None:
+        """Adapt *layer* from now on; what was adapted from another one stays as it is."""
+        if layer not in (self.base, self.adapted):
+            self._base = weakref.ref(layer)
+            self._adapted = self._width = None
+
+    def show_cube(self, cube: SpectralCube) -> None:
+        """Show the adapted *cube*, in the layer of the one before."""
+        layer = self.adapted
+        if layer is None:
+            self._add_cube(cube)
+            return
+        # The metadata come first: who hears of new data looks there for the cube.
+        layer.metadata = {**layer.metadata, METADATA_KEY: cube}
+        layer.data = cube.data
+
+    def _add_cube(self, cube: SpectralCube) -> None:
+        viewer, base = self._viewer_ref(), self.base
+        if viewer is None or base is None:
+            return
+        _, arguments, _ = cube_layer(cube, base.name + ADAPTED, Placement.of(base))
+        was_active = viewer.layers.selection.active is base
+        # Before and after are compared: they have the same colours for the same numbers.
+        look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
+        added = viewer.add_image(cube.data, multiscale=False, **{**arguments, **look})
+        put_on_top(viewer, added)
+        self._adapted = weakref.ref(added)
+        base.visible = False
+        viewer.layers.selection.active = added if was_active else base
+
+    @property
+    def is_after(self) -> bool:
+        """True while the adapted cube is shown."""
+        layer = self.adapted
+        return layer is not None and layer.visible
+
+    def show_after(self, is_after: bool) -> None:
+        """Show the adapted cube, or else the one before."""
+        viewer, base, adapted = self._viewer_ref(), self.base, self.adapted
+        if viewer is None or base is None or adapted is None:
+            return
+        shown, hidden = (adapted, base) if is_after else (base, adapted)
+        was_active = viewer.layers.selection.active in (base, adapted)
+        # In this order there is a cube at every moment: curves would go away and come back.
+        shown.visible = True
+        if was_active:
+            viewer.layers.selection.active = shown
+        hidden.visible = False
+
+    def end(self) -> None:
+        """Take the adapted cube away, and show the one before."""
+        viewer, adapted, width = self._viewer_ref(), self.adapted, self.width
+        if viewer is None:
+            return
+        self.show_after(False)
+        for layer in (adapted, width):
+            if layer is not None:
+                viewer.layers.remove(layer)
+        self._adapted = self._width = None
+
+    def show_width(self, width: NDArray[np.float32]) -> None:
+        """Show the *width* (H, W) of the error band, in the layer of the one before."""
+        viewer, base, layer = self._viewer_ref(), self.base, self.width
+        if viewer is None or base is None:
+            return
+        if layer is not None:
+            layer.data = width
+            return
+        active = viewer.layers.selection.active
+        _, high = contrast_limits(width[None])
+        arguments: dict[str, Any] = {
+            **Placement.of(base).image_kwargs(),
+            "name": base.name + WIDTH,
+            "rgb": False,
+            "colormap": "viridis",
+            "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
+            "metadata": {METADATA_KEY: ROLE, QUALITY_KEY: True},
+        }
+        added = viewer.add_image(width, **arguments)
+        put_on_top(viewer, added)
+        self._width = weakref.ref(added)
+        viewer.layers.selection.active = active
+
+    def hide_width(self) -> None:
+        """Take the layer of the width away."""
+        viewer, layer = self._viewer_ref(), self.width
+        if viewer is not None and layer is not None:
+            viewer.layers.remove(layer)
+        self._width = None
+
+    def cube(self) -> SpectralCube | None:
+        """The cube before it was adapted."""
+        return cube_of(self.base)
+
+    def _there(self, reference: "weakref.ref[Image] | None") -> Image | None:
+        viewer = self._viewer_ref()
+        layer = None if reference is None else reference()
+        # A layer that was removed lives on until it is collected: the weak reference is not enough.
+        is_there = viewer is not None and layer in viewer.layers
+        return layer if is_there else None

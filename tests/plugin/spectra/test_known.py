@@ -1,0 +1,293 @@
+"""Known spectra: a mark adapts the cube at once and then all of it, and comes back from a file."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from tests.plugin.spectra.known_scene import (
+    SPOTS,
+    WAVELENGTHS,
+    add_cube,
+    bench_of,
+    cube_in,
+    known_in,
+    picks_in,
+    pin,
+    with_scene,
+)
+from tests.plugin.spectra.later import Later
+
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.bands import band_width
+from napari_mst.errors import CubeError, PhotoError, SpectrumError
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.known import preview
+from napari_mst.plugin.spectra.known.sources import grey, pasted
+from napari_mst.plugin.spectra.marks import keys_of
+from napari_mst.spectra.library import colour_checker
+from napari_mst.spectra.spectrum import Origin, Spectrum
+
+BLOCKED = ("PyQt6", "PySide6", "pyqtgraph", "qtpy", "superqt", "magicgui.backends._qtpy")
+SCRIPT = """
+import importlib, sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
+importlib.import_module("tests.plugin.spectra.known_scene").mark_adapt_suggest_and_undo()
+assert "torch" not in sys.modules
+"""
+
+
+def test_a_script_does_it_all_without_qt_and_without_waiting_for_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, ",".join(BLOCKED)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS)
+    before = bench.snapshot.curves.lines[0].spectrum.values
+    bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
+    curve, true, *_ = bench.finish().curves.lines
+    assert (curve.style, true.style, true.entry) == (0, 2, 0)
+    off = [
+        np.abs(values / true.spectrum.values - 1).mean()
+        for values in (before, curve.spectrum.values)
+    ]
+    assert off[1] < 0.5 * off[0]
+    assert bench.entries[0].mark is not None
+    assert bench.entries[1].mark is None
+    bench.settings = replace(bench.settings, is_error_shown=True)
+    assert not bench.finish().curves.lines
+
+
+def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preview, "PIXELS", 200)
+    monkeypatch.setattr(preview, "EXACT", 10)
+    viewer, jobs = with_scene(), Later()
+    bench = Bench(viewer, start_job=jobs)
+    bench.attach()
+    pin(bench, *SPOTS)
+    bench.known.mark_from(bench.entries[:2], viewer.layers["truth"])
+    assert bench.finish().known.is_busy
+    jobs.do()
+    layer = viewer.layers["estimate adapted"]
+    assert cube_in(layer).provenance.is_preview
+    photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
+    bench.finish()
+    exact = adapt(estimate, photo, known_in(bench, viewer)).data
+    # A pick is exact at once; the picture takes the nearest of the pixels that were computed.
+    np.testing.assert_allclose(layer.data[:, 4, 5], exact[:, 4, 5], atol=1e-5)
+    coarse = np.asarray(layer.data)
+    assert coarse.shape == exact.shape
+    assert 0 < np.abs(coarse - exact).mean() < 0.05
+    # Another pick becomes known while the whole cube is on its way: that is dropped.
+    bench.known.mark_from(bench.entries[2:], viewer.layers["truth"])
+    bench.finish()
+    late, newer = jobs.waiting
+    jobs.waiting = [late]
+    jobs.do()
+    assert cube_in(layer).provenance.is_preview
+    jobs.waiting = [newer]
+    jobs.do()
+    jobs.do()
+    assert not bench.finish().known.is_busy
+    exact = adapt(estimate, photo, known_in(bench, viewer)).data
+    np.testing.assert_array_equal(layer.data, exact)
+    assert not cube_in(layer).provenance.is_preview
+
+
+def test_preview_reads_like_an_array() -> None:
+    viewer, jobs = with_scene(), Later()
+    bench = Bench(viewer, start_job=jobs)
+    bench.attach()
+    pin(bench, SPOTS[0])
+    bench.known.mark(bench.entries, grey(50, WAVELENGTHS))
+    bench.finish()
+    jobs.do()
+    data = viewer.layers["estimate adapted"].data
+    whole = np.asarray(data)
+    keys = (
+        3,
+        (3, 4),
+        (3, slice(2, 9), 5),
+        (slice(None), -1, -2),
+        (slice(1, 5), slice(None, None, 3)),
+    )
+    for key in (*keys, (slice(None), np.array([1, 2]), np.array([3, 4]))):
+        np.testing.assert_allclose(data[key], whole[key], atol=1e-5, err_msg=str(key))
+    for outside in ((0, 24, 0), (0, 0, -33)):
+        with pytest.raises(IndexError):
+            data[outside]
+
+
+def test_width_of_the_band_is_a_layer_that_follows() -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS)
+    bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
+    bench.finish()
+    bench.known.show_width(True)
+    layer = viewer.layers["estimate width of the error band"]
+    one = layer.data
+    np.testing.assert_array_equal(one, band_width(cube_in(viewer.layers["estimate adapted"])))
+    bench.known.mark_from(bench.entries[1:], viewer.layers["truth"])
+    assert bench.finish().known.has_width
+    assert layer.data.mean() < one.mean()
+    bench.known.show_width(False)
+    assert layer not in viewer.layers
+
+
+def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS)
+    bench.known.mark(bench.entries[:1], grey(40, WAVELENGTHS))
+    bench.finish()
+    layer = viewer.layers["estimate adapted"]
+    path = write_cube(
+        tmp_path / "adapted.hdr", cube_to_save(layer.data, layer.as_layer_data_tuple()[1])
+    )
+    again = ViewerModel()
+    opened = add_cube(again, read_cube(path), "adapted")
+    reopened = bench_of(again)
+    (entry,) = reopened.entries
+    assert entry.mark is not None
+    assert entry.mark.title == "40 % grey"
+    assert (entry.first.origin.row, entry.first.origin.column) == SPOTS[0]
+    assert again.layers[0] is opened
+    assert len(again.layers) == 2
+    reopened.known.unmark([entry])
+    assert "stays so" in reopened.finish().text
+
+
+def test_without_its_photo_a_cube_waits_for_it() -> None:
+    viewer = with_scene()
+    photo = viewer.layers["photo"].data
+    viewer.layers.remove("photo")
+    viewer.add_image(255 - photo, rgb=True, name="another")
+    bench = bench_of(viewer)
+    pin(bench, SPOTS[0])
+    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    with pytest.raises(
+        PhotoError, match=r"Expected a layer with the photo of the cube, 24 x 32 pixels, got 'ano"
+    ):
+        bench.finish()
+    bench.finish()
+    assert "estimate adapted" not in viewer.layers
+    viewer.add_image(photo, rgb=True, name="photo")
+    bench.finish()
+    assert "estimate adapted" in viewer.layers
+
+
+def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS[:2])
+    bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
+    bench.finish()
+    points = picks_in(viewer)
+    points.selected_data = {0}
+    points._copy_data()
+    points._paste_data()
+    points.data = [[5, 6], *points.data[1:]]
+    bench.finish()
+    assert keys_of(points) == ["50 % grey", "", ""]
+    (known,) = cube_in(viewer.layers["estimate adapted"]).provenance.adaptation["known"]
+    assert (known["row"], known["column"]) == (5, 6)
+
+
+def test_file_with_places_becomes_picks() -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    curves = [
+        replace(one, origin=Origin(row=row, column=column))
+        for one, (row, column) in zip(colour_checker(), SPOTS, strict=False)
+    ]
+    with pytest.raises(SpectrumError, match="Expected spectra with rows and columns"):
+        bench.known.open([*curves, colour_checker()[0]])
+    assert not bench.entries
+    bench.known.open(curves)
+    assert bench.finish().text.startswith("Adapted to 3 known spectra")
+
+
+BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
+    "no pick": (
+        lambda bench: bench.known.mark([], grey(50, WAVELENGTHS)),
+        "Expected picks to make",
+    ),
+    "per cent": (lambda bench: mark(bench, np.full(31, 50.0)), "per cent or radiance"),
+    "other wavelengths": (
+        lambda bench: mark(bench, np.ones(31), WAVELENGTHS + 400),
+        "got 0 within",
+    ),
+    "too bright a grey": (lambda _: grey(120, WAVELENGTHS), "Expected a grey above 0"),
+    "too few numbers": (lambda _: pasted("1 2 3", WAVELENGTHS), "Expected 31 values, .* 3 numbers"),
+    "no numbers": (lambda _: pasted(" \n", WAVELENGTHS), "got nothing"),
+}
+
+
+def mark(bench: Bench, values: np.ndarray, wavelengths: np.ndarray = WAVELENGTHS) -> None:
+    bench.known.mark(bench.entries, Spectrum(wavelengths, values))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_known_is_refused_and_nothing_changes(name: str) -> None:
+    act, message = BAD[name]
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, SPOTS[0])
+    with pytest.raises(SpectrumError, match=message):
+        act(bench)
+    assert keys_of(picks_in(viewer)) == [""]
+    assert len(viewer.layers) == 4
+
+
+def test_a_cube_that_cannot_be_adapted_is_refused() -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, SPOTS[0])
+    cut = cube_in(viewer.layers["estimate"]).sel(wavelength=slice(500, 600))
+    add_cube(viewer, cut, "cut")
+    bench.finish()
+    with pytest.raises(CubeError, match="colours of a photo, got 500-600 nm"):
+        bench.known.suggest(1)
+    viewer.layers.clear()
+    with pytest.raises(CubeError, match="Expected a cube layer to adapt, got none"):
+        bench.known.suggest(1)
+
+
+PASTED = {
+    "a row": " ".join(map(str, np.linspace(0.1, 0.4, 31))),
+    "a column": "\n".join(map(str, np.linspace(0.1, 0.4, 31))),
+    "pairs": "\n".join(f"{nm:g}, {0.1 + i / 100}" for i, nm in enumerate(WAVELENGTHS)),
+    "pairs between blanks": "\n".join(
+        f"{nm:g}  {0.1 + i / 100}" for i, nm in enumerate(WAVELENGTHS)
+    ),
+    "a table": "wavelength (nm)\tleaf\n"
+    + "\n".join(f"{nm:g}\t{0.1 + i / 100}" for i, nm in enumerate(WAVELENGTHS)),
+}
+
+
+@pytest.mark.parametrize("kind", PASTED)
+def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
+    (spectrum,) = pasted(PASTED[kind], WAVELENGTHS)
+    np.testing.assert_allclose(spectrum.values, np.linspace(0.1, 0.4, 31))
+    np.testing.assert_allclose(spectrum.wavelengths, WAVELENGTHS)
+    assert spectrum.unit == "nm"
+    assert spectrum.name == ("leaf" if kind == "a table" else "pasted")
