@@ -106,7 +106,7 @@ def _number_spots(points: Points, keys: list[str]) -> None:
             "string": {"array": numbers, "default": ""},
             "color": "white",
             "size": 14,
-            "anchor": "lower_left",
+            "translation": [-float(points.size.max()), 0.0],  # above the pick, not on it
         }
     elif any(shown) and not any(numbers):
         points.text = {"string": {"constant": ""}}
