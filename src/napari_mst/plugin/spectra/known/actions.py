@@ -312,7 +312,9 @@ class KnownSpectra:
     def _picked(self, entries: Sequence[Entry]) -> list[int]:
         """The indices of the picks among *entries*. Raises `SpectrumError` if there are none."""
         points = self._points()
-        found = [entry.index for entry in entries if entry.layer is points]
+        mine = [entry.index for entry in entries if entry.layer is points]
+        # The picks of rows that are not drawn anew yet may be gone.
+        found = [index for index in mine if index < len(points.data)]
         if not found:
             raise SpectrumError(NO_PICK)
         return found

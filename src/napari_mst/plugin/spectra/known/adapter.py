@@ -229,8 +229,12 @@ class Adapter:
         tried = tuple(token_of(photo.pixels) for photo in photos)
         if asked == self._asked and self._tried in (None, tried):
             return
+        was_known = len(self._asked) > 1 or self.layers.adapted is not None
         self._asked = asked
         self._tried = tried
+        if not (known or was_known):
+            # Spots may be looked for while nothing is known: that goes on.
+            return
         self.stop()
         if not known:
             self._end_adapting()

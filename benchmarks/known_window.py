@@ -1,0 +1,179 @@
+"""Known spectra in the window: the time from a mark to the picture, and what they bring on scenes.
+
+`python benchmarks/known_window.py [--pixels 1000x1000 4000x3000] [--scenes FOLDER] [--known 4 24]`
+
+A pick becomes known through the state of the spectra dock, as a click does it. "look" is the time until the picture and
+the curve of the pick have moved, "whole" until the exact cube is there, both after the first mark, which also reads the
+photo. With a folder of scenes, each is photographed and reconstructed with `pixelwise-srgb`; spots that the dock suggests
+become known from the true cube. MRAE before and after is printed.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from numpy.typing import NDArray
+
+from napari_mst.colour import linear_to_srgb, render_srgb
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.metrics import mrae
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.known.layers import ADAPTED
+from napari_mst.plugin.spectra.work import Cancel, Work, run_now
+from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.spectra.library import colour_checker
+
+WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
+
+
+class Steps:
+    """Starts work by keeping it, so that each step can be timed."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Work] = []
+
+    def __call__(self, work: Work) -> Cancel:
+        """See `Start`."""
+        self.waiting.append(work)
+        return lambda: None
+
+    def do(self) -> None:
+        """Do the newest work; older ones were dropped."""
+        work = self.waiting.pop()
+        self.waiting.clear()
+        run_now(work)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pixels", nargs="*", default=["1000x1000"], help="columns x rows")
+    parser.add_argument("--known", nargs="*", type=int, default=[4, 24])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scenes", type=Path)
+    options = parser.parse_args()
+    for size in options.pixels:
+        columns, rows = map(int, size.split("x"))
+        for count in options.known:
+            tell_times((rows, columns), count, options.rounds)
+    if options.scenes is not None:
+        tell_errors(options.scenes, options.known)
+
+
+def tell_times(shape: tuple[int, int], count: int, rounds: int) -> None:
+    """Time the change of one known spectrum, beside *count* - 1 others."""
+    steps = Steps()
+    truth = chart_like(shape)
+    viewer, bench = opened(truth, photo_of(truth), estimate_of(truth), steps)
+    places = np.random.default_rng(1).integers((2, 2), np.array(shape) - 2, (count, 2))
+    for row, column in places.tolist():
+        bench.pin((550.0, row, column))
+    bench.finish()
+    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    bench.finish()
+    first = seconds(steps.do)
+    looks, wholes, processor = [], [], []
+    for _ in range(rounds):
+        begun = time.process_time()
+        looks.append(seconds(lambda: change_one(bench, steps)))
+        processor.append(time.process_time() - begun)
+        wholes.append(looks[-1] + seconds(steps.do))
+    show = viewer.layers["estimate" + ADAPTED]
+    picture = seconds(lambda: np.asarray(show.data[15]))
+    print(
+        f"{shape[1]} x {shape[0]}, {count} known: first look {first:.2f} s, look "
+        f"{np.median(looks):.2f} s ({np.median(processor):.2f} s of all cores), whole "
+        f"{np.median(wholes):.2f} s, one band {picture:.3f} s"
+    )
+
+
+def change_one(bench: Bench, steps: Steps) -> None:
+    """Make one pick known as something else, and draw the curve and the picture."""
+    flat = bench.entries[0].first
+    bench.known.mark(bench.entries[:1], flat.with_values(flat.values.clip(0.01, 1) ** 0.95))
+    bench.finish()
+    steps.do()
+    bench.finish()
+    _ = np.asarray(bench.viewer.layers["estimate" + ADAPTED].data[15])
+
+
+def tell_errors(folder: Path, counts: Sequence[int]) -> None:
+    """MRAE before and after, with known spots that the dock suggests."""
+    from napari_mst.evaluation.scenes import read_scenes
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu")
+    for scene in read_scenes(folder):
+        truth = np.asarray(scene.cube, dtype=np.float32)
+        photo = photo_of(truth)
+        before = reconstructor.reconstruct(photo)
+        found = [f"{scene.name:20} before {mrae(before.data, truth):.4f}"]
+        for count in counts:
+            viewer, bench = opened(truth, photo, before, run_now)
+            bench.known.suggest(count)
+            bench.finish()
+            bench.known.mark_from(bench.chosen, viewer.layers["truth"])
+            bench.finish()
+            after = viewer.layers["estimate" + ADAPTED].data
+            found.append(f"{count} known {mrae(after, truth):.4f}")
+        print(", ".join(found), flush=True)
+
+
+def opened(
+    truth: NDArray[np.float32], photo: NDArray[np.uint8], estimate: SpectralCube, start: Any
+) -> tuple[ViewerModel, Bench]:
+    """A viewer with the truth, the photo and the estimate, and the state of a dock."""
+    viewer = ViewerModel()
+    for cube, name in ((SpectralCube(truth, WAVELENGTHS), "truth"), (estimate, "estimate")):
+        data, arguments, _ = cube_layer(cube, name)
+        viewer.add_image(data, **arguments).visible = name == "estimate"
+    viewer.add_image(photo, rgb=True, name="photo")
+    viewer.layers.selection.active = viewer.layers["estimate"]
+    bench = Bench(viewer, start_job=start)
+    bench.attach()
+    bench.settings = replace(bench.settings, has_error_bands=False)
+    bench.finish()
+    return viewer, bench
+
+
+def chart_like(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """24 materials in random squares, under light that falls off; (31, H, W)."""
+    spectra = np.stack([one.values for one in colour_checker()]).astype(np.float32)
+    rows, columns = np.indices(shape)
+    squares = np.random.default_rng(0).integers(0, 24, (40, 40))
+    materials = squares[rows * 40 // shape[0], columns * 40 // shape[1]]
+    light = (1 - 0.2 * rows / shape[0]).astype(np.float32)
+    data = np.empty((31, *shape), dtype=np.float32)
+    for band, plane in enumerate(data):
+        plane[:] = spectra[:, band][materials] * light
+    return data
+
+
+def photo_of(truth: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The photo (H, W, 3) of *truth*."""
+    linear = np.clip(render_srgb(truth, WAVELENGTHS), 0, 1)
+    return np.moveaxis(np.rint(255 * linear_to_srgb(linear)).astype(np.uint8), 0, -1)
+
+
+def estimate_of(truth: NDArray[np.float32]) -> SpectralCube:
+    """The truth, off by a smooth curve."""
+    off = (1 + 0.05 * np.sin(WAVELENGTHS / 35)).astype(np.float32)
+    past = Provenance(model="fake", correction="colours corrected", source="photo")
+    return SpectralCube(truth * off[:, None, None], WAVELENGTHS, provenance=past)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """The time that *work* takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()
