@@ -27,6 +27,7 @@ from napari_mst.adaptation.bands import band_width
 from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.spectra import resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import preview
 from napari_mst.plugin.spectra.known.sources import grey, pasted
@@ -143,7 +144,7 @@ def test_width_of_the_band_is_a_layer_that_follows() -> None:
     bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
     bench.finish()
     bench.known.show_width(True)
-    layer = viewer.layers["estimate width of the error band"]
+    layer = viewer.layers["Error band width: estimate"]
     one = layer.data
     np.testing.assert_array_equal(one, band_width(cube_in(viewer.layers["estimate adapted"])))
     bench.known.mark_from(bench.entries[1:], viewer.layers["truth"])
@@ -291,3 +292,16 @@ def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
     np.testing.assert_allclose(spectrum.wavelengths, WAVELENGTHS)
     assert spectrum.unit == "nm"
     assert spectrum.name == ("leaf" if kind == "a table" else "pasted")
+
+
+def test_bands_are_drawn_of_few_selected_picks_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "MOST_BANDS", 1)
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS)
+    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    bench.finish()
+    for chosen, banded in (([0], 1), ([0, 1], 0)):
+        bench.choose(chosen)
+        lines = bench.finish().curves.lines
+        assert sum(line.spectrum.lower is not None for line in lines) == banded

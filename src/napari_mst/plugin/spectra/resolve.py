@@ -32,6 +32,8 @@ from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 NO_COLOUR = "#888888"
 """Grey, for curves without a colour of their own."""
+MOST_BANDS = 4
+"""Selected picks whose error bands are drawn: those of more would cover each other."""
 MATCH_STYLE = KNOWN_STYLE = 2
 """Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
@@ -217,8 +219,9 @@ def _entry_lines(row: int, intent: Intent, viewing: _Viewing) -> list[Line]:
     entry = intent.entries[row]
     is_chosen = row in viewing.chosen
     is_any_chosen = bool(viewing.chosen)
-    # The error bands of all picks on top of each other could not be told apart.
-    is_banded = is_chosen or (not is_any_chosen and len(intent.entries) == 1)
+    # The error bands of many picks on top of each other could not be told apart.
+    is_one_of_few = is_chosen and len(viewing.chosen) <= MOST_BANDS
+    is_banded = is_one_of_few or (not is_any_chosen and len(intent.entries) == 1)
     lines = []
     for style, spectrum in _drawn_spectra(entry, intent.settings):
         curve = spectrum if is_banded else _without_error(spectrum)

@@ -22,8 +22,8 @@ from napari_mst.plugin.viewer.placement import Placement
 
 ADAPTED = " adapted"
 """Ends the name of the layer of an adapted cube."""
-WIDTH = " width of the error band"
-"""Ends the name of the layer that shows how wide its band is."""
+WIDTH = "Error band width: "
+"""Begins the name of the layer that shows how wide its band is."""
 
 _LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
 
@@ -127,7 +127,7 @@ class KnownLayers:
         _, high = contrast_limits(width[None])
         arguments: dict[str, Any] = {
             **Placement.of(base).image_kwargs(),
-            "name": base.name + WIDTH,
+            "name": WIDTH + base.name,
             "rgb": False,
             "colormap": "viridis",
             "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
