@@ -12,8 +12,10 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QMenu
 from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, picks_in, with_scene
 
 from napari_mst.adaptation.adapting import adapt
+from napari_mst.plugin.jobs.composing import Colours, composer_of
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.marks import keys_of
+from napari_mst.plugin.viewer.composites import composite_of
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.spectra.library import colour_checker, write_spectra
 
@@ -103,6 +105,54 @@ def test_every_way_makes_the_selected_pick_known(
     dock.menus.known.after.click()
     qtbot.waitUntil(lambda: not dock.menus.known.after.isChecked())
     assert scene.layers["estimate"].visible
+
+
+def cubes_seen(viewer: ViewerModel) -> set[str]:
+    """The names of the layers of cubes, and of their pictures, that are visible."""
+    shown = (layer.name for layer in viewer.layers if layer.visible)
+    return {name for name in shown if name.startswith(("estimate", "truth"))}
+
+
+def waits_to_see(qtbot: QtBot, viewer: ViewerModel, names: set[str]) -> None:
+    qtbot.waitUntil(lambda: cubes_seen(viewer) == names)
+
+
+@pytest.mark.usefixtures("as_pictures")
+@pytest.mark.parametrize("is_picture", [True, False])
+def test_before_and_after_are_pictures_of_the_same_look_or_bands(
+    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, is_picture: bool
+) -> None:
+    estimate = scene.layers["estimate"]
+    composer = composer_of(scene)
+    colours = (650.0, 550.0, 450.0)
+    composer.show(estimate, Colours(colours))
+    if not is_picture:
+        composer.toggle(estimate)
+    before = cubes_seen(scene)
+    assert before == ({"estimate", "estimate (picture)"} if is_picture else {"estimate"})
+    after = {name.replace("estimate", "estimate adapted") for name in before}
+
+    trigger(dock, "As in: truth")
+    qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Adapted to"), timeout=60_000)
+    layer = scene.layers["estimate adapted"]
+    cube = cube_of(layer)
+    assert cube is not None
+
+    def is_painted() -> bool:
+        picture = composite_of(scene, layer)
+        return picture is not None and np.array_equal(picture.data, cube.composite(colours))
+
+    qtbot.waitUntil(is_painted)
+    assert cubes_seen(scene) == after
+    for expected in (before, after):
+        dock.menus.known.after.click()
+        waits_to_see(qtbot, scene, expected)
+    # A selected picture stands for its cube.
+    scene.layers.selection.active = composite_of(scene, layer)
+    dock.menus.undo.trigger()
+    qtbot.waitUntil(lambda: composite_of(scene, layer) is None)
+    assert cubes_seen(scene) == before
+    assert scene.layers.selection.active is estimate
 
 
 def test_spots_are_suggested_and_undone(

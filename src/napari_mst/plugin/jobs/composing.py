@@ -153,8 +153,12 @@ class Composer:
 
     def look_at(self, layer: Any) -> None:
         """Paint *layer*, if it is a cube that has no picture yet."""
-        if self.is_on and cube_of(layer) is not None and layer not in self._sitters:
-            self._sitters[layer] = Sitter()
+        if cube_of(layer) is None or layer in self._sitters:
+            return
+        model = composites.model_of(layer)
+        # Two cubes that are compared have pictures of the same colours, or both have none.
+        if self.is_on or model in self._sitters:
+            self._sitters[layer] = Sitter(BEST if model is None else self.colours(model))
             self._paint(layer)
 
     def title(self, layer: Image) -> str:
@@ -216,6 +220,7 @@ class Composer:
         pictures = composites.composites_of(viewer, layer)
         if not pictures:
             # The user has removed it, or does not want pictures by themselves.
+            layer.metadata.pop(composites.MODEL_KEY, None)
             self._sitters.setdefault(layer, Sitter())
             self._paint(layer)
         is_shown = any(picture.visible for picture in pictures)

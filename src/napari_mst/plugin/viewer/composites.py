@@ -8,7 +8,7 @@ the cube of a picture that is selected. Letters: H rows, W columns.
 
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
@@ -19,11 +19,43 @@ from napari_mst.plugin.viewer.placement import Placement
 
 COMPOSITE_KEY = "napari_mst_picture_of"
 """The key in the metadata of a picture under which a weak reference to its cube layer lies."""
+MODEL_KEY = "napari_mst_picture_as_of"
+"""The key in the metadata of a cube layer under which the `Model` of its picture lies."""
 ENDING = " (picture)"
 """Ends the name of a picture."""
 CONTRAST = (0, 255)
 """Limits of contrast of 8-bit pictures."""
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+
+
+class Model(NamedTuple):
+    """A cube layer, compared with a new one: both pictures begin with the same look.
+
+    Attributes
+    ----------
+    is_picture
+        False if the bands were shown instead of the picture.
+    """
+
+    layer: "weakref.ref[Image]"
+    is_picture: bool
+
+
+def resembling(layer: Image, *, is_picture: bool) -> dict[str, Model]:
+    """Return metadata for a new cube layer, whose picture shall look as that of *layer*."""
+    return {MODEL_KEY: Model(weakref.ref(layer), is_picture)}
+
+
+def model_of(cube_layer: Layer) -> Image | None:
+    """Return the layer whose picture the one of *cube_layer* resembles; None if there is none."""
+    model = cube_layer.metadata.get(MODEL_KEY)
+    return model.layer() if isinstance(model, Model) else None
+
+
+def _begins_shown(cube_layer: Layer) -> bool:
+    model = cube_layer.metadata.get(MODEL_KEY)
+    is_wanted = not isinstance(model, Model) or model.is_picture
+    return bool(cube_layer.visible) and is_wanted
 
 
 def is_composite(layer: Layer | None) -> bool:
@@ -71,7 +103,7 @@ def add_composite(viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.ui
         rgb=True,
         contrast_limits=CONTRAST,
         name=f"{cube_layer.name}{ENDING}",
-        visible=cube_layer.visible,
+        visible=_begins_shown(cube_layer),
         metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
         **Placement.of(cube_layer).image_kwargs(),
     )

@@ -5,17 +5,24 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.region_layers import ROLE
+from napari_mst.plugin.viewer.composites import (
+    composites_of,
+    cube_layer_of,
+    is_picture_shown,
+    resembling,
+)
 from napari_mst.plugin.viewer.layers import (
     METADATA_KEY,
     QUALITY_KEY,
     contrast_limits,
     cube_layer,
     cube_of,
+    is_cube_shown,
     put_on_top,
 )
 from napari_mst.plugin.viewer.placement import Placement
@@ -39,6 +46,7 @@ class KnownLayers:
         self._base: weakref.ref[Image] | None = None
         self._adapted: weakref.ref[Image] | None = None
         self._width: weakref.ref[Image] | None = None
+        self._is_picture = True  # else a person looks at the bands
 
     @property
     def base(self) -> Image | None:
@@ -76,33 +84,44 @@ class KnownLayers:
         if viewer is None or base is None:
             return
         _, arguments, _ = cube_layer(cube, base.name + ADAPTED, Placement.of(base))
-        was_active = viewer.layers.selection.active is base
+        active = viewer.layers.selection.active
+        was_active = _shown_by(active) is base
+        self._note_look(viewer, base)
+        arguments["metadata"] |= resembling(base, is_picture=self._is_picture)
         # Before and after are compared: they have the same colours for the same numbers.
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
         added = viewer.add_image(cube.data, multiscale=False, **{**arguments, **look})
         put_on_top(viewer, added)
         self._adapted = weakref.ref(added)
-        base.visible = False
-        viewer.layers.selection.active = added if was_active else base
+        _hide(viewer, base)
+        viewer.layers.selection.active = added if was_active else active
 
     @property
     def is_after(self) -> bool:
-        """True while the adapted cube is shown."""
-        layer = self.adapted
-        return layer is not None and layer.visible
+        """True while the adapted cube is shown: its bands or its picture."""
+        viewer, layer = self._viewer_ref(), self.adapted
+        return viewer is not None and layer is not None and is_cube_shown(viewer, layer)
 
     def show_after(self, is_after: bool) -> None:
-        """Show the adapted cube, or else the one before."""
+        """Show the adapted cube, or else the one before: its picture, if a picture was shown."""
         viewer, base, adapted = self._viewer_ref(), self.base, self.adapted
         if viewer is None or base is None or adapted is None:
             return
+        self._note_look(viewer, adapted if self.is_after else base)
         shown, hidden = (adapted, base) if is_after else (base, adapted)
-        was_active = viewer.layers.selection.active in (base, adapted)
+        was_active = _shown_by(viewer.layers.selection.active) in (base, adapted)
         # In this order there is a cube at every moment: curves would go away and come back.
         shown.visible = True
+        for picture in composites_of(viewer, shown):
+            picture.visible = self._is_picture
         if was_active:
             viewer.layers.selection.active = shown
-        hidden.visible = False
+        _hide(viewer, hidden)
+
+    def _note_look(self, viewer: ViewerModel, layer: Image) -> None:
+        """Remember whether *layer* shows its picture. One that is still painted tells nothing."""
+        if composites_of(viewer, layer):
+            self._is_picture = is_picture_shown(viewer, layer)
 
     def end(self) -> None:
         """Take the adapted cube away, and show the one before."""
@@ -155,3 +174,14 @@ class KnownLayers:
         # A layer that was removed lives on until it is collected: the weak reference is not enough.
         is_there = viewer is not None and layer in viewer.layers
         return layer if is_there else None
+
+
+def _shown_by(layer: Layer | None) -> Layer | None:
+    """The cube layer that *layer* is the picture of, or else *layer*."""
+    return layer if layer is None else cube_layer_of(layer) or layer
+
+
+def _hide(viewer: ViewerModel, cube_layer: Image) -> None:
+    """Hide the bands of *cube_layer* and its pictures."""
+    for layer in (cube_layer, *composites_of(viewer, cube_layer)):
+        layer.visible = False
