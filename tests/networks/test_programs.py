@@ -35,6 +35,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.watch import Watch
 
 CPU = torch.device("cpu")
@@ -180,6 +181,9 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
     "mst++": [
         lambda: MSTPlusPlus(stages=2, out_bands=5),
         lambda: MSTPlusPlus(stages=1, out_bands=5, width=8, norm_before_attention=True),
+    ],
+    "vision transformer": [
+        lambda: VisionTransformer(TransformerHyperparameters(size=16, patch=4, features=16)),
     ],
 }
 MAKERS = {

@@ -33,6 +33,7 @@ from napari_mst.models.cards import (
 )
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks.vision_transformer import is_vision_transformer
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -394,6 +395,8 @@ def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _refuse_other_networks(state: dict[str, Tensor]) -> None:
+    if is_vision_transformer(state):  # its patches have the name that those of Restormer have
+        return
     for beginning, name in _OTHER_NETWORKS.items():
         if any(key.startswith(beginning) for key in state):
             raise CheckpointError(

@@ -15,6 +15,10 @@ from napari_mst.networks.mst_plus_plus import build_mst_plus_plus, is_mst_plus_p
 from napari_mst.networks.network import Network
 from napari_mst.networks.pixelwise import build_pixelwise, is_pixelwise
 from napari_mst.networks.refining import build_refining, is_refining
+from napari_mst.networks.vision_transformer import (
+    build_vision_transformer,
+    is_vision_transformer,
+)
 
 __all__ = ["NETWORKS", "Kind", "Network"]
 
@@ -73,6 +77,13 @@ NETWORKS: dict[str, Kind] = {
         build=build_mst_plus_plus,
         conventions={},
         taken_as="published MST++, min-max normalised",
+    ),
+    "vision transformer": Kind(
+        title="Vision transformer",
+        recognises=is_vision_transformer,
+        build=build_vision_transformer,
+        conventions=_OURS | {"quantity": ""},
+        taken_as="a vision transformer of linear light",
     ),
 }
 """In the order of asking: the first row that recognises a weights file builds its network."""

@@ -1,0 +1,230 @@
+"""The vision transformer (ViT): one answer for a whole photo, from attention between its patches.
+
+The photo is cut into patches. Each becomes a token by one linear map; the class token and learnt
+positions are added; blocks of attention follow, and the last class token gives the outputs.
+Attributes have the names of timm, so its weights fit. Letters: N batch, H rows, W columns, T
+tokens, C features, h heads, L blocks, B outputs.
+
+References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.errors import CheckpointError
+from napari_mst.networks.attention.class_token import EncoderBlock
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+
+_HEADS = "heads"  # an entry of our weights files: no tensor of timm tells the number of heads
+_USUAL_HEAD = 64  # features of a head in the published networks
+_SPREAD = 0.02  # standard deviation of the first positions, as published
+
+
+@dataclass(frozen=True)
+class TransformerHyperparameters:
+    """The numbers that make a vision transformer besides its weights.
+
+    Attributes
+    ----------
+    size, patch
+        Sides in pixels of the photo that it sees and of a patch.
+    hidden
+        Features between the two layers of a feed-forward.
+    """
+
+    in_bands: int = 3
+    outputs: int = 24
+    size: int = 64
+    patch: int = 8
+    features: int = 64
+    depth: int = 3
+    heads: int = 4
+    hidden: int = 128
+
+    @property
+    def grid(self) -> int:
+        """Patches on a side of the photo."""
+        return self.size // self.patch
+
+
+class Encoding(NamedTuple):
+    """All that a vision transformer makes of photos on the way to its outputs.
+
+    Attributes
+    ----------
+    layers
+        The tokens (N, T, C) before the first block and after each: L + 1 of them.
+    attentions
+        The attention (N, h, T, T) of each block: rows are queries, row 0 is the class token.
+    tokens
+        (N, T, C): the last tokens after the last LayerNorm.
+    outputs
+        (N, B).
+    """
+
+    layers: tuple[Tensor, ...]
+    attentions: tuple[Tensor, ...]
+    tokens: Tensor
+    outputs: Tensor
+
+
+class PatchEmbedding(nn.Module):
+    """One linear map of every patch to a token."""
+
+    def __init__(self, in_bands: int, features: int, patch: int) -> None:
+        super().__init__()
+        # A convolution that steps from patch to patch is the same linear map of each.
+        self.proj = nn.Conv2d(in_bands, features, patch, patch)
+
+    def forward(self, photo: Tensor) -> Tensor:
+        """(N, in_bands, H, W) -> (N, patches, C), patches row by row."""
+        return self.proj(photo).flatten(2).mT
+
+
+class VisionTransformer(Network):
+    """The encoder of Dosovitskiy et al. with *depth* blocks, its outputs from the class token.
+
+    A photo of another size than *size* is averaged to it first. `outputs` and `encoded` are for
+    photos; as a network of the engine it gives its outputs in every pixel.
+    """
+
+    heads: Tensor
+
+    def __init__(self, hyperparameters: TransformerHyperparameters) -> None:
+        super().__init__()
+        own = hyperparameters
+        self.hyperparameters = own
+        tokens = own.grid**2 + 1
+        self.register_buffer(_HEADS, torch.tensor(float(own.heads)))
+        self.patch_embed = PatchEmbedding(own.in_bands, own.features, own.patch)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, own.features))
+        self.pos_embed = nn.Parameter(_SPREAD * torch.randn(1, tokens, own.features))
+        self.blocks = nn.ModuleList(
+            EncoderBlock(own.features, own.heads, own.hidden) for _ in range(own.depth)
+        )
+        self.norm = nn.LayerNorm(own.features, 1e-6)
+        self.head = nn.Linear(own.features, own.outputs)
+
+    @property
+    def in_bands(self) -> int:
+        """Channels of the photo."""
+        return self.hyperparameters.in_bands
+
+    @property
+    def out_bands(self) -> int:
+        """Numbers that the class token gives."""
+        return self.hyperparameters.outputs
+
+    def outputs(self, photo: Tensor) -> Tensor:
+        """(N, in_bands, H, W) -> (N, B)."""
+        return self.encoded(photo).outputs
+
+    def encoded(self, photo: Tensor) -> Encoding:
+        """The tokens and the attention of every block for photos (N, in_bands, H, W)."""
+        size = self.hyperparameters.size
+        if photo.shape[-2:] != (size, size):
+            photo = F.adaptive_avg_pool2d(photo, size)
+        return self._encoded(self.patch_embed(photo) + self.pos_embed[:, 1:])
+
+    def encoded_patches(self, patches: Tensor, places: Tensor) -> Encoding:
+        """`encoded` for some patches of photos only, as in training, where fewer take less time.
+
+        Parameters
+        ----------
+        patches
+            (N, P, in_bands, patch, patch).
+        places
+            (N, P): where in the photo each patch lies, row by row.
+        """
+        tokens = self.patch_embed(patches.flatten(0, 1)).view(*places.shape, -1)
+        return self._encoded(tokens + self.pos_embed[0, 1:][places])
+
+    def _encoded(self, placed: Tensor) -> Encoding:
+        """The encoding of patches (N, P, C) that have their positions."""
+        first = self.cls_token + self.pos_embed[:, :1]
+        tokens = torch.cat([first.expand(len(placed), -1, -1), placed], dim=1)
+        layers = [tokens]
+        attentions = []
+        for block in self._encoder_blocks:
+            tokens, attention = block.step(tokens)
+            layers.append(tokens)
+            attentions.append(attention)
+        last = self.norm(tokens)
+        return Encoding(tuple(layers), tuple(attentions), last, self.head(last[:, 0]))
+
+    def program(self) -> Program:
+        """One pass over the whole photo."""
+        own = self.hyperparameters
+        dtype = self.cls_token.dtype
+        whole = Pass("outputs", (PHOTO,), self._everywhere, own.outputs, halo=None)
+        return Program((whole,), own.in_bands, dtype=dtype)
+
+    @property
+    def _encoder_blocks(self) -> list[EncoderBlock]:
+        return [block for block in self.blocks if isinstance(block, EncoderBlock)]
+
+    def _everywhere(self, photo: Tensor) -> Tensor:
+        """The outputs of photos (N, in_bands, H, W), the same in every pixel: (N, B, H, W)."""
+        answer = self.outputs(photo)[..., None, None]
+        return answer.expand(-1, -1, *photo.shape[-2:]).contiguous()
+
+
+def is_vision_transformer(state: Mapping[str, Tensor]) -> bool:
+    """Tell whether *state* holds the weights of a `VisionTransformer`."""
+    return "cls_token" in state and "patch_embed.proj.weight" in state
+
+
+def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
+    """Build the network whose weights *state* holds and load them strictly.
+
+    Weights of timm do not tell the number of heads: each is then taken to have 64 features, as in
+    all published networks.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape.
+    """
+    try:
+        # No memory is taken before the shapes of all tensors are known to be right.
+        with torch.device("meta"):
+            network = VisionTransformer(hyperparameters_of(state))
+        heads = torch.tensor(float(network.hyperparameters.heads))
+        weights = {
+            key: value.to(torch.float32, memory_format=torch.contiguous_format)
+            for key, value in {_HEADS: heads, **state}.items()
+        }
+        network.load_state_dict(weights, assign=True)
+    except (KeyError, ValueError, RuntimeError, ZeroDivisionError) as error:
+        raise CheckpointError(
+            f"Expected a whole vision transformer, got {len(state)} other tensors. "
+            "Ask for another copy of the file."
+        ) from error
+    return network.eval().requires_grad_(False)
+
+
+def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameters:
+    """The hyperparameters that the shapes in *state* say; raises `KeyError` or `ValueError`."""
+    features, in_bands, patch, _ = state["patch_embed.proj.weight"].shape
+    tokens = state["pos_embed"].shape[1]
+    side = math.isqrt(tokens - 1)
+    depth = len([key for key in state if key.endswith(".norm1.weight")])
+    heads = int(state[_HEADS]) if _HEADS in state else max(features // _USUAL_HEAD, 1)
+    if side**2 != tokens - 1 or heads < 1 or features % heads:
+        raise ValueError("no square of patches, or heads that do not divide the features")
+    return TransformerHyperparameters(
+        in_bands=in_bands,
+        outputs=state["head.weight"].shape[0],
+        size=side * patch,
+        patch=patch,
+        features=features,
+        depth=depth,
+        heads=heads,
+        hidden=state["blocks.0.mlp.fc1.weight"].shape[0],
+    )
