@@ -23,6 +23,7 @@ from napari_mst.errors import CameraError
 from napari_mst.illuminants import numbers_of, numbers_of_csv
 from napari_mst.messages import shown
 from napari_mst.photo.aliases import ALIASES
+from napari_mst.photo.lights import load_lamps, made_light
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
@@ -34,6 +35,9 @@ SRGB = "sRGB"
 """The name of the camera that sees as the CIE observer does, through the sRGB matrix."""
 
 DAYLIGHT = "D65"
+
+ESTIMATED = "estimate"
+"""The illuminant of a `Capture` that is to be told from each photo: see `light.estimate_light`."""
 
 BALANCED = "as stored"
 """The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
@@ -62,7 +66,7 @@ class Capture:
     Attributes
     ----------
     camera, illuminant
-        See `camera_response`; names become as they are listed.
+        See `camera_response`; names become as they are listed. The illuminant may be `ESTIMATED`.
     white
         Value, as stored, of a surface of reflectance 1 (in green, if the photo is not balanced);
         0 means full scale.
@@ -90,7 +94,13 @@ class Capture:
             object.__setattr__(self, "balance", white_text(_measured_white(self.balance)))
         object.__setattr__(self, "camera", spelled(self.camera))
         object.__setattr__(self, "illuminant", spelled(self.illuminant))
-        self.response  # noqa: B018 (a wrong name is refused where it was written)
+        # A wrong name is refused where it was written.
+        camera_response(self.camera, DAYLIGHT if self.is_estimated else self.illuminant)
+
+    @property
+    def is_estimated(self) -> bool:
+        """True if the illuminant is not known yet: then there is no response."""
+        return self.illuminant == ESTIMATED
 
     @property
     def response(self) -> NDArray[np.float64]:
@@ -124,6 +134,7 @@ def load_illuminants() -> Mapping[str, NDArray[np.float64]]:
     known = {name: illuminant(name, GRID) for name in _TABULATED}
     known[EQUAL] = np.ones(len(GRID))
     known.update(_load("lights31.npz"))
+    known.update(load_lamps())
     others = sorted(set(known) - set(_FIRST), key=str.lower)
     return MappingProxyType({name: known[name] for name in (*_FIRST, *others)})
 
@@ -132,8 +143,9 @@ def camera_response(camera: str, light: str) -> NDArray[np.float64]:
     """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
 
     A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV
-    file of wavelength, red, green, blue. A light is a name of `load_illuminants`, or a CSV file of
-    wavelength, power. Names may be spelled with spaces, and in capitals or not.
+    file of wavelength, red, green, blue. A light is a name of `load_illuminants`, "Planck 3200 K",
+    "daylight 5600 K", a mixture as "0.7 A + 0.3 F11", or a CSV file of wavelength, power. Names
+    may be spelled with spaces, and in capitals or not.
 
     Raises
     ------
@@ -142,6 +154,11 @@ def camera_response(camera: str, light: str) -> NDArray[np.float64]:
     """
     weighted = unbalanced_response(camera, light)
     return np.asarray(weighted / weighted.sum(axis=0))
+
+
+def light_power(light: str) -> NDArray[np.float64]:
+    """Relative spectral power (31,) at `GRID` of a *light*, as `camera_response` takes it."""
+    return _light(spelled(light))
 
 
 def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
@@ -200,7 +217,7 @@ def spelled(name: str) -> str:
 
 @functools.cache
 def _listed() -> Mapping[str, str]:
-    return {_plain(name): name for name in (*load_cameras(), *load_illuminants(), SRGB)}
+    return {_plain(name): name for name in (*load_cameras(), *load_illuminants(), SRGB, ESTIMATED)}
 
 
 def named(name: str) -> str:
@@ -223,7 +240,8 @@ def _light(name: str) -> NDArray[np.float64]:
     known = load_illuminants()
     if name in known:
         return known[name]
-    return _table(_Sought(name, "light", known), columns=1)[:, 0]
+    made = made_light(name, lambda part: known.get(spelled(part)))
+    return _table(_Sought(name, "light", known), columns=1)[:, 0] if made is None else made
 
 
 def _sensitivities(name: str) -> NDArray[np.float64]:

@@ -25,6 +25,25 @@ HELD_OUT_CAMERAS = (
 )
 """Cameras that no training photo is seen with; the models are judged on them."""
 
+TRAINING_LIGHTS = (
+    "D65",
+    "D50",
+    "A",
+    "B",
+    "C",
+    "D55",
+    "D75",
+    "E",
+    "F11",
+    "F2",
+    "F7",
+    "flash",
+    "horizon",
+    "office-fluorescent",
+    "tungsten",
+)
+"""The illuminants of the photos, in the order in which a seed draws them."""
+
 # Shares of the photos whose light is a mixture of two, and of those with noise.
 _MIXED = 0.5
 _NOISY = 0.5
@@ -52,7 +71,8 @@ class CameraSimulator(SceneSimulator):
         super().__init__(seed, size, held_out)
         cameras = HELD_OUT_CAMERAS if held_out else training_cameras()
         raw = np.stack([unbalanced_response(name, "E") for name in cameras])
-        lights = np.stack(list(load_illuminants().values()))
+        known = load_illuminants()
+        lights = np.stack([known[name] for name in TRAINING_LIGHTS])
         self._raw = torch.from_numpy(raw).float()
         self._lights = torch.from_numpy(lights).float()
         self._lights /= self._lights.mean(1, keepdim=True)

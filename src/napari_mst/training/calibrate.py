@@ -30,11 +30,11 @@ from napari_mst.metrics import core_pixels
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
-from napari_mst.photo.cameras import Capture, load_illuminants
+from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, training_cameras
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import FitSettings
 
@@ -179,12 +179,11 @@ def _judge_of_srgb(model: Model, kind: str) -> Judged:
 
 def _judge_of_camera(model: Model, kind: str) -> Judged:
     """Judge a model for linear photos, each by a camera that training never saw."""
-    lights = list(load_illuminants())
     random = np.random.default_rng(_SEED)
     found = []
     for index, cube in enumerate(_scenes(_CAMERA_SCENES)):
         camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
-        capture = Capture(camera, lights[index % len(lights)])
+        capture = Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
         photo = CameraInput(kind, capture, **_DRAWS[kind](random))
         codes = photo.photograph(cube, GRID, str(index))
         reconstructor = Reconstructor(model, "cpu", capture=capture)

@@ -20,9 +20,10 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
-from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras, load_illuminants
+from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras
 from napari_mst.simulation.camera_scenes import (
     HELD_OUT_CAMERAS,
+    TRAINING_LIGHTS,
     CameraScenes,
     CameraSimulator,
     training_cameras,
@@ -173,7 +174,6 @@ def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
 
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
     """The card of the model, but for its accuracy and its error band, which are measured."""
-    lights = load_illuminants()
     cameras = load_cameras()
     options = (
         f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} "
@@ -190,14 +190,14 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
             "Linear RGB of a camera that is named, or whose sensitivities are given, without "
             "colour matrix and tone curve, of reflecting surfaces under one light that is named "
             "as well: "
-            f"{', '.join(lights)}, or a mixture of them. "
+            f"{', '.join(TRAINING_LIGHTS)}, or a mixture of them. "
             "Not for sRGB photos, LEDs and narrow lines, or different lights in one photo."
         ),
         training_data=(
             "Simulated scenes of 1,935 measured reflectances (CIE CES, ISET, rawtoaces, earthlib, "
             f"USGS splib06), seen by {len(training_cameras())} of {len(cameras)} measured cameras "
-            f"(rawtoaces-data, Apache-2.0) under {len(lights)} illuminants (CIE; ISET, MIT) and "
-            "mixtures of them. No image of a real scene. "
+            f"(rawtoaces-data, Apache-2.0) under {len(TRAINING_LIGHTS)} illuminants (CIE; ISET, "
+            "MIT) and mixtures of them. No image of a real scene. "
             f"Never trained with: {', '.join(HELD_OUT_CAMERAS)}."
         ),
         reference=(

@@ -1,0 +1,120 @@
+"""Lights that have no table of their own: radiators, daylight, and mixtures of lights.
+
+Their names say how they are made: "Planck 3200 K", "daylight 5600 K", "0.7 A + 0.3 LED-B3".
+References: CIE 015:2018 (daylight, its components S0, S1 and S2).
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib import resources
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Family = Literal["Planck", "daylight", "fluorescent", "LED"]
+"""A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""
+
+Power = NDArray[np.float64]
+
+FAMILIES: tuple[Family, ...] = ("Planck", "daylight", "fluorescent", "LED")
+
+WAVELENGTHS = np.arange(400.0, 701, 10)
+"""Wavelengths (nm) of the lights of this module."""
+
+LARGEST = 12
+"""Most lights in a mixture."""
+
+_SECOND_RADIATION = 1.438776877e-2  # m K, of the International System of Units
+_PLANCK = re.compile(r"planck (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
+_DAYLIGHT = re.compile(r"daylight (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
+_SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
+_PLANCK_RANGE = (1000.0, 25_000.0)  # K
+_DAYLIGHT_RANGE = (4000.0, 25_000.0)  # K, for which CIE 015 has its formula
+_COMPONENTS = ("S0", "S1", "S2")
+
+
+def planckian(kelvin: float) -> Power:
+    """Relative spectral power (31,) of a glowing body of this temperature, by Planck's law."""
+    metres = WAVELENGTHS * 1e-9
+    power = metres**-5 / np.expm1(_SECOND_RADIATION / (metres * kelvin))
+    return np.asarray(power / power.mean())
+
+
+def daylight(kelvin: float) -> Power:
+    """Relative spectral power (31,) of daylight of this colour temperature, by CIE 015:2018."""
+    inverse = 1000 / kelvin
+    if kelvin <= 7000:
+        x = ((-4.6070 * inverse + 2.9678) * inverse + 0.09911) * inverse + 0.244063
+    else:
+        x = ((-2.0064 * inverse + 1.9018) * inverse + 0.24748) * inverse + 0.237040
+    y = (-3 * x + 2.870) * x - 0.275
+    scale = 0.0241 + 0.2562 * x - 0.7341 * y
+    first = (-1.3515 - 1.7703 * x + 5.9114 * y) / scale
+    second = (0.0300 - 31.4424 * x + 30.0717 * y) / scale
+    s0, s1, s2 = (_stored()[name] for name in _COMPONENTS)
+    power = s0 + first * s1 + second * s2
+    return np.asarray(power / power.mean())
+
+
+def mixture(parts: Iterable[tuple[float, Power]]) -> Power:
+    """Relative spectral power (31,) of lights together; each has a share of the total power."""
+    return np.sum([share * power / power.mean() for share, power in parts], axis=0)
+
+
+def mixture_name(parts: Mapping[str, float]) -> str:
+    """The name of a mixture, by the shares of its lights: "0.70 A + 0.30 LED-B3"."""
+    return " + ".join(f"{share:.2f} {name}" for name, share in parts.items())
+
+
+def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None:
+    """The light (31,) that *name* describes; None if it describes none.
+
+    *listed* gives the light of a table by its name, None if there is none.
+    """
+    return _radiator(name) if "+" not in name else _mixed(name, listed)
+
+
+@functools.cache
+def load_lamps() -> Mapping[str, Power]:
+    """Relative spectral power (31,) of the CIE's fluorescent, discharge and LED lamps, by name."""
+    lamps = {name: power for name, power in _stored().items() if name not in _COMPONENTS}
+    return MappingProxyType(lamps)
+
+
+def _radiator(name: str) -> Power | None:
+    glowing = _PLANCK.fullmatch(name.strip())
+    sky = _DAYLIGHT.fullmatch(name.strip())
+    if glowing and _is_within(float(glowing[1]), _PLANCK_RANGE):
+        return planckian(float(glowing[1]))
+    if sky and _is_within(float(sky[1]), _DAYLIGHT_RANGE):
+        return daylight(float(sky[1]))
+    return None
+
+
+def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
+    parts = []
+    for text in name.split("+"):
+        found = _SHARE.fullmatch(text.strip())
+        light = None
+        if found:
+            light = _radiator(found[2])
+            light = listed(found[2]) if light is None else light
+        if found is None or light is None or float(found[1]) <= 0:
+            return None
+        parts.append((float(found[1]), light))
+    return mixture(parts) if len(parts) <= LARGEST else None
+
+
+def _is_within(kelvin: float, limits: tuple[float, float]) -> bool:
+    return limits[0] <= kelvin <= limits[1]
+
+
+@functools.cache
+def _stored() -> Mapping[str, Power]:
+    path = resources.files("napari_mst").joinpath("data/lamps31.npz")
+    with path.open("rb") as stream, np.load(stream) as archive:
+        names = [name for name in archive if name != "wavelength"]
+        return MappingProxyType({name: archive[name].astype(np.float64) for name in names})
