@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from napari_mst.denoising.non_local_means import non_local_means, non_local_weights
     from napari_mst.errors import NapariMstError
     from napari_mst.formats import read_cube, write_cube
+    from napari_mst.light.estimate import LightEstimate, estimate_light
     from napari_mst.models import MODELS, Model, ModelCard, load_model
     from napari_mst.photo.cameras import Capture
     from napari_mst.photo.chart import Chart
@@ -59,6 +60,7 @@ _HOMES = {
     "FlatField": "photo.flat_field",
     "GreyPatch": "photo.white",
     "KnownSpectrum": "adaptation.known",
+    "LightEstimate": "light.estimate",
     "MAPS": "spectra.maps",
     "MODELS": "models",
     "MapInputs": "spectra.maps",
@@ -80,6 +82,7 @@ _HOMES = {
     "capture_from_patch": "photo.white",
     "compare_region": "spectra.compare",
     "error_bands": "adaptation.bands",
+    "estimate_light": "light.estimate",
     "estimated_noise": "denoising.noise_estimate",
     "label_spectra": "spectra.labels",
     "load_model": "models",
@@ -111,6 +114,7 @@ __all__ = [
     "FlatField",
     "GreyPatch",
     "KnownSpectrum",
+    "LightEstimate",
     "MapInputs",
     "Model",
     "ModelCard",
@@ -131,6 +135,7 @@ __all__ = [
     "capture_from_patch",
     "compare_region",
     "error_bands",
+    "estimate_light",
     "estimated_noise",
     "label_spectra",
     "load_model",

@@ -116,4 +116,65 @@ def test_cameras_and_illuminants_are_listed(capsys: pytest.CaptureFixture[str]) 
     lines = {line.strip() for line in capsys.readouterr().out.splitlines()}
     assert {*load_cameras(), *load_illuminants()} <= lines
     assert main(["models"]) == 0
-    assert "needs       --camera and --illuminant" in capsys.readouterr().out
+    models = capsys.readouterr().out
+    assert "needs       --camera and --illuminant" in models
+    assert "light-vit: Tells the light" in models
+
+
+def test_the_light_of_an_unbalanced_photo_is_estimated_unless_it_is_named(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    camera = ("--camera", "Nikon_D5100", "--unbalanced")
+    targets = [photo.with_name(f"{name}.hdr") for name in ("left", "asked", "named")]
+    illuminants: tuple[tuple[str, ...], ...] = (
+        (),
+        ("--illuminant", "Estimate"),
+        ("--illuminant", "A"),
+    )
+    for target, illuminant in zip(targets, illuminants, strict=True):
+        arguments = ["reconstruct", str(photo), "-o", str(target), *MODEL, *camera, *illuminant]
+        assert main(arguments) == 0
+        told = "illuminant was estimated from the photo" in capsys.readouterr().err
+        assert told == (illuminant != ("--illuminant", "A"))
+    left, asked, named = (napari_mst.read_cube(target) for target in targets)
+    np.testing.assert_array_equal(left.data, asked.data)
+    assert left.provenance.is_light_estimated
+    assert (named.provenance.illuminant, named.provenance.is_light_estimated) == ("A", False)
+    assert main(["info", str(targets[0])]) == 0
+    assert "is light estimated" in capsys.readouterr().out
+
+
+def test_a_balanced_photo_cannot_tell_its_light(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = photo.with_name("cube.hdr")
+    told = ("--camera", "Nikon_D5100", "--illuminant", "estimate")
+    assert main(["reconstruct", str(photo), "-o", str(target), *MODEL, *told]) == 2
+    assert "got a white-balanced photo, which hides it" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_a_batch_with_estimated_lights_goes_on(
+    photo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = photo.with_name("cubes")
+    folder.mkdir()
+    arguments = ["reconstruct", str(photo), "-o", str(folder), *MODEL]
+    told = ("--camera", "Nikon_D5100", "--unbalanced")
+    assert main([*arguments, *told]) == 0
+    capsys.readouterr()
+    assert main([*arguments, *told]) == 0
+    assert "1 of 1 cubes are of this run" in capsys.readouterr().err
+
+
+def test_attention_in_an_estimated_light_is_that_in_the_light_told(photo: Path) -> None:
+    files = [photo.with_name(f"{name}.npz") for name in ("estimated", "told")]
+    camera = ("--camera", "Nikon_D5100", "--unbalanced")
+    assert main(["attention", str(photo), "-o", str(files[0]), *MODEL, *camera]) == 0
+    record = napari_mst.read_attention(files[0])
+    light = ("--illuminant", record.provenance.illuminant)
+    assert main(["attention", str(photo), "-o", str(files[1]), *MODEL, *camera, *light]) == 0
+    other = napari_mst.read_attention(files[1])
+    for name in record:
+        assert np.isfinite(record[name].attention).all()
+        np.testing.assert_array_equal(record[name].attention, other[name].attention)

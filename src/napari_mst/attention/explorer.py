@@ -57,8 +57,7 @@ class AttentionExplorer:
         progress: Progress | None = None,
         is_cancelled: IsCancelled | None = None,
     ) -> None:
-        network = reconstructor.network
-        if not attention_blocks(network):
+        if not attention_blocks(reconstructor.network):
             raise AttentionError(
                 "Expected a network with spectral attention, "
                 f"got {reconstructor.model.card.name}. Take another model."
@@ -69,8 +68,9 @@ class AttentionExplorer:
                 f"got {reconstructor.precision}. Take one of these."
             )
         self._reconstructor = reconstructor
-        self._network = network
-        self._program = reconstructor.program
+        self._lit = reconstructor.lit_for(photo)
+        self._network = self._lit.network
+        self._program = self._lit.program
         self._watch = Watch(progress, is_cancelled)
         self._photo = reconstructor.read(photo)
         self._region = region
@@ -82,7 +82,7 @@ class AttentionExplorer:
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
         with record_attention(self._network) as record:
-            _, provenance = self._compute(self._reconstructor.cube_of)
+            _, provenance = self._compute(self._lit.cube_of)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:

@@ -12,6 +12,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.formats import read_cube
 from napari_mst.messages import shown
 from napari_mst.models import MODELS, ModelCard
+from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
@@ -20,7 +21,7 @@ def _add_nothing(_: argparse.ArgumentParser) -> None:
 
 
 def _models(_: argparse.Namespace) -> int:
-    texts = [_card_text(card) for card in MODELS.values()]
+    texts = [_card_text(card) for card in (*MODELS.values(), *LIGHT_MODELS.values())]
     print("\n\n".join(texts))
     return DONE
 
@@ -36,12 +37,15 @@ def _card_text(card: ModelCard) -> str:
 
 def _card_fields(card: ModelCard) -> dict[str, str]:
     needs = "--camera and --illuminant (see `napari-mst cameras`)" if card.needs_camera else ""
-    wavelengths = _range(card.wavelengths, "nm")
+    gives = "the illuminant of a photo: --illuminant estimate"
+    if not card.tells_light:
+        wavelengths = _range(card.wavelengths, "nm")
+        gives = f"{len(card.wavelengths)} bands of {card.quantity}, {wavelengths}"
     weights = "bundled" if card.file else f"by file: --model FILE, from {card.url}"
     return {
         "for": card.domain,
         "needs": needs,
-        "gives": f"{len(card.wavelengths)} bands of {card.quantity}, {wavelengths}",
+        "gives": gives,
         "accuracy": _accuracy(card) or "not measured",
         "trained on": card.training_data,
         "licence": card.licence,

@@ -1,4 +1,4 @@
-"""The commands that make models: `train`, `retrain` and `calibrate`."""
+"""The commands that make models: `train`, `retrain`, `train-light` and `calibrate`."""
 
 import argparse
 from pathlib import Path
@@ -257,6 +257,35 @@ def _retrain_mstpp(arguments: argparse.Namespace) -> None:
     )
 
 
+def _add_light_arguments(parser: argparse.ArgumentParser) -> None:
+    add_output(parser, "OUT", OUTPUT_HELP)
+    parser.add_argument(
+        "--steps", type=int, help="number of steps (default: as for the bundled model)"
+    )
+    parser.add_argument("--seed", type=int, default=2026, help="(default: 2026)")
+    parser.add_argument(
+        "--report-every",
+        type=int,
+        default=250,
+        metavar="STEPS",
+        help="steps between two reports (default: 250)",
+    )
+
+
+def _train_light(arguments: argparse.Namespace) -> int:
+    from napari_mst.training.fit_light import LightSettings, fit_light_to_file
+
+    _check_weights_name(arguments.output)
+    check_targets([arguments.output], overwrite=True)
+    steps = LightSettings.steps if arguments.steps is None else arguments.steps
+    if min(steps, arguments.report_every) < 1:
+        raise ModelError("Expected at least one step, and one between reports, got none. Add some.")
+    settings = LightSettings(steps=steps, seed=arguments.seed)
+    fit_light_to_file(settings, arguments.output, arguments.report_every)
+    print(arguments.output)
+    return DONE
+
+
 def _add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
@@ -292,6 +321,12 @@ RETRAIN = Command(
     add_arguments=_add_retrain_arguments,
     run=_retrain,
     epilog=PROCESSES.format("retrain"),
+)
+TRAIN_LIGHT = Command(
+    name="train-light",
+    help="train the network that tells the light of a photo, on simulated scenes",
+    add_arguments=_add_light_arguments,
+    run=_train_light,
 )
 CALIBRATE = Command(
     name="calibrate",

@@ -37,6 +37,8 @@ class Provenance:
         of the largest value.
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that are told.
+    is_light_estimated
+        Whether the illuminant was told from the photo: then it is a mixture of likely lights.
     denoise, denoising
         What was asked for, "auto", "off" or h in units of the noise; and what was done to the photo
         before the network saw it, "" for nothing.
@@ -78,6 +80,7 @@ class Provenance:
     illuminant: str = ""
     white: float = 0.0
     white_balance: str = ""
+    is_light_estimated: bool = False
     region: str = ""
     cut: str = ""
     is_ensemble: bool = False
@@ -101,7 +104,8 @@ class Provenance:
         if self.calibrated_by:
             return f"calibrated by {self.calibrated_by}"
         if self.camera:
-            return f"calibrated by the sensitivities of {self.camera} under {self.illuminant}"
+            light = "an estimated light" if self.is_light_estimated else self.illuminant
+            return f"calibrated by the sensitivities of {self.camera} under {light}"
         return UNCALIBRATED
 
     def gives_the_cube_of(self, other: "Provenance") -> bool:
@@ -109,7 +113,9 @@ class Provenance:
 
         Device and memory may differ.
         """
-        names = {f.name for f in fields(self)} - _MAY_DIFFER
+        # An estimated light is known only after the run.
+        may_differ = _MAY_DIFFER | ({"illuminant"} if self.is_light_estimated else set())
+        names = {f.name for f in fields(self)} - may_differ
         is_known = bool(self.source_sha256)
         # The text of a correction is written after the run: before it only the fact is known.
         is_corrected_alike = bool(self.correction) == bool(other.correction)

@@ -34,6 +34,9 @@ JPEG = "JPEG"
 CAMERA = "camera"
 """Name of the doubts that the JPEG of a camera adds about which nothing is known."""
 
+LIGHT_QUANTITY = "illuminant"
+"""The quantity of a model that makes no cube, but tells the light of a photo."""
+
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
 _HEADER_LIMIT = 2**22
@@ -55,7 +58,8 @@ class ModelCard:
     normalisation
         The treatment of a whole photo first: none, or (x - min) / (max - min).
     quantity
-        The quantity of the cube: "reflectance" or "relative radiance"; "" if unknown.
+        The quantity of the cube: "reflectance" or "relative radiance"; "" if unknown. Or
+        `LIGHT_QUANTITY`, for a model that makes none.
     rendering
         How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_band
@@ -100,6 +104,11 @@ class ModelCard:
     def needs_camera(self) -> bool:
         """True if the network has to be told the camera and the illuminant of every photo."""
         return self.rendering == CAMERA_RGB
+
+    @property
+    def tells_light(self) -> bool:
+        """True if the network makes no cube, but tells the light of a photo."""
+        return self.quantity == LIGHT_QUANTITY
 
 
 PUBLISHED = ModelCard(
@@ -243,8 +252,15 @@ def _bundled() -> Iterator[ModelCard]:
 # A model that need not be told the camera comes first, and the first one is the default.
 _CARDS = (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)
 
-MODELS: Mapping[str, ModelCard] = MappingProxyType({card.name: card for card in _CARDS})
-"""All models by name: the bundled ones, the default first, and the published one.
+MODELS: Mapping[str, ModelCard] = MappingProxyType(
+    {card.name: card for card in _CARDS if not card.tells_light}
+)
+"""All models of cubes by name: the bundled ones, the default first, and the published one.
 
 The weights of the published one are for the user to bring.
 """
+
+LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(
+    {card.name: card for card in _CARDS if card.tells_light}
+)
+"""The bundled models that tell the light of a photo, by name."""

@@ -24,6 +24,7 @@ from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
 from napari_mst.memory import free_host_memory, is_out_of_memory
 from napari_mst.messages import shown
 from napari_mst.models.cards import (
+    LIGHT_MODELS,
     MODELS,
     PUBLISHED,
     WEIGHTS,
@@ -159,7 +160,8 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
 
 
 def _weights_path(name_or_path: str | PathLike[str]) -> Path:
-    card = MODELS.get(name_or_path) if isinstance(name_or_path, str) else None
+    known = {**MODELS, **LIGHT_MODELS}
+    card = known.get(name_or_path) if isinstance(name_or_path, str) else None
     if card is not None and card.file is not None:
         return WEIGHTS / card.file
     path = Path(name_or_path)

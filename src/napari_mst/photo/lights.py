@@ -61,7 +61,8 @@ def daylight(kelvin: float) -> Power:
 
 def mixture(parts: Iterable[tuple[float, Power]]) -> Power:
     """Relative spectral power (31,) of lights together; each has a share of the total power."""
-    return np.sum([share * power / power.mean() for share, power in parts], axis=0)
+    total = np.sum([share * power / power.mean() for share, power in parts], axis=0)
+    return np.asarray(total, dtype=np.float64)
 
 
 def mixture_name(parts: Mapping[str, float]) -> str:

@@ -68,6 +68,11 @@ class Job:
         Whether the part was averaged down.
     denoising
         How the part is denoised before it is computed; None if it is not.
+    is_light_estimated
+        Whether the illuminant was told from the photo.
+    light_doubt
+        How far the spectra may be off by an estimated light, a share of them for each band; empty
+        where the light was told.
     """
 
     setup: Setup
@@ -80,6 +85,8 @@ class Job:
     precision_error: float = 0.0
     is_preview: bool = False
     denoising: Denoising | None = None
+    is_light_estimated: bool = False
+    light_doubt: tuple[float, ...] = ()
 
     @property
     def options(self) -> RunOptions:

@@ -36,7 +36,8 @@ class RunOptions:
     correct_colour
         Whether spectra whose colour is not the photo's are moved.
     capture
-        The camera and the illuminant of a linear photo, for models that need them.
+        The camera and the illuminant of a linear photo, for models that need them; the illuminant
+        may be left to the photo (`cameras.ESTIMATED`).
     calibrated_by
         What tells that photos show colours exactly, in a few words; "" if nothing does. Error bands
         are then narrower, and say so.

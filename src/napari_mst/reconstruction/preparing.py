@@ -7,6 +7,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 from napari_mst.reconstruction.job import Compute, Job
+from napari_mst.reconstruction.lighting import lighting_of
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -26,15 +27,22 @@ def prepare(
     PhotoError
         If the photo cannot be read or is not one for the network, or the region is empty or reaches
         beyond it.
+    CameraError
+        If its illuminant is to be estimated, and it is white-balanced.
     """
     whole = read(setup, photo)
+    lighting = lighting_of(setup, whole)
+    lit = lighting.setup
     job = Job(
-        setup=setup,
+        setup=lit,
         photo=whole,
         part=whole,
-        compute=compute or setup.cube_of,
-        extrema=_extrema(setup, whole),
+        compute=compute or lit.cube_of,
+        extrema=_extrema(lit, whole),
         watch=watch,
+        notes=lighting.notes,
+        is_light_estimated=lit is not setup,
+        light_doubt=lighting.doubt,
     )
     region = setup.options.region
     return job if region is None else _cropped(job, region)

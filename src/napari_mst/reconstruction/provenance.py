@@ -65,6 +65,7 @@ def provenance_of(result: RunResult) -> Provenance:
         assumptions=assumptions,
         denoising=str(job.denoising) if job.denoising else "",
         precision_error=job.precision_error,
+        is_light_estimated=job.is_light_estimated,
         is_preview=job.is_preview,
     )
 
@@ -87,11 +88,21 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
         provenance=replace(
             provenance_of(result),
             correction=corrected,
-            error_band=photo_band(card, _doubt(result.job, correction)),
+            error_band=_band(result.job, correction),
         ),
         metadata=metadata,
         quality=correction.quality if correction else None,
     )
+
+
+def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
+    """The error band of the history: that of the photo, and the doubt about its light."""
+    band = photo_band(job.setup.model.card, _doubt(job, correction))
+    if not band or not job.light_doubt:
+        return band
+    # The two are independent, so their squares add up.
+    doubt = np.hypot(band["doubt"], job.light_doubt).round(4).tolist()
+    return {**band, "doubt": doubt, "holds": f"{band['holds']} and an estimated light"}
 
 
 def _doubt(job: Job, correction: Correction | None) -> str:
@@ -119,6 +130,7 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
         "illuminant": named(capture.illuminant),
         "white": capture.white,
         "white_balance": capture.balance,
+        "is_light_estimated": capture.is_estimated,
     }
 
 

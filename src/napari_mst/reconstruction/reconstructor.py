@@ -6,7 +6,7 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from napari_mst.reconstruction import pipeline, preparing, provenance
 from napari_mst.reconstruction.compiling import compile_kernels
 from napari_mst.reconstruction.denoising import decided, denoising_bytes
 from napari_mst.reconstruction.job import Compute
+from napari_mst.reconstruction.lighting import estimated
 from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
@@ -61,7 +62,8 @@ class Reconstructor:
         Whether to move spectra whose colour is not the photo's, where the model's card says how a
         photo shows them (see `consistency`); `cube.quality` is how far they were off.
     capture
-        The camera and the illuminant of the photos, for a model that needs them.
+        The camera and the illuminant of the photos, for a model that needs them. Where the
+        illuminant is "estimate", each photo tells its own.
     calibrated_by
         What tells that the photos show colours exactly, in a few words: "rendered from spectra", "a
         profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By default
@@ -281,6 +283,23 @@ class Reconstructor:
     def read(self, photo: PhotoLike) -> Photo:
         """Read *photo* and check that the network can be given it; else `PhotoError`."""
         return preparing.read(self.setup, photo)
+
+    def lit_for(self, photo: PhotoLike) -> Self:
+        """The reconstructor itself, or one that was told the light of *photo* if it has to be.
+
+        `reconstruct` does so by itself. This is for who looks into the network.
+
+        Raises
+        ------
+        PhotoError, CameraError
+            If the photo cannot tell its light.
+        """
+        capture = self.capture
+        if capture is None or not capture.is_estimated:
+            return self
+        estimate = estimated(self.read(photo), capture)
+        told = replace(capture, illuminant=estimate.illuminant)
+        return type(self)(self.model, **replace(self.options, capture=told).for_reconstructor)
 
     def origin(
         self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
-from napari_mst.errors import CameraError, DenoisingError, DeviceError
+from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
@@ -57,6 +57,12 @@ class Setup:
         is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
         return self.options.correct_colour and is_known
 
+    def told(self, capture: Capture) -> "Setup":
+        """The setup for photos of another *capture*; hooks on its softmax modules hear it too."""
+        network = copied(self.network)
+        _see_with(network, capture)
+        return replace(self, options=replace(self.options, capture=capture), network=network)
+
     def has_kernels(self) -> bool:
         """True if compiled kernels run the network.
 
@@ -79,10 +85,13 @@ def set_up(model: Model, options: RunOptions) -> Setup:
         If the model needs a capture and there is none, or has no use for the one that there is.
     DenoisingError
         If the options say something impossible about denoising.
+    ModelError
+        If the model makes no cubes.
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
     """
+    _check_makes_cubes(model.card)
     _check_capture(model.card, options.capture)
     _check_denoise(options.denoise)
     device = choose_device(options.device)
@@ -106,13 +115,21 @@ def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Netw
     if (device.name, weights) == AS_LOADED and options.capture is None:
         return model.network
     network = copied(model.network).to(device.device, weights)
-    if options.capture is not None:
+    if options.capture is not None and not options.capture.is_estimated:
         _see_with(network, options.capture)
     return network
 
 
 def _is_narrow(precision: str) -> bool:
     return bool(getattr(torch, precision).itemsize == 2)
+
+
+def _check_makes_cubes(card: ModelCard) -> None:
+    if card.tells_light:
+        raise ModelError(
+            f"Expected a model that makes cubes, got {card.name}, which tells the light of a "
+            "photo. Use `estimate_light`, or another model."
+        )
 
 
 def _check_capture(card: ModelCard, capture: Capture | None) -> None:

@@ -93,8 +93,12 @@ class SceneSimulator:
 
         Photos are linear sRGB (N, 3, H, W), decoded from 8 bits.
         """
-        scene = self._scene(count, self.size)
+        scene = self.draw_scenes(count)
         return self.photograph(scene), scene
+
+    def draw_scenes(self, count: int) -> Tensor:
+        """Apparent reflectance (N, B, H, W) of *count* scenes, of which no photo is taken."""
+        return self._scene(count, self.size)
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* clean pixels without neighbours, and their reflectance (N, 31).

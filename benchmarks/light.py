@@ -1,0 +1,193 @@
+"""How well the light of a photo is told: `python benchmarks/light.py white|penalty|srgb|time [FOLDER]`.
+
+FOLDER has reflectance cubes of real scenes, 31 bands (default: ../shared/data/cave). Every scene is
+seen by cameras that training never saw.
+
+white    angles between told and true whites: the 15 illuminants and 6 mixtures of them, and the lights never trained with
+penalty  relative error (MRAE) of the pixelwise part of mstpp-camera with the light told, estimated and assumed;
+         a held-out light is not in the table of lights that the estimate may choose from
+srgb     how often sRGB photos are warned of, by their light
+time     a photo of 24 megapixels
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import napari_mst as nm
+from napari_mst.colour import linear_to_srgb
+from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.light import estimate
+from napari_mst.light.posterior import light_table
+from napari_mst.metrics import mrae
+from napari_mst.photo.cameras import light_power, unbalanced_response
+from napari_mst.photo.photo import Photo
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, TRAINING_LIGHTS
+from napari_mst.simulation.lights import HELD_OUT_LIGHTS
+
+FULL = 65535
+PENALTY_LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")
+PENALTY_CAMERAS = (HELD_OUT_CAMERAS[1], HELD_OUT_CAMERAS[4])
+
+
+def sensor(cube, camera, light, random=None):
+    """The linear values (3, H, W) of a sensor, a white surface at full scale in its brightest channel."""
+    response = unbalanced_response(camera, light)
+    values = np.einsum("bhw,bc->chw", cube, response / response.sum(axis=0).max(), optimize=True)
+    if random is not None:
+        shot = 10 ** random.uniform(-4.5, -2.5)
+        values = values + random.standard_normal(values.shape) * np.sqrt(shot * values.clip(0))
+    return values.clip(0, 1)
+
+
+def photo_of(values):
+    """The values of a sensor as a 16-bit photo."""
+    codes = np.rint(values * FULL).astype(np.uint16)
+    return Photo.from_array(np.moveaxis(codes, 0, -1), encoding="linear", full_scale=float(FULL))
+
+
+def angle(first, second):
+    """The angle in degrees between two colours."""
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.rad2deg(np.arccos(np.clip(cosine, -1, 1))))
+
+
+def shades_of_grey(values, power=6):
+    """The white (3,) by Finlayson & Trezzi (2004)."""
+    return (values.reshape(3, -1) ** power).mean(axis=1) ** (1 / power)
+
+
+def white(scenes):
+    """Print the angles between told and true whites."""
+    random = np.random.default_rng(77)
+    found = {}
+    for name, cube in scenes:
+        for camera in HELD_OUT_CAMERAS:
+            pairs = random.integers(len(TRAINING_LIGHTS), size=(6, 2))
+            mixed = [f"0.5 {TRAINING_LIGHTS[a]} + 0.5 {TRAINING_LIGHTS[b]}" for a, b in pairs]
+            for kind, lights in (
+                ("15 lights and 6 mixtures", (*TRAINING_LIGHTS, *mixed)),
+                ("never trained with", HELD_OUT_LIGHTS),
+            ):
+                for light in lights:
+                    values = sensor(cube, camera, light, random)
+                    told = nm.estimate_light(photo_of(values), camera)
+                    true = unbalanced_response(camera, light).sum(axis=0)
+                    near = min(angle(each.white, true) for each in told.candidates)
+                    row = (
+                        angle(told.white, true),
+                        angle(told.candidates[0].white, true),
+                        angle(shades_of_grey(values), true),
+                        near <= estimate.NEAR,
+                    )
+                    found.setdefault(kind, []).append(row)
+        print(name, *(np.mean(rows, axis=0).round(2) for rows in found.values()), flush=True)
+    for kind, rows in found.items():
+        table = np.array(rows)
+        for label, column in zip(
+            ("estimate", "first candidate", "shades of grey"), table.T, strict=False
+        ):
+            worst = np.sort(column)[-len(column) // 4 :].mean()
+            print(
+                f"{kind}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
+            )
+        print(
+            f"{kind}: one of the candidates within {estimate.NEAR:g} degrees {table[:, 3].mean():.3f}"
+        )
+
+
+def penalty(scenes):
+    """Print what a wrong light costs the reconstruction."""
+    network = nm.load_model("mstpp-camera").network.pixelwise.eval()
+    whole_table = estimate.light_table
+    rows = {}
+    for name, cube in scenes:
+        small = np.ascontiguousarray(cube[:, ::2, ::2])
+        for camera in PENALTY_CAMERAS:
+            for kind, lights in (
+                ("told in training", PENALTY_LIGHTS),
+                ("never trained with", HELD_OUT_LIGHTS),
+            ):
+                for light in lights:
+                    estimate.light_table = (
+                        (lambda light=light: light_table().without(light))
+                        if light in HELD_OUT_LIGHTS
+                        else whole_table
+                    )
+                    told = nm.estimate_light(photo_of(sensor(cube, camera, light)), camera)
+                    values = sensor(small, camera, light)
+                    true = unbalanced_response(camera, light).sum(axis=0)
+                    cases = {
+                        "light told": (light_power(light), true),
+                        "light estimated": (told.power, None),
+                        "most likely candidate": (told.candidates[0].power, None),
+                        "white told, D65 assumed": (light_power("D65"), true),
+                        "D65 assumed": (light_power("D65"), None),
+                        "shades of grey, D65 assumed": (light_power("D65"), shades_of_grey(values)),
+                    }
+                    for label, (power, own_white) in cases.items():
+                        error = mrae(
+                            spectra_of(network, values, (camera, power, own_white), small), small
+                        )
+                        rows.setdefault((kind, label), []).append(error)
+        print(name, flush=True)
+    estimate.light_table = whole_table
+    for (kind, label), errors in rows.items():
+        print(f"{kind:20} {label:30} MRAE {np.mean(errors):.4f}  median {np.median(errors):.4f}")
+
+
+def spectra_of(network, values, capture, cube):
+    """The spectra of a photo in a light of this power and white, scaled once to those of *cube*."""
+    camera, power, own_white = capture
+    response = unbalanced_response(camera, "E") * power[:, None]
+    white = response.sum(axis=0)
+    network.see_with(torch.from_numpy(response / white))
+    white = white if own_white is None else own_white
+    gains = white[1] / white[:, None, None]
+    balanced = torch.from_numpy((values * gains).clip(0, 4).astype(np.float32))
+    with torch.inference_mode():
+        spectra = network(balanced[None])[0].numpy()
+    is_bright = cube.min(axis=0) > 0.02
+    return spectra * np.median(cube[:, is_bright] / np.maximum(spectra[:, is_bright], 1e-3))
+
+
+def srgb(scenes):
+    """Print how often sRGB photos of several lights are warned of."""
+    warned = {}
+    for _, cube in scenes:
+        for light in ("D65", "D50", "D75", "F2", "F11", "A", "horizon"):
+            values = sensor(cube, "sRGB", light)
+            codes = np.rint(linear_to_srgb(values) * 255).astype(np.uint8)
+            warned.setdefault(light, []).append(
+                bool(estimate.warning_of(Photo.from_array(np.moveaxis(codes, 0, -1))))
+            )
+    for light, each in warned.items():
+        print(f"{light:8} {sum(each)} of {len(each)} photos are warned of")
+
+
+def duration(_):
+    """Print how long a large photo takes."""
+    codes = np.random.default_rng(0).integers(500, 60_000, (4000, 6000, 3), dtype=np.uint16)
+    photo = Photo.from_array(codes, encoding="linear", full_scale=float(FULL))
+    nm.estimate_light(photo, "Nikon_D5100")
+    taken = []
+    for _ in range(9):
+        start, busy = time.perf_counter(), time.process_time()
+        nm.estimate_light(photo, "Nikon_D5100")
+        taken.append((time.perf_counter() - start, time.process_time() - busy))
+    wall, busy = (np.array(taken) * 1000).T
+    print(
+        f"24 megapixels: fastest {wall.min():.0f} ms, median {np.median(wall):.0f} ms; of the processor's time {np.median(busy):.0f} ms"
+    )
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[2] if len(sys.argv) > 2 else "../shared/data/cave")
+    torch.set_num_threads(1)
+    read = (
+        () if sys.argv[1] == "time" else [(scene.name, scene.cube) for scene in read_scenes(folder)]
+    )
+    {"white": white, "penalty": penalty, "srgb": srgb, "time": duration}[sys.argv[1]](read)

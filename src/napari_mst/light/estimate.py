@@ -1,0 +1,349 @@
+"""The light of a photo: which lights it may have been taken in, and how likely each is.
+
+Letters: S cells on a side of the picture, K known lights.
+
+References: Finlayson & Trezzi, "Shades of Gray and Colour Constancy", CIC 2004, 37-41.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.light.attention import PatchAttention
+from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
+from napari_mst.light.seeing import CLIPPED, picture, to_common
+from napari_mst.models import load_model
+from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
+from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
+from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
+from napari_mst.photo.photo import Photo
+from napari_mst.simulation.lights import common_response
+
+MODEL = "light-vit"
+"""The bundled network that tells the light."""
+
+CANDIDATES = 3
+
+NEAR = 2.0
+"""Angle in degrees between two whites up to which one candidate stands for both."""
+
+FAR = 10.0
+"""Angle in degrees between the white of an sRGB photo and D65 from which on it is worth a word."""
+
+_SAMPLES = 8  # pixels on a side that are read of each cell of the picture
+_POWER = 6  # of shades of grey, as in its paper
+_SCATTER = 5.0  # degrees by which shades of grey is usually off
+_LEAST_SHARE = 0.01  # of a light in the name of a mixture
+
+
+class LightCandidate(NamedTuple):
+    """A light that a photo may have been taken in, and those whose white is the same.
+
+    Attributes
+    ----------
+    name
+        The most likely one of them, as a `Capture` takes it.
+    family
+        The most likely kind of light: "Planck", "daylight", "fluorescent" or "LED".
+    probability
+        Of all of them together, 0-1.
+    power
+        Their mean relative spectral power (31,) at 400, 410, ..., 700 nm.
+    white
+        (3,): the values of the sensor for a white surface, green being 1.
+    """
+
+    name: str
+    family: Family
+    probability: float
+    power: NDArray[np.float64]
+    white: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LightEstimate:
+    """The light of a photo, as a network tells it.
+
+    Attributes
+    ----------
+    camera
+        The camera that took the photo.
+    candidates
+        The most likely lights, the likeliest first: three, or fewer if these are certain.
+    families
+        The probability of each kind of light.
+    illuminant
+        The likeliest light on the whole, a mixture, by a name that `Capture` takes.
+    spread
+        Angle in degrees between the whites of the light and of the candidates, on average.
+    attention
+        What the network looked at.
+    """
+
+    camera: str
+    candidates: tuple[LightCandidate, ...]
+    families: Mapping[Family, float]
+    illuminant: str
+    spread: float
+    attention: PatchAttention
+
+    @property
+    def power(self) -> NDArray[np.float64]:
+        """Relative spectral power (31,) of the illuminant."""
+        return light_power(self.illuminant)
+
+    @property
+    def white(self) -> NDArray[np.float64]:
+        """(3,): the values of the sensor for a white surface, green being 1."""
+        return _white(self.camera, self.illuminant)
+
+    def __str__(self) -> str:
+        """The candidates and their probabilities, in one line."""
+        texts = [f"{each.name} {each.probability:.0%}" for each in self.candidates]
+        return ", ".join(texts)
+
+
+def estimate_light(photo: Photo, camera: str) -> LightEstimate:
+    """Tell the light that *photo* was taken in by this *camera*.
+
+    Parameters
+    ----------
+    photo
+        Linear values of the sensor, before any white balance; or, with the camera "sRGB", a photo
+        in sRGB: then the light is what its white balance has left.
+    camera
+        As `Capture` takes it.
+
+    Raises
+    ------
+    PhotoError
+        If the photo has not three channels, is sRGB-encoded although the camera is another, or
+        shows nothing but black and clipped pixels.
+    CameraError
+        If there is no such camera.
+
+    Examples
+    --------
+    >>> told = nm.estimate_light(nm.Photo.read("raw.tif", encoding="linear"), "Nikon_D5100")
+    >>> capture = nm.Capture("Nikon_D5100", told.illuminant, balance="by the sensitivities")
+    """
+    _check(photo, camera)
+    sample = _sampled(photo)
+    common = _in_common_space(sample.cells, camera)
+    encoding, posterior = _told(common, sample.is_known)
+    bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
+    table = light_table()
+    probabilities = _seconded(table, table.probabilities(posterior), bright)
+    return _estimate(camera, table, probabilities, _attention(encoding))
+
+
+def warning_of(photo: Photo) -> str:
+    """A sentence if the light of an sRGB photo seems to be far from D65; "" if it does not.
+
+    Models for sRGB photos take D65 for granted. Linear photos are never warned of.
+    """
+    if photo.encoding != "srgb" or len(photo.pixels) != 3:
+        return ""
+    try:
+        estimate = estimate_light(photo, SRGB)
+    except PhotoError:
+        return ""
+    angle = _angle(estimate.white, _white(SRGB, DAYLIGHT))
+    # Where the network is unsure, half of its doubt may be in the right direction.
+    if angle < FAR + estimate.spread:
+        return ""
+    return (
+        f"The photo seems to have a white that is {angle:.0f} degrees off that of D65 "
+        f"({estimate.candidates[0].name}), which this model takes for granted. "
+        "Correct its white balance for better spectra."
+    )
+
+
+def _check(photo: Photo, camera: str) -> None:
+    if len(photo.pixels) != 3:
+        raise PhotoError(
+            f"Expected a photo of 3 channels to tell its light, got {len(photo.pixels)}. "
+            "Name the illuminant."
+        )
+    if camera == ESTIMATED:
+        raise CameraError(f"Expected the name of a camera, got {camera!r}. Choose one.")
+    if photo.encoding != "linear" and camera != SRGB:
+        raise PhotoError(
+            f"Expected linear values of {camera[-40:]} to tell the light, got sRGB-encoded ones. "
+            "Say that the photo is linear, if it is, or name the camera sRGB."
+        )
+
+
+class _Sample(NamedTuple):
+    """Some pixels of a photo, S x S of its cells.
+
+    *cells* (3, S, S) are their means, *is_known* (S, S) tells which cells have any that are not
+    clipped, and *bright* (3,) is the mean colour of the brightest (shades of grey).
+    """
+
+    cells: NDArray[np.float64]
+    is_known: NDArray[np.bool_]
+    bright: NDArray[np.float64]
+
+
+def _sampled(photo: Photo) -> _Sample:
+    """Some pixels all over a photo: for its colours they are enough, and a large one has many."""
+    side = _network().hyperparameters.size * _SAMPLES
+    rows, columns = (_spaced(length, side) for length in photo.shape)
+    place = np.ix_(rows, columns)
+    sample = Photo(photo.pixels[:, *place], photo.full_scale, photo.encoding)
+    values = sample.rows(0, side, linear=True).astype(np.float64)
+    is_known = (sample.rows(0, side, linear=False) < CLIPPED).all(axis=0)
+    if photo.valid is not None:
+        is_known &= photo.valid[place]
+    cells = (-1, side // _SAMPLES, _SAMPLES, side // _SAMPLES, _SAMPLES)
+    known = is_known.reshape(cells).sum(axis=(2, 4))
+    values = values.clip(0) * is_known
+    sums = values.reshape(cells).sum(axis=(2, 4))
+    if not sums.any():
+        raise PhotoError(
+            "Expected a photo with colours to tell its light, got only black and clipped pixels. "
+            "Name the illuminant."
+        )
+    # Divided first: a power of small numbers would be lost.
+    largest = values.max()
+    bright = ((values / largest) ** _POWER).mean(axis=(1, 2)) ** (1 / _POWER)
+    return _Sample(sums / np.maximum(known, 1), known[0] > 0, bright)
+
+
+def _spaced(length: int, number: int) -> NDArray[np.intp]:
+    """*number* indices at equal distances all over an axis of this *length*."""
+    return np.asarray((np.arange(number) + 0.5) * length / number, dtype=np.intp)
+
+
+def _in_common_space(values: NDArray[np.float64], camera: str) -> NDArray[np.float64]:
+    """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
+    balanced = values / _white(camera, "E")[:, None, None]
+    return np.einsum("chw,cd->dhw", balanced, to_common(camera))
+
+
+def _told(common: NDArray[np.float64], is_known: NDArray[np.bool_]) -> tuple[Encoding, Posterior]:
+    """The answers of the network for a photo and its mirror images."""
+    network = _network()
+    values = torch.from_numpy(common).float()[None].flatten(2)
+    seen = picture(values, torch.from_numpy(is_known).flatten()[None])
+    channels = seen.channels.unflatten(2, is_known.shape)
+    with torch.inference_mode():
+        encoding = network.encoded(_views(channels))
+    return encoding, posterior_of(encoding.outputs, seen.mean_colour)
+
+
+def _views(channels: Tensor) -> Tensor:
+    """A picture (1, C, S, S), as it is and in three other orientations."""
+    return torch.cat([channels, channels.flip(-1), channels.flip(-2), channels.mT])
+
+
+def _seconded(
+    table: LightTable, probabilities: NDArray[np.float64], bright: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The *probabilities* (K,) with a second opinion: that *bright* parts have the light's colour.
+
+    The network sees means, in which small highlights are lost. Its distribution is one of Cauchy,
+    since it is far off where the brightest thing has a strong colour.
+    """
+    whites = table.powers @ common_response().double().numpy()
+    cosines = whites @ bright / (np.linalg.norm(whites, axis=1) * np.linalg.norm(bright))
+    off = np.rad2deg(np.arccos(np.clip(cosines, -1, 1)))
+    weighted = probabilities / (1 + (off / _SCATTER) ** 2)
+    return np.asarray(weighted / weighted.sum())
+
+
+def _attention(encoding: Encoding) -> PatchAttention:
+    """The attention for the photo as it is."""
+    own = torch.stack([block[0] for block in encoding.attentions]).double()
+    # In double precision the rows sum to 1 to the last digits.
+    return PatchAttention((own / own.sum(-1, keepdim=True)).numpy())
+
+
+def _estimate(
+    camera: str,
+    table: LightTable,
+    probabilities: NDArray[np.float64],
+    attention: PatchAttention,
+) -> LightEstimate:
+    """The *probabilities* (K,) of the lights of a *table* as an estimate."""
+    candidates = _candidates(camera, table, probabilities)
+    illuminant = _named_mixture(table, probabilities)
+    white = _white(camera, illuminant)
+    weights = np.array([each.probability for each in candidates])
+    angles = np.array([_angle(white, each.white) for each in candidates])
+    families = np.array(table.families)
+    shares = {name: float(probabilities[families == name].sum()) for name in FAMILIES}
+    return LightEstimate(
+        camera=camera,
+        candidates=candidates,
+        families=MappingProxyType(shares),
+        illuminant=illuminant,
+        spread=float(angles @ weights / weights.sum()),
+        attention=attention,
+    )
+
+
+def _candidates(
+    camera: str, table: LightTable, probabilities: NDArray[np.float64]
+) -> tuple[LightCandidate, ...]:
+    """The lights around which most of the probability lies, one after the other."""
+    response = unbalanced_response(camera, "E")
+    whites = table.powers @ response
+    directions = whites / np.linalg.norm(whites, axis=1, keepdims=True)
+    is_near = directions @ directions.T >= np.cos(np.deg2rad(NEAR))
+    left = probabilities.copy()
+    found: list[LightCandidate] = []
+    while len(found) < CANDIDATES and left.sum() > _LEAST_SHARE:
+        around = is_near[int((is_near @ left).argmax())]
+        found.append(_candidate(table, left * around, response))
+        left[around] = 0
+    return tuple(found)
+
+
+def _candidate(
+    table: LightTable, weights: NDArray[np.float64], response: NDArray[np.float64]
+) -> LightCandidate:
+    """The mean of the lights with these *weights* (K,)."""
+    families = np.array(table.families)
+    by_family = {family: weights[families == family].sum() for family in FAMILIES}
+    family = max(FAMILIES, key=lambda name: by_family[name])
+    likeliest = int((weights * (families == family)).argmax())
+    power = weights @ table.powers / weights.sum()
+    white = power @ response
+    name = table.names[likeliest]
+    return LightCandidate(name, family, float(weights.sum()), power, white / white[1])
+
+
+def _named_mixture(table: LightTable, probabilities: NDArray[np.float64]) -> str:
+    """The name of the mixture of the likeliest lights."""
+    order = probabilities.argsort()[::-1][:LARGEST]
+    shares = probabilities[order] / probabilities[order].sum()
+    named = {
+        table.names[place]: float(share)
+        for place, share in zip(order, shares, strict=True)
+        if share >= _LEAST_SHARE
+    }
+    return next(iter(named)) if len(named) == 1 else mixture_name(named)
+
+
+def _white(camera: str, illuminant: str) -> NDArray[np.float64]:
+    return unbalanced_response(camera, illuminant).sum(axis=0)
+
+
+def _angle(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.rad2deg(np.arccos(np.clip(cosine, -1, 1))))
+
+
+@functools.cache
+def _network() -> VisionTransformer:
+    return cast("VisionTransformer", load_model(MODEL).network)

@@ -1,0 +1,117 @@
+"""The light of a photo whose illuminant nobody told: told from the photo, before the run.
+
+Letters: B bands, P pixels.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from napari_mst.colour import SRGB_D65
+from napari_mst.errors import CameraError
+from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
+from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.setup import Setup, copied
+
+_COVERED = 0.9
+_SQUARES = 8  # of the mosaic on which candidates are compared
+_SIDE = 8
+_DARK = 0.02  # reflectance below which candidates are not compared
+
+
+class Lighting(NamedTuple):
+    """A setup that knows the light of one photo.
+
+    Attributes
+    ----------
+    setup
+        The setup, told the camera and the light.
+    doubt
+        (B,): how far the spectra may be off by the light, as a share of them, so that nine in ten
+        of those in the light of the candidates lie within; empty where the light was told.
+    notes
+        Sentences for a person.
+    """
+
+    setup: Setup
+    doubt: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def lighting_of(setup: Setup, photo: Photo) -> Lighting:
+    """*setup* for *photo*: its light is estimated if it has to be.
+
+    Raises
+    ------
+    CameraError
+        If it has to be, and the photo is white-balanced.
+    PhotoError
+        As `estimate_light`.
+    """
+    capture = setup.options.capture
+    if capture is None:
+        warning = warning_of(photo) if setup.model.card.rendering == SRGB_D65 else ""
+        return Lighting(setup, notes=(warning,) if warning else ())
+    if not capture.is_estimated:
+        return Lighting(setup)
+    estimate = estimated(photo, capture)
+    lit = setup.told(replace(capture, illuminant=estimate.illuminant))
+    note = f"The illuminant was estimated from the photo: {estimate}."
+    return Lighting(lit, _doubt(lit, photo, estimate), (note,))
+
+
+def estimated(photo: Photo, capture: Capture) -> LightEstimate:
+    """The light of *photo*, taken as *capture* says; errors are those of `lighting_of`."""
+    if capture.balance != OF_SENSOR:
+        raise CameraError(
+            "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
+            "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
+        )
+    return estimate_light(photo, capture.camera)
+
+
+def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
+    """The doubt of `Lighting`, measured on squares of pixels from all over the photo."""
+    network = getattr(lit.model.network, "pixelwise", lit.model.network)
+    if not isinstance(network, CameraNetwork):
+        return ()
+    values = photo.sampled(_SQUARES, _SIDE)
+    white = lit.options.capture.white if lit.options.capture else 0
+    scale = np.float32(photo.full_scale / white if white else 1)
+    linear = scale * values.rows(0, values.shape[0], linear=True).reshape(3, -1, 1)
+    own = _spectra(network, linear, estimate.power, estimate.camera)
+    is_counted = own.mean(axis=0) > _DARK
+    off = []
+    for candidate in estimate.candidates:
+        other = _spectra(network, linear, candidate.power, estimate.camera)
+        off.append((np.abs(other - own) / np.maximum(own, _DARK))[:, is_counted])
+    shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
+    return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
+
+
+def _spectra(
+    network: CameraNetwork, linear: NDArray[np.float32], power: NDArray[np.float64], camera: str
+) -> NDArray[np.float32]:
+    """Spectra (B, P, 1) of sensor values (3, P, 1) in a light of this *power*, pixel by pixel."""
+    response = unbalanced_response(camera, "E") * power[:, None]
+    response = response / response[:, 1].sum()
+    white = response.sum(axis=0)
+    told = copied(network)
+    told.see_with(torch.from_numpy(response / white))
+    balanced = torch.from_numpy((linear / white[:, None, None]).astype(np.float32))
+    with torch.inference_mode():
+        return np.asarray(told(balanced[None])[0].numpy())
+
+
+def _quantile(values: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
+    """The value below which `_COVERED` of the weight lies; 0 without any."""
+    if not weights.sum() > 0:
+        return 0.0
+    order = values.argsort()
+    share = weights[order].cumsum() / weights.sum()
+    return round(float(values[order][int(np.searchsorted(share, _COVERED))]), 4)

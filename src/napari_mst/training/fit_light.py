@@ -1,0 +1,311 @@
+"""Fit the network that tells the light of a photo: `napari-mst train-light -o OUT`.
+
+It takes about ten minutes of one core. Scenes are drawn once; each is then seen by many cameras in
+many lights. In a step the network sees half of the patches of a photo, which takes half the time
+and teaches it not to rely on any of them. The fit is deterministic for a seed, the settings and a
+number of threads. Letters: N photos, S scenes, P patches, R pixels on a side of a patch, B bands.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
+from napari_mst.light.seeing import CHANNELS, CLIPPED, picture, to_common
+from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
+from napari_mst.models.seal import write_weights
+from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
+from napari_mst.photo.cameras import camera_response
+from napari_mst.photo.lights import FAMILIES
+from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, training_cameras
+from napari_mst.simulation.colourful import ColourfulSimulator
+from napari_mst.simulation.lights import (
+    HELD_OUT_LIGHTS,
+    LightSimulator,
+    common_response,
+    log_ratios,
+)
+from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+
+SIZE = 32
+"""Pixels on a side of the picture that the network sees."""
+
+PATCH = 4
+_GRID = SIZE // PATCH
+# Scenes are drawn at twice the size and averaged, so that a pixel may hold several materials.
+_DRAWN = 2 * SIZE
+_TOGETHER = 20
+_MIXED = 0.35  # share of the photos in two lights
+_BACKDROP = 0.4  # share of the photos with something black behind the objects
+_BLACK = (0.002, 0.042)
+_EXPOSURE = 0.6  # stops to either side, in units of e
+_SHOT = (1.6e-5, 1.6e-3)  # variance of the noise over the signal
+_JUDGED = 256
+_LEAST = -30.0  # logarithm of a density below which an error counts no more
+
+
+@dataclass(frozen=True)
+class LightSettings(PixelwiseSettings):
+    """The settings that decide the outcome of a fit.
+
+    Attributes
+    ----------
+    scenes
+        Number of scenes that are drawn.
+    kept
+        Patches, of 64, that the network sees of a photo in a step.
+    """
+
+    steps: int = 2500
+    batch: int = 48
+    learning_rate: float = 2e-3
+    warm_up: int = 200
+    scenes: int = 2000
+    kept: int = 32
+
+
+class Lesson(NamedTuple):
+    """Photos, and the answers.
+
+    Attributes
+    ----------
+    patches, places
+        (N, P, 5, R, R) and (N, P), as `VisionTransformer.encoded_patches` takes them.
+    mean_colour
+        (N, 2): see `seeing.Picture`.
+    shares
+        (N, F): the families of the light.
+    white
+        (N, 3): the true white in the common space.
+    """
+
+    patches: Tensor
+    places: Tensor
+    mean_colour: Tensor
+    shares: Tensor
+    white: Tensor
+
+
+class LightLessons:
+    """Draws photos of *scenes* (S, P, R * R, B) by some *cameras*, and the light of each.
+
+    Parameters
+    ----------
+    random
+        All that is drawn comes from it.
+    kept
+        Patches of each photo.
+    """
+
+    def __init__(
+        self, random: torch.Generator, scenes: Tensor, cameras: list[str], kept: int
+    ) -> None:
+        self._random = random
+        self._scenes = scenes
+        self._kept = kept
+        self._lights = LightSimulator(random)
+        self._responses = _stacked(lambda name: camera_response(name, "E"), cameras)
+        self._to_common = _stacked(to_common, cameras)
+
+    def draw(self, count: int) -> Lesson:
+        """The next *count* photos."""
+        power, shares = self._draw_lights(count)
+        camera = torch.randint(len(self._responses), (count,), generator=self._random)
+        places = torch.rand(count, _GRID**2, generator=self._random).argsort(1)[:, : self._kept]
+        scene = self._draw_scenes(places)
+        values = self._photograph(scene, self._responses[camera] * power[..., None])
+        is_known = (values < CLIPPED).all(-1)
+        common = (values @ self._to_common[camera]).mT
+        channels, mean_colour = picture(common, is_known)
+        patches = channels.unflatten(2, (self._kept, PATCH, PATCH)).movedim(1, 2)
+        turned, turned_places = self._turned(patches, places)
+        white = power @ common_response()
+        return Lesson(turned, turned_places, mean_colour, shares, white)
+
+    def _draw_lights(self, count: int) -> tuple[Tensor, Tensor]:
+        """Power (N, 31) of single and mixed lights, and the shares (N, F) of the families."""
+        first, first_family = self._lights.draw(count)
+        second, second_family = self._lights.draw(count)
+        share = self._uniform(count, 1) * (self._uniform(count, 1) < _MIXED)
+        power = first + share * (second - first)
+        families = len(FAMILIES)
+        start = F.one_hot(first_family, families)
+        shares = start + share * (F.one_hot(second_family, families) - start)
+        return power, shares
+
+    def _draw_scenes(self, places: Tensor) -> Tensor:
+        """Reflectance (N, P * R * R, B) of the patches at *places* of as many scenes."""
+        count = len(places)
+        drawn = torch.randint(len(self._scenes), (count, 1), generator=self._random)
+        scene = self._scenes[drawn, places].float()
+        nodes = torch.randn(count, 1, 5, 5, generator=self._random)
+        shape = _in_patches(F.interpolate(nodes, size=SIZE, mode="bicubic"))[..., 0]
+        shape = shape.gather(1, places[..., None].expand(-1, -1, PATCH**2))
+        edge = 0.4 * torch.randn(count, 1, 1, generator=self._random) - 0.1
+        has_backdrop = self._uniform(count, 1, 1) < _BACKDROP
+        low, high = _BLACK
+        black = low + (high - low) * self._uniform(count, 1, 1) ** 2
+        visible = torch.where((shape > edge) & has_backdrop, black, 1.0)
+        return (scene * visible[..., None]).flatten(1, 2)
+
+    def _photograph(self, scene: Tensor, response: Tensor) -> Tensor:
+        """Values (N, P * R * R, 3) of the sensor, exposed, noisy and clipped."""
+        count = len(scene)
+        largest = response.sum(1).amax(1)[:, None, None]
+        exposure = (_EXPOSURE * (2 * self._uniform(count, 1, 1) - 1)).exp()
+        values = (scene @ (response / largest * exposure)).clamp_min(0)
+        low, high = _SHOT
+        shot = low * (high / low) ** self._uniform(count, 1, 1)
+        noise = torch.randn(values.shape, generator=self._random)
+        return (values + noise * (shot * values).sqrt()).clamp(0, 1)
+
+    def _turned(self, patches: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """The photos, all flipped or transposed alike, and where their patches lie then."""
+        row = places // _GRID
+        column = places % _GRID
+        if self._chance():
+            patches = patches.flip(-1)
+            column = _GRID - 1 - column
+        if self._chance():
+            patches = patches.flip(-2)
+            row = _GRID - 1 - row
+        if self._chance():
+            patches = patches.mT
+            row, column = column, row
+        return patches, row * _GRID + column
+
+    def _uniform(self, *shape: int) -> Tensor:
+        return torch.rand(*shape, generator=self._random)
+
+    def _chance(self) -> bool:
+        return bool(self._uniform(1) < 0.5)
+
+
+def draw_scenes(seed: int, count: int, held_out: bool = False) -> Tensor:
+    """Scenes (S, P, R * R, B) in 16 bits, cut into patches."""
+    simulator = ColourfulSimulator(seed, _DRAWN, held_out)
+    parts = []
+    for start in range(0, count, _TOGETHER):
+        scenes = simulator.draw_scenes(min(_TOGETHER, count - start))
+        parts.append(_in_patches(F.avg_pool2d(scenes, 2)).half())
+    return torch.cat(parts)
+
+
+def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
+    """How surprising families and white are, plus the angle between the mean and true white."""
+    true = log_ratios(lesson.white)[:, None]
+    densities = posterior.log_densities(true)[:, 0].clamp_min(_LEAST)
+    families = -(lesson.shares * posterior.log_shares).sum(-1)
+    of_family = -(lesson.shares * densities).sum(-1)
+    of_all = -(posterior.log_shares + densities).logsumexp(-1)
+    angle = angles(white_of(posterior.mean_white), lesson.white)
+    return (families / 2 + of_family / 2 + of_all / 2 + angle / 4).mean()
+
+
+def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransformer:
+    """The network after all steps; the loss, and the angle on held-out photos, are printed."""
+    torch.manual_seed(settings.seed)
+    network = start_network(settings.width)
+    random = torch.Generator().manual_seed(settings.seed)
+    scenes = draw_scenes(settings.seed, settings.scenes)
+    lessons = LightLessons(random, scenes, training_cameras(), settings.kept)
+
+    def loss() -> Tensor:
+        lesson = lessons.draw(settings.batch)
+        return light_loss(_told(network, lesson), lesson)
+
+    judged = held_out_lesson()
+    descend(network, settings, Descent(loss, lambda: judge(network, judged), report_every, 1.0))
+    return network
+
+
+def start_network(width: int) -> VisionTransformer:
+    """A network that tells the first guess for every photo."""
+    hyperparameters = TransformerHyperparameters(
+        in_bands=CHANNELS,
+        outputs=OUTPUTS,
+        size=SIZE,
+        patch=PATCH,
+        features=width,
+        hidden=2 * width,
+    )
+    network = VisionTransformer(hyperparameters)
+    for name, parameter in network.named_parameters():
+        if name.endswith(".weight") and parameter.dim() == 2:
+            torch.nn.init.trunc_normal_(parameter, std=0.05)
+        if name.endswith(".bias"):
+            torch.nn.init.zeros_(parameter)
+    torch.nn.init.zeros_(network.head.weight)
+    return network
+
+
+def held_out_lesson() -> Lesson:
+    """Photos of spectra and by cameras that training never sees."""
+    random = torch.Generator().manual_seed(0)
+    scenes = draw_scenes(0, _JUDGED, held_out=True)
+    return LightLessons(random, scenes, list(HELD_OUT_CAMERAS), _GRID**2).draw(_JUDGED)
+
+
+@torch.no_grad()
+def judge(network: VisionTransformer, lesson: Lesson) -> float:
+    """The mean angle in degrees between the told and the true white."""
+    told = white_of(_told(network, lesson).mean_white)
+    return angles(told, lesson.white).mean().item()
+
+
+def light_card(settings: LightSettings, name: str) -> ModelCard:
+    """The card of the network, but for its accuracy, which is measured."""
+    command = f"napari-mst train-light --steps {settings.steps} --seed {settings.seed}"
+    return ModelCard(
+        name=name,
+        title="Tells the light that a linear photo was taken in",
+        wavelengths=(),
+        is_linear=True,
+        normalisation="none",
+        quantity=LIGHT_QUANTITY,
+        domain=(
+            "Linear values, before any white balance, of a camera whose sensitivities are known, "
+            "in one light or a mixture of two. Not for several lights beside each other."
+        ),
+        training_data=(
+            f"{settings.scenes:,} simulated scenes of measured reflectances (CIE CES, ISET, "
+            f"rawtoaces, earthlib, USGS splib06), seen by {len(training_cameras())} measured "
+            "cameras (rawtoaces-data, Apache-2.0) in radiators, daylight, the CIE's lamps and "
+            "simulated LEDs. No image of a real scene. "
+            f"Never trained with: {', '.join((*HELD_OUT_CAMERAS, *HELD_OUT_LIGHTS))}."
+        ),
+        licence="MIT",
+        reference=(
+            "Encoder: Dosovitskiy et al., ICLR 2021, arXiv:2010.11929. "
+            f"Weights: napari_mst.training.fit_light; made by `{command}`, one thread"
+        ),
+    )
+
+
+def fit_light_to_file(settings: LightSettings, output: Path, report_every: int = 500) -> ModelCard:
+    """Fit the network, and write it as float16 with its card."""
+    network = fit_light(settings, report_every)
+    card = light_card(settings, output.stem)
+    tensors = {name: value.half().contiguous() for name, value in network.state_dict().items()}
+    write_weights(output, tensors, card)
+    return card
+
+
+def _told(network: VisionTransformer, lesson: Lesson) -> Posterior:
+    outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
+    return posterior_of(outputs, lesson.mean_colour)
+
+
+def _in_patches(maps: Tensor) -> Tensor:
+    """Maps (N, C, 32, 32) -> (N, P, R * R, C), patches row by row."""
+    rows = maps.unflatten(3, (_GRID, PATCH)).unflatten(2, (_GRID, PATCH))
+    return rows.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
+
+
+def _stacked(matrix: Callable[[str], object], cameras: list[str]) -> Tensor:
+    return torch.stack([torch.as_tensor(matrix(name)) for name in cameras]).float()

@@ -1,0 +1,137 @@
+"""The light of simulated photos is told well enough, and what tells nothing is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import napari_mst as nm
+from napari_mst.colour import linear_to_srgb
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.light.estimate import LightEstimate, warning_of
+from napari_mst.photo.cameras import OF_SENSOR, light_power, unbalanced_response
+from napari_mst.photo.photo import Photo
+from napari_mst.simulation.colourful import ColourfulSimulator
+
+CAMERA = "Nikon_D850"  # training never sees it
+FULL = 65535.0
+
+
+def sensor_photo(light: str, camera: str = CAMERA, index: int = 0) -> Photo:
+    """A linear photo of a simulated scene, as the sensor of *camera* gives it."""
+    (scene,) = ColourfulSimulator(900 + index, 64, held_out=True).draw_scenes(1).numpy()
+    values = np.einsum("bhw,bc->hwc", scene, unbalanced_response(camera, light))
+    codes = np.rint(np.clip(values / np.quantile(values, 0.995), 0, 1) * FULL)
+    return Photo.from_array(codes.astype(np.uint16), encoding="linear", full_scale=FULL)
+
+
+def encoded(photo: Photo) -> Photo:
+    """The same photo in 8-bit sRGB."""
+    codes = np.rint(linear_to_srgb(photo.pixels / FULL) * 255).astype(np.uint8)
+    return Photo.from_array(np.moveaxis(codes, 0, -1))
+
+
+def angle(first: NDArray[np.floating], second: NDArray[np.floating]) -> float:
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.rad2deg(np.arccos(min(cosine, 1))))
+
+
+def error(told: LightEstimate, light: str) -> float:
+    return angle(told.white, unbalanced_response(told.camera, light).sum(axis=0))
+
+
+@pytest.fixture(scope="module")
+def told() -> LightEstimate:
+    return nm.estimate_light(sensor_photo("A"), CAMERA)
+
+
+def test_whites_are_told_much_better_than_daylight_for_every_photo() -> None:
+    lights = ("A", "F11", "LED-B2", "daylight 9000 K", "0.5 A + 0.5 D65", "Planck 2300 K")
+    photos = [(light, index) for light in lights for index in range(4)]
+    own = [error(nm.estimate_light(sensor_photo(a, index=i), CAMERA), a) for a, i in photos]
+    daylight = unbalanced_response(CAMERA, "D65").sum(axis=0)
+    guessed = [angle(daylight, unbalanced_response(CAMERA, a).sum(axis=0)) for a, _ in photos]
+    assert np.mean(own) < 6
+    assert np.mean(own) < 0.5 * np.mean(guessed)
+
+
+def test_probabilities_and_their_order_make_sense(told: LightEstimate) -> None:
+    shares = [each.probability for each in told.candidates]
+    assert shares == sorted(shares, reverse=True)
+    assert 0 < sum(shares) <= 1 + 1e-6
+    assert sum(told.families.values()) == pytest.approx(1)
+    assert len(told.candidates) <= 3
+    assert str(told).startswith(told.candidates[0].name)
+
+
+def test_the_illuminant_has_a_name_that_a_capture_takes(told: LightEstimate) -> None:
+    capture = nm.Capture(CAMERA, told.illuminant, balance=OF_SENSOR)
+    np.testing.assert_allclose(capture.white_of_sensor, told.white)
+    np.testing.assert_allclose(light_power(told.illuminant), told.power)
+    for candidate in told.candidates:
+        nm.Capture(CAMERA, candidate.name)
+        assert candidate.white[1] == pytest.approx(1)
+
+
+def test_the_same_photo_tells_the_same_light(told: LightEstimate) -> None:
+    again = nm.estimate_light(sensor_photo("A"), CAMERA)
+    assert again.illuminant == told.illuminant
+    np.testing.assert_array_equal(again.attention.blocks, told.attention.blocks)
+
+
+def test_exposure_changes_little(told: LightEstimate) -> None:
+    photo = sensor_photo("A")
+    darker = Photo.from_array(photo.pixels // 3, encoding="linear", full_scale=FULL)
+    assert angle(nm.estimate_light(darker, CAMERA).white, told.white) < 2
+
+
+def test_rows_of_the_attention_sum_to_one(told: LightEstimate) -> None:
+    np.testing.assert_allclose(told.attention.blocks.sum(-1), 1, atol=1e-12)
+    assert told.attention.rollout_map.shape == (8, 8)
+
+
+def test_photos_of_any_size_and_with_holes_are_told() -> None:
+    pixels = np.moveaxis(sensor_photo("A").pixels, 0, -1).astype(np.float32) / np.float32(FULL)
+    for part in (pixels[30:31, 30:31], pixels[:3, :50], pixels[:50, :7]):
+        assert nm.estimate_light(Photo.from_array(part, encoding="linear"), CAMERA).candidates
+    holed = pixels.copy()
+    holed[10:20] = np.nan
+    whole = nm.estimate_light(Photo.from_array(pixels, encoding="linear"), CAMERA)
+    part = nm.estimate_light(Photo.from_array(holed, encoding="linear"), CAMERA)
+    assert angle(whole.white, part.white) < 5
+
+
+@pytest.mark.parametrize(
+    ("pixels", "camera", "message"),
+    [
+        (np.zeros((4, 5, 3), np.uint16), CAMERA, "got only black and clipped"),
+        (np.full((4, 5, 3), 65535, np.uint16), CAMERA, "got only black and clipped"),
+        (np.full((4, 5, 3), 500, np.uint16), "Nikon_D851", "got 'Nikon_D851'"),
+        (np.full((4, 5, 3), 500, np.uint16), "estimate", "Expected the name of a camera"),
+    ],
+    ids=["black", "clipped", "camera", "estimate"],
+)
+def test_what_tells_nothing_is_refused(pixels: NDArray[Any], camera: str, message: str) -> None:
+    photo = Photo.from_array(pixels, encoding="linear", full_scale=FULL)
+    with pytest.raises((PhotoError, CameraError), match=message):
+        nm.estimate_light(photo, camera)
+
+
+def test_an_encoded_photo_of_a_camera_is_refused() -> None:
+    photo = Photo.from_array(np.full((4, 5, 3), 90, np.uint8))
+    with pytest.raises(
+        PhotoError, match=r"Expected linear values of Nikon_D850 .* got sRGB-encoded"
+    ):
+        nm.estimate_light(photo, CAMERA)
+
+
+def test_only_srgb_photos_far_from_daylight_are_warned_of() -> None:
+    plain = [sensor_photo("D65", "sRGB", index) for index in range(6)]
+    lamp = [sensor_photo("Planck 2300 K", "sRGB", index) for index in range(6)]
+    assert not any(warning_of(photo) for photo in (*plain, *lamp))  # these are linear
+    warnings = [warning_of(encoded(photo)) for photo in lamp]
+    # A simulated scene may be all of one colour, which no photo tells from a light.
+    assert sum(bool(warning_of(encoded(photo))) for photo in plain) <= 1
+    assert sum(bool(warning) for warning in warnings) >= 4
+    assert all("white that is" in warning for warning in warnings if warning)

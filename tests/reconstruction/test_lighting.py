@@ -1,0 +1,105 @@
+"""A light that nobody told is told from the photo: the cube, its history and its error band."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import napari_mst as nm
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import CameraError, ModelError
+from napari_mst.models import Model
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
+from napari_mst.photo.photo import Photo
+from napari_mst.simulation.scenes import SceneSimulator
+
+CAMERA = "Nikon_D850"
+
+
+@pytest.fixture(scope="module")
+def photo() -> Photo:
+    """The values of the sensor for a simulated scene under illuminant A."""
+    (scene,) = SceneSimulator(31, 48, held_out=True).draw_scenes(1).numpy()
+    values = np.einsum("bhw,bc->hwc", scene, unbalanced_response(CAMERA, "A"))
+    codes = np.clip(values / values.max(), 0, 1) * 60_000
+    return Photo.from_array(codes.astype(np.uint16), encoding="linear", full_scale=65535.0)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return nm.load_model("mstpp-camera")
+
+
+def cube_of(model: Model, photo: Photo, illuminant: str) -> SpectralCube:
+    capture = nm.Capture(CAMERA, illuminant, balance=OF_SENSOR)
+    return nm.Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+
+
+@pytest.fixture(scope="module")
+def estimated(model: Model, photo: Photo) -> SpectralCube:
+    return cube_of(model, photo, ESTIMATED)
+
+
+def test_the_cube_is_that_of_the_estimated_light_told(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    illuminant = nm.estimate_light(photo, CAMERA).illuminant
+    told = cube_of(model, photo, illuminant)
+    np.testing.assert_array_equal(estimated.data, told.data)
+    assert estimated.provenance.illuminant == told.provenance.illuminant == illuminant
+
+
+def test_the_history_says_whether_the_light_was_told_or_estimated(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    past = estimated.provenance
+    assert past.is_light_estimated
+    assert any("illuminant was estimated from the photo: " in each for each in past.assumptions)
+    assert not cube_of(model, photo, "A").provenance.is_light_estimated
+    assert Provenance.from_json(past.to_json()) == past
+
+
+def test_a_doubtful_light_widens_the_error_band(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    wide = estimated.provenance.error_band
+    told = cube_of(model, photo, "A").provenance.error_band
+    assert wide["factor"] == told["factor"]
+    assert (np.array(wide["doubt"]) > told["doubt"]).all()
+    assert wide["holds"] == f"{told['holds']} and an estimated light"
+
+
+def test_a_batch_knows_its_cube_again_whatever_the_light_was(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    wanted = nm.Reconstructor(model, "cpu", capture=capture).origin(photo.sha256, "linear")
+    assert estimated.provenance.gives_the_cube_of(wanted)
+    told = nm.Capture(CAMERA, estimated.provenance.illuminant, balance=OF_SENSOR)
+    other = nm.Reconstructor(model, "cpu", capture=told).origin(photo.sha256, "linear")
+    assert not estimated.provenance.gives_the_cube_of(other)
+
+
+def test_one_reconstructor_tells_the_light_of_each_photo(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    reconstructor = nm.Reconstructor(
+        model, "cpu", capture=nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    )
+    # Channels that change places are another light.
+    bluer = replace(photo, pixels=photo.pixels[::-1], sha256="bluer")
+    other = reconstructor.reconstruct(bluer).provenance.illuminant
+    again = reconstructor.reconstruct(photo)
+    assert other != again.provenance.illuminant
+    np.testing.assert_array_equal(again.data, estimated.data)
+
+
+def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo) -> None:
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=BALANCED)
+    with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
+        nm.Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+
+
+def test_the_network_that_tells_lights_makes_no_cube() -> None:
+    with pytest.raises(ModelError, match="Expected a model that makes cubes, got light-vit"):
+        nm.Reconstructor(nm.load_model("light-vit"), "cpu")

@@ -1,0 +1,115 @@
+"""The fit of the network that tells the light: its lessons are right, and it learns from them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from napari_mst.cli.main import main
+from napari_mst.light.posterior import angles, posterior_of, white_of
+from napari_mst.light.seeing import to_common
+from napari_mst.models.cards import card_of_file
+from napari_mst.photo.cameras import camera_response
+from napari_mst.photo.lights import FAMILIES
+from napari_mst.simulation.lights import (
+    HELD_OUT_LIGHTS,
+    LightSimulator,
+    common_response,
+    known_lights,
+)
+from napari_mst.training.fit_light import (
+    LightLessons,
+    LightSettings,
+    draw_scenes,
+    fit_light,
+    judge,
+    light_loss,
+    start_network,
+)
+
+CAMERAS = ["Canon_EOS_5D", "Nikon_D700"]
+TINY = LightSettings(steps=12, batch=4, scenes=20, kept=8, warm_up=2)
+
+
+def lessons(seed: int = 0, kept: int = 16) -> LightLessons:
+    random = torch.Generator().manual_seed(seed)
+    return LightLessons(random, draw_scenes(3, 6), CAMERAS, kept)
+
+
+def test_lights_are_of_all_families_and_none_is_held_out() -> None:
+    power, family = LightSimulator(torch.Generator().manual_seed(0)).draw(400)
+    assert set(family.tolist()) == set(range(len(FAMILIES)))
+    torch.testing.assert_close(power.mean(1), torch.ones(400))
+    assert (power >= 0).all()
+    for name in HELD_OUT_LIGHTS:
+        held_out = torch.from_numpy(known_lights()[name].power).float()
+        # A light is tinted a little when it is drawn, so a held-out one would come close.
+        assert (power - held_out).abs().mean(1).min() > 0.02, name
+
+
+def test_a_lesson_repeats_for_a_seed_and_has_the_shapes_it_says() -> None:
+    first, again = lessons().draw(5), lessons().draw(5)
+    for one, other in zip(first, again, strict=True):
+        torch.testing.assert_close(one, other)
+    assert first.patches.shape == (5, 16, 5, 4, 4)
+    assert first.places.shape == (5, 16)
+    torch.testing.assert_close(first.shares.sum(1), torch.ones(5))
+    assert all(len(set(own.tolist())) == 16 for own in first.places)
+
+
+def test_cameras_are_alike_in_the_common_space() -> None:
+    spectra = torch.stack([torch.linspace(0.1, 0.9, 31), torch.linspace(0.8, 0.2, 31)]).double()
+    wanted = (spectra @ common_response().double()).float()
+    for camera in CAMERAS:
+        seen = spectra @ torch.from_numpy(camera_response(camera, "E"))
+        common = (seen @ torch.from_numpy(to_common(camera))).float()
+        assert angles(common, wanted).max() < 2
+
+
+def test_the_first_guess_is_between_the_usual_white_and_the_mean_colour() -> None:
+    lesson = lessons().draw(6)
+    told = posterior_of(torch.zeros(6, 24), lesson.mean_colour)
+    torch.testing.assert_close(told.log_shares.exp().sum(1), torch.ones(6))
+    start = start_network(16).eval()
+    told = posterior_of(
+        start.encoded_patches(lesson.patches, lesson.places).outputs, lesson.mean_colour
+    )
+    assert angles(white_of(told.mean_white), lesson.white).mean() < 40
+
+
+def test_the_density_of_a_family_integrates_to_one() -> None:
+    torch.manual_seed(0)
+    told = posterior_of(torch.randn(1, 24) * 0.3, torch.zeros(1, 2))
+    axis = torch.linspace(-3, 3, 601)
+    grid = torch.cartesian_prod(axis, axis)
+    total = told.log_densities(grid).exp().sum(1) * 0.01**2
+    torch.testing.assert_close(total, torch.ones(1, 4), atol=0.01, rtol=0)
+
+
+def test_loss_falls_on_photos_that_are_seen_again_and_again() -> None:
+    lesson = lessons(kept=64).draw(6)
+    torch.manual_seed(0)
+    network = start_network(16)
+    optimizer = torch.optim.Adam(network.parameters(), 5e-3)
+    before = judge(network, lesson)
+    for _ in range(40):
+        outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
+        loss = light_loss(posterior_of(outputs, lesson.mean_colour), lesson)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert judge(network, lesson) < 0.5 * before
+
+
+def test_a_fit_repeats_for_a_seed() -> None:
+    first, again = (fit_light(replace(TINY, steps=3), report_every=10) for _ in range(2))
+    for one, other in zip(first.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_command_writes_weights_with_a_card(tmp_path: Path, monkeypatch: object) -> None:
+    output = tmp_path / "mine.safetensors"
+    assert main(["train-light", "-o", str(output), "--steps", "0"]) == 2
+    assert main(["train-light", "-o", str(tmp_path / "mine.pth"), "--steps", "1"]) == 2
+    assert not output.exists()
+    assert card_of_file(output) is None
