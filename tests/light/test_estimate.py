@@ -98,8 +98,8 @@ def test_photos_of_any_size_and_with_holes_are_told() -> None:
     holed = pixels.copy()
     holed[10:20] = np.nan
     whole = nm.estimate_light(Photo.from_array(pixels, encoding="linear"), CAMERA)
-    part = nm.estimate_light(Photo.from_array(holed, encoding="linear"), CAMERA)
-    assert angle(whole.white, part.white) < 5
+    rest = nm.estimate_light(Photo.from_array(holed, encoding="linear"), CAMERA)
+    assert angle(whole.white, rest.white) < 5
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def _sampled(photo: Photo) -> _Sample:
     side = _network().hyperparameters.size * _SAMPLES
     rows, columns = (_spaced(length, side) for length in photo.shape)
     place = np.ix_(rows, columns)
-    sample = Photo(photo.pixels[:, *place], photo.full_scale, photo.encoding)
+    sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
     values = sample.rows(0, side, linear=True).astype(np.float64)
     is_known = (sample.rows(0, side, linear=False) < CLIPPED).all(axis=0)
     if photo.valid is not None:
@@ -227,7 +227,7 @@ def _spaced(length: int, number: int) -> NDArray[np.intp]:
 def _in_common_space(values: NDArray[np.float64], camera: str) -> NDArray[np.float64]:
     """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
     balanced = values / _white(camera, "E")[:, None, None]
-    return np.einsum("chw,cd->dhw", balanced, to_common(camera))
+    return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
 def _told(common: NDArray[np.float64], is_known: NDArray[np.bool_]) -> tuple[Encoding, Posterior]:
@@ -336,7 +336,7 @@ def _named_mixture(table: LightTable, probabilities: NDArray[np.float64]) -> str
 
 
 def _white(camera: str, illuminant: str) -> NDArray[np.float64]:
-    return unbalanced_response(camera, illuminant).sum(axis=0)
+    return np.asarray(unbalanced_response(camera, illuminant).sum(axis=0))
 
 
 def _angle(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
