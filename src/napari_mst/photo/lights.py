@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.illuminants import illuminant_names, illuminant_power
+
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
 """A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""
 
@@ -34,6 +36,7 @@ _SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
 _PLANCK_RANGE = (1000.0, 25_000.0)  # K
 _DAYLIGHT_RANGE = (4000.0, 25_000.0)  # K, for which CIE 015 has its formula
 _COMPONENTS = ("S0", "S1", "S2")
+_STEP = 10  # nm of `WAVELENGTHS`
 
 
 def planckian(kelvin: float) -> Power:
@@ -82,7 +85,18 @@ def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None
 def load_lamps() -> Mapping[str, Power]:
     """Relative spectral power (31,) of the CIE's fluorescent, discharge and LED lamps, by name."""
     lamps = {name: power for name, power in _stored().items() if name not in _COMPONENTS}
+    leds = [name for name in illuminant_names() if name.startswith("LED-")]
+    lamps.update({name: _averaged(name) for name in leds})
     return MappingProxyType(lamps)
+
+
+def _averaged(name: str) -> Power:
+    """A light of a finer table at `WAVELENGTHS`: averaged over triangles, as all lamps are."""
+    triangle = _STEP - np.abs(np.arange(1 - _STEP, _STEP))
+    fine = np.arange(WAVELENGTHS[0] - _STEP + 1, WAVELENGTHS[-1] + _STEP)
+    power = np.convolve(illuminant_power(name, fine), triangle, "valid")[::_STEP]
+    # Single precision, as the other tables have it.
+    return np.asarray((power / power.max()).astype(np.float32), dtype=np.float64)
 
 
 def _radiator(name: str) -> Power | None:
