@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
+from napari_mst.photo.lights import load_lamps
 from napari_mst.photo.shot import Shot
 from napari_mst.simulation.spectra import load_reflectances
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)
+USUAL = [name for name in load_illuminants() if name not in load_lamps()]
 
 
 def sensor(spectrum: NDArray[Any] | float, light: str, exposure: float = 0.8) -> NDArray[Any]:
@@ -30,7 +32,7 @@ def photo_of(values: NDArray[Any], noise: float = 0.01) -> Photo:
     return Photo.from_array((image.clip(0, 1) * 65535).astype(np.uint16), encoding="linear")
 
 
-@pytest.mark.parametrize("light", load_illuminants())
+@pytest.mark.parametrize("light", USUAL)
 def test_one_grey_patch_tells_white_balance_and_light(light: str) -> None:
     capture = capture_from_patch(photo_of(sensor(0.5, light)), PATCH, CAMERA, start=OF_SENSOR)
     white = sensor(1.0, light)
@@ -39,6 +41,15 @@ def test_one_grey_patch_tells_white_balance_and_light(light: str) -> None:
     found, true = (sensor(1.0, name) for name in (capture.illuminant, light))
     # another light is taken only where its white is nearly the same
     np.testing.assert_allclose(found / found[1], true / true[1], rtol=0.05)
+
+
+@pytest.mark.parametrize("lamp", ["LED-B3", "FL3.12"])
+def test_grey_patch_under_another_lamp_tells_a_usual_light_of_its_colour(lamp: str) -> None:
+    capture = capture_from_patch(photo_of(sensor(0.5, lamp)), PATCH, CAMERA, start=OF_SENSOR)
+    assert capture.illuminant in USUAL
+    found, true = (sensor(1.0, name) for name in (capture.illuminant, lamp))
+    cosine = found @ true / np.linalg.norm(found) / np.linalg.norm(true)
+    assert np.degrees(np.arccos(cosine)) < 5
 
 
 def test_white_as_shot_is_the_start_of_a_raw_photo() -> None:

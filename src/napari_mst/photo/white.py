@@ -18,6 +18,7 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
     white_text,
 )
+from napari_mst.photo.lights import load_lamps
 from napari_mst.photo.photo import Photo, Rectangle
 
 Place = tuple[int, int] | Rectangle
@@ -76,7 +77,7 @@ def capture_from_patch(
     camera
         A name or a file, see `Capture`; by default the one that a RAW file names.
     illuminant
-        By default the known light whose white is nearest to the patch. It has to be told for values
+        By default the usual light whose white is nearest to the patch. It has to be told for values
         that were balanced already.
     start
         `BALANCED`: the white that the file stores is about right, and a patch far from it is no
@@ -183,16 +184,17 @@ def _check_values(values: NDArray[np.float64], *, is_counted: bool) -> None:
 
 
 def _nearest_light(values: NDArray[np.float64], camera: str) -> str:
-    """The known light whose white gives about *values* with this camera.
+    """The usual light whose white gives about *values* with this camera.
 
     Of lights that are nearly as near, the one that is listed first, being the more usual.
     """
-    lights = list(load_illuminants())
+    # With all lamps of the CIE the spectra are no better, and more colours pass for grey.
+    lights = [name for name in load_illuminants() if name not in load_lamps()]
     whites = np.stack([unbalanced_response(camera, light).sum(axis=0) for light in lights])
     # Angles of balanced colours, so that a weak channel counts as much as the others.
     angles = _angle(values / whites[0], whites / whites[0])
     nearest = float(angles.min())
-    _check_grey(nearest, _FROM_LIGHTS, "white under any known light")
+    _check_grey(nearest, _FROM_LIGHTS, "white under any usual light")
     return next(light for light, off in zip(lights, angles, strict=True) if off <= nearest + _ALIKE)
 
 
