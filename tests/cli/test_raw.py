@@ -87,6 +87,15 @@ def test_raw_photo_without_its_white_asks_for_one(
     assert main([*arguments, "--unbalanced"]) == 0
 
 
+def test_light_of_a_raw_photo_is_estimated_where_the_user_says_so(tmp_path: Path) -> None:
+    path = write_dng(tmp_path / "photo.dng", scene(), Camera(neutral=neutral()))
+    for arguments in (("--illuminant", "estimate"), ("--unbalanced",)):
+        target = tmp_path / f"{arguments[-1].strip('-')}.hdr"
+        assert main(["reconstruct", str(path), "-o", str(target), *MODEL, *arguments]) == 0
+        provenance = napari_mst.read_cube(target).provenance
+        assert (provenance.camera, provenance.is_light_estimated) == ("Nikon_D5100", True)
+
+
 def test_other_names_of_a_camera_are_known() -> None:
     from napari_mst.photo.aliases import ALIASES
     from napari_mst.photo.cameras import matching_camera

@@ -11,6 +11,7 @@ from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.shot import Shot
 from napari_mst.simulation.scenes import SceneSimulator
 
 CAMERA = "Nikon_D850"
@@ -98,6 +99,43 @@ def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo) -> None:
     capture = nm.Capture(CAMERA, ESTIMATED, balance=BALANCED)
     with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
         nm.Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+
+
+def raw(photo: Photo, *, is_flat: bool = False) -> Photo:
+    """The *photo* from a RAW file, with a white as shot that is not quite that of A."""
+    red, green, blue = unbalanced_response(CAMERA, "A").sum(axis=0)
+    shot = Shot(camera=CAMERA, neutral=(1.1 * red, green, blue), is_flat=is_flat)
+    return replace(photo, shot=shot)
+
+
+@pytest.mark.parametrize("balance", [BALANCED, OF_SENSOR, "0.9 1 0.4"])
+def test_a_raw_photo_tells_its_light_however_it_is_balanced(
+    model: Model, photo: Photo, balance: str
+) -> None:
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=balance)
+    cube = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
+    light = nm.estimate_light(photo, CAMERA).illuminant
+    told = replace(capture, illuminant=light)
+    same = nm.Reconstructor(model, "cpu", capture=told).reconstruct(raw(photo))
+    np.testing.assert_array_equal(cube.data, same.data)
+    assert (cube.provenance.illuminant, cube.provenance.white_balance) == (light, balance)
+
+
+def test_a_white_that_is_known_leaves_less_doubt(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    capture = nm.Capture(CAMERA, ESTIMATED)
+    balanced = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
+    known, unknown = (
+        np.mean(cube.provenance.error_band["doubt"]) for cube in (balanced, estimated)
+    )
+    assert known < unknown
+
+
+def test_a_raw_photo_divided_by_a_white_frame_hides_its_light(model: Model, photo: Photo) -> None:
+    reconstructor = nm.Reconstructor(model, "cpu", capture=nm.Capture(CAMERA, ESTIMATED))
+    with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
+        reconstructor.reconstruct(raw(photo, is_flat=True))
 
 
 def test_the_network_that_tells_lights_makes_no_cube() -> None:

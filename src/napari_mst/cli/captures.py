@@ -9,7 +9,7 @@ from napari_mst.cli.console import note, tell
 from napari_mst.cli.options import pixel, rectangle
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.messages import shown
-from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import Chart
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
@@ -38,8 +38,9 @@ def add_camera_arguments(parser: argparse.ArgumentParser) -> None:
         "--illuminant",
         default="",
         metavar="NAME|FILE",
-        help="a light, as D65, or a CSV file: nm, power (default: the one that a grey patch or a "
-        "white frame shows)",
+        help="a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or "
+        "estimate: RAW and --unbalanced photos tell it themselves (default: the one that a grey "
+        "patch or a white frame shows; estimate with --unbalanced)",
     )
     group.add_argument(
         "--white",
@@ -241,24 +242,26 @@ def _linear(path: Path) -> Photo:
 def _told_capture(arguments: argparse.Namespace, photos: Sequence[Path]) -> Capture | None:
     """What the user named, with the camera of the file; None if the user named nothing."""
     camera = arguments.camera
-    if arguments.illuminant and not camera:
+    # Only the values of the sensor tell the light: where there are others, it has to be named.
+    light = arguments.illuminant or (ESTIMATED if arguments.unbalanced else "")
+    if light and not camera:
         camera = _camera_of(photos)
-    has_light = bool(arguments.illuminant)
-    if not camera and not has_light:
+    if not camera and not arguments.illuminant:
         if arguments.white or arguments.unbalanced:
             raise CameraError(
                 "Expected --camera and --illuminant with --white or --unbalanced, got none. "
                 "Add them."
             )
         return None
-    if not (camera and has_light):
+    if not (camera and light):
         missing = "--illuminant" if camera else "--camera"
         raise CameraError(
             f"Expected --camera and --illuminant, got no {missing}. "
-            "`napari-mst cameras` lists the names."
+            "`napari-mst cameras` lists the names; "
+            "the light of a RAW or --unbalanced photo can be estimated: --illuminant estimate."
         )
     balance = OF_SENSOR if arguments.unbalanced else BALANCED
-    return Capture(camera, arguments.illuminant, arguments.white, balance)
+    return Capture(camera, light, arguments.white, balance)
 
 
 def _camera_of(photos: Sequence[Path]) -> str:

@@ -14,6 +14,7 @@ from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CameraError
 from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
 from napari_mst.networks.camera import CameraNetwork
+from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.setup import Setup, copied
@@ -67,12 +68,19 @@ def lighting_of(setup: Setup, photo: Photo) -> Lighting:
 
 def estimated(photo: Photo, capture: Capture) -> LightEstimate:
     """The light of *photo*, taken as *capture* says; errors are those of `lighting_of`."""
-    if capture.balance != OF_SENSOR:
+    if not _is_of_sensor(photo, capture):
         raise CameraError(
             "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
             "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
         )
     return estimate_light(photo, capture.camera)
+
+
+def _is_of_sensor(photo: Photo, capture: Capture) -> bool:
+    """True if the values of *photo* itself were not balanced yet; those of a RAW file never are."""
+    if photo.shot is not None:
+        return not photo.shot.is_flat
+    return capture.balance == OF_SENSOR
 
 
 def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
@@ -84,28 +92,43 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     white = lit.options.capture.white if lit.options.capture else 0
     scale = np.float32(photo.full_scale / white if white else 1)
     linear = scale * values.rows(0, values.shape[0], linear=True).reshape(3, -1, 1)
-    own = _spectra(network, linear, estimate.power, estimate.camera)
+    told = _Told(estimate.camera, _known_gains(photo, lit.options.capture))
+    own = _spectra(network, linear, estimate.power, told)
     is_counted = own.mean(axis=0) > _DARK
     off = []
     for candidate in estimate.candidates:
-        other = _spectra(network, linear, candidate.power, estimate.camera)
+        other = _spectra(network, linear, candidate.power, told)
         off.append((np.abs(other - own) / np.maximum(own, _DARK))[:, is_counted])
     shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
     return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
 
 
+class _Told(NamedTuple):
+    """What is known without the light: the camera, and *gains* (3,) if they are not the light's."""
+
+    camera: str
+    gains: NDArray[np.float64] | None
+
+
+def _known_gains(photo: Photo, capture: Capture | None) -> NDArray[np.float64] | None:
+    if capture is None or capture.balance == OF_SENSOR:
+        return None
+    return balancing_gains(photo, capture)
+
+
 def _spectra(
-    network: CameraNetwork, linear: NDArray[np.float32], power: NDArray[np.float64], camera: str
+    network: CameraNetwork, linear: NDArray[np.float32], power: NDArray[np.float64], told: _Told
 ) -> NDArray[np.float32]:
     """Spectra (B, P, 1) of sensor values (3, P, 1) in a light of this *power*, pixel by pixel."""
-    response = unbalanced_response(camera, "E") * power[:, None]
+    response = unbalanced_response(told.camera, "E") * power[:, None]
     response = response / response[:, 1].sum()
     white = response.sum(axis=0)
-    told = copied(network)
-    told.see_with(torch.from_numpy(response / white))
-    balanced = torch.from_numpy((linear / white[:, None, None]).astype(np.float32))
+    gains = 1 / white if told.gains is None else told.gains
+    seeing = copied(network)
+    seeing.see_with(torch.from_numpy(response / white))
+    balanced = torch.from_numpy((linear * gains[:, None, None]).astype(np.float32))
     with torch.inference_mode():
-        return np.asarray(told(balanced[None])[0].numpy())
+        return np.asarray(seeing(balanced[None])[0].numpy())
 
 
 def _quantile(values: NDArray[np.floating], weights: NDArray[np.floating]) -> float:

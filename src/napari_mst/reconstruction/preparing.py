@@ -5,6 +5,7 @@ from dataclasses import replace
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import PhotoError
 from napari_mst.photo.balance import balancing_gains
+from napari_mst.photo.cameras import BALANCED
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.lighting import lighting_of
@@ -74,8 +75,10 @@ def _check_raw(setup: Setup, photo: Photo) -> None:
             f"Expected an sRGB photo for the model {card.name}, got the values of a sensor: a RAW "
             "photo. Use mstpp-camera with the illuminant of the photo."
         )
-    if setup.options.capture is not None:
-        balancing_gains(photo, setup.options.capture)
+    capture = setup.options.capture
+    # Only the white as shot may be missing; that of an estimated light is not known yet.
+    if capture is not None and capture.balance == BALANCED:
+        balancing_gains(photo, capture)
 
 
 def averaged_down(job: Job) -> Job:
