@@ -104,7 +104,9 @@ class VisionTransformer(Network):
         self.register_buffer(_HEADS, torch.tensor(float(own.heads)))
         self.patch_embed = PatchEmbedding(own.in_bands, own.features, own.patch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, own.features))
-        self.pos_embed = nn.Parameter(_SPREAD * torch.randn(1, tokens, own.features))
+        positions = torch.randn(1, tokens, own.features)
+        # Arithmetic without memory would make torch import its compiler, which takes two seconds.
+        self.pos_embed = nn.Parameter(positions if positions.is_meta else _SPREAD * positions)
         self.blocks = nn.ModuleList(
             EncoderBlock(own.features, own.heads, own.hidden) for _ in range(own.depth)
         )
