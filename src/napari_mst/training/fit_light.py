@@ -45,7 +45,6 @@ _BACKDROP = 0.4  # share of the photos with something black behind the objects
 _BLACK = (0.002, 0.042)
 _EXPOSURE = 0.6  # stops to either side, in units of e
 _SHOT = (1.6e-5, 1.6e-3)  # variance of the noise over the signal
-_JUDGED = 256
 _LEAST = -30.0  # logarithm of a density below which an error counts no more
 
 
@@ -59,6 +58,8 @@ class LightSettings(PixelwiseSettings):
         Number of scenes that are drawn.
     kept
         Patches, of 64, that the network sees of a photo in a step.
+    judged
+        Photos of held-out scenes that the network is judged on.
     """
 
     steps: int = 2500
@@ -67,6 +68,7 @@ class LightSettings(PixelwiseSettings):
     warm_up: int = 200
     scenes: int = 2000
     kept: int = 32
+    judged: int = 256
 
 
 class Lesson(NamedTuple):
@@ -219,7 +221,7 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
         lesson = lessons.draw(settings.batch)
         return light_loss(_told(network, lesson), lesson)
 
-    judged = held_out_lesson()
+    judged = held_out_lesson(settings.judged)
     descend(network, settings, Descent(loss, lambda: judge(network, judged), report_every, 1.0))
     return network
 
@@ -244,11 +246,11 @@ def start_network(width: int) -> VisionTransformer:
     return network
 
 
-def held_out_lesson() -> Lesson:
+def held_out_lesson(count: int) -> Lesson:
     """Photos of spectra and by cameras that training never sees."""
     random = torch.Generator().manual_seed(0)
-    scenes = draw_scenes(0, _JUDGED, held_out=True)
-    return LightLessons(random, scenes, list(HELD_OUT_CAMERAS), _GRID**2).draw(_JUDGED)
+    scenes = draw_scenes(0, count, held_out=True)
+    return LightLessons(random, scenes, list(HELD_OUT_CAMERAS), _GRID**2).draw(count)
 
 
 @torch.no_grad()
