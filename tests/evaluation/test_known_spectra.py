@@ -23,6 +23,7 @@ from napari_mst.evaluation.known_spectra import (
 )
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.evaluation.tables import (
+    RENDERED,
     Score,
     by_input,
     coverage_table,
@@ -53,7 +54,7 @@ def scene_of_patches(seed: int, name: str = "patches") -> Scene:
 
 @pytest.fixture(scope="module")
 def model() -> nm.Reconstructor:
-    return nm.Reconstructor(load_model(MODEL), "cpu")
+    return nm.Reconstructor(load_model(MODEL), "cpu", calibrated_by=RENDERED)
 
 
 @pytest.fixture(scope="module")
