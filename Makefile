@@ -2,7 +2,8 @@
 #
 #   make demo        a photo becomes a cube in napari (without a display: files and a screenshot in demo/)
 #   make test        every check and every test, but for the slow ones (make checks, make tests: one of both)
-#   make test-slow   the tests that take long: some minutes to an hour together; CI runs them every night
+#   make test-slow   the tests that take long, and all of the window's under the other binding of Qt: some minutes to an
+#                    hour together; CI runs them every night
 #   make docs        the code of README and docs; CI runs it every night, too
 #
 # Another interpreter than python3: make test PYTHON=python3.13
@@ -17,6 +18,7 @@ XVFB = xvfb-run --auto-servernum --server-args="-screen 0 1920x1200x24"
 DISPLAYED = $(shell if $(NO_DISPLAY); then echo '$(XVFB)'; fi)
 
 # Tests on several cores; some of them take half a gigabyte, so not on all that a large machine has.
+# Each process has one thread: several on each core would only wait for one another.
 PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .PHONY: demo test tests test-slow docs checks system clean
@@ -27,11 +29,12 @@ demo: .venv/ready
 test: checks tests
 
 tests: .venv/ready
-	$(DISPLAYED) $(PYTEST)
-	QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin
+	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin/test_window.py tests/plugin/*/test_dock*.py
 
 test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin
 
 docs: .venv/ready
 	$(BIN)/python -m pytest -m docs

@@ -29,10 +29,13 @@ PLUGIN = "napari-mst"
 RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
 SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
-TIMES = 15
+TIMES = 8
 """How often a dock is opened and closed in a window, to see what each leaves behind."""
-MOST_GROWTH = 200
-"""Blocks of memory that a closed dock may leave behind; napari and vispy keep up to 120 of each."""
+MOST_GROWTH = 300
+"""Blocks of memory that a closed dock may leave behind.
+
+napari and vispy keep up to 120 of each, PySide6 some 200.
+"""
 TITLE_BAR = Counter({"PySide6.QtWidgets.QPushButton": 3, "PySide6.QtWidgets.QLabel": 1})
 """What napari's own title bar leaves behind of every dock, an empty one too, under PySide6."""
 
@@ -355,7 +358,10 @@ def test_bad_input_opened_and_closed_through_the_window(
     of_napari = Counter({kind: TIMES * number for kind, number in TITLE_BAR.items()})
 
     def nothing_is_left() -> None:
-        assert living() - objects - of_napari == Counter()
+        left = living() - objects - of_napari
+        # What each dock leaves is there as often as docks were opened. A point or two of the last
+        # event of the mouse may stay until the next event.
+        assert {kind: number for kind, number in left.items() if number >= TIMES} == {}
 
     qtbot.waitUntil(nothing_is_left, timeout=20_000)
     assert grown < TIMES * MOST_GROWTH

@@ -5,7 +5,8 @@ from napari.utils.notifications import show_error
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtGui import QHideEvent, QShowEvent
-from qtpy.QtWidgets import QApplication, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
+from qtpy.QtWidgets import QApplication, QLabel, QSizePolicy, QVBoxLayout
+from superqt import QFlowLayout
 
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.composing import composer_of
@@ -53,11 +54,13 @@ class SpectraDock(Dock):
         self._dress()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(1)
+        # Buttons that do not fit side by side go to the next line.
+        row = QFlowLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setHorizontalSpacing(1)
+        row.setVerticalSpacing(1)
         for button in self.menus.buttons:
             row.addWidget(button)
-        row.addStretch()
         # Else a long sentence would widen the dock.
         self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         layout = QVBoxLayout(self)
