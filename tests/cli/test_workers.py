@@ -52,7 +52,9 @@ def test_a_killed_worker_leaves_its_photo_to_another(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return [job.name]
 
+    before = dict(os.environ)
     ended = list(outcomes(make, jobs_named("first", "second", "third"), Place(workers=2)))
+    assert dict(os.environ) == before
     assert sorted(outcome.lines for outcome in ended) == [("first",), ("second",), ("third",)]
     # A job whose result was lost with its worker is asked for again, but no job a third time.
     tries = {path.name: len(path.read_text()) for path in tmp_path.iterdir()}

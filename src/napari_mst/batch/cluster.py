@@ -95,8 +95,10 @@ def _client(place: Place) -> "Iterator[Client]":
             yield client
         return
     threads = max(1, (os.cpu_count() or 1) // place.workers)
-    environment = {"distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads}
+    # Instead of dask's own variables, of which one makes glibc give back memory all the time.
+    environment = {"distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": str(threads)}}
     with (
+        _unchanged_environment(),
         dask.config.set(environment),
         # Its limit would end workers whose memory the plan has counted.
         LocalCluster(
@@ -109,6 +111,17 @@ def _client(place: Place) -> "Iterator[Client]":
         Client(cluster) as client,
     ):
         yield client
+
+
+@contextmanager
+def _unchanged_environment() -> Iterator[None]:
+    """Undo what a block does to the environment: dask sets it here, for the workers to inherit."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _ended(client: "Client", make: Make, jobs: Sequence[BatchJob]) -> Iterator[Outcome]:
