@@ -1,4 +1,4 @@
-"""What a ColorChecker in the photo is worth: simulated lights, and two real photos.
+"""The worth of a ColorChecker in the photo: simulated lights, and two real photos.
 
     python benchmarks/charts.py simulated CAVE_FOLDER
     python benchmarks/charts.py real CHARTS_FOLDER

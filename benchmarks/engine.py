@@ -48,7 +48,7 @@ BYTES = {
     "openvino": 20000,
     "onnxruntime": 16000,
 }
-"""What each contender needs a pixel, generously."""
+"""Bytes that each contender needs a pixel, generously."""
 
 ON_GPU = (
     *("engine", "bfloat16", "float16", "maps in memory"),
@@ -143,7 +143,7 @@ def compare(height: int, width: int, options: argparse.Namespace) -> None:
 
 
 def contenders(device: str) -> list[str]:
-    """Who takes part on *device*: ours first, so that it is never the one that does not fit."""
+    """The contenders on *device*: ours first, so that it is never the one that does not fit."""
     if device != "cpu":
         return list(ON_GPU)
     engines = ["engine", "engine, oneDNN"] if find_spec("numba") else ["engine"]

@@ -1,4 +1,4 @@
-"""How many true values the 90 % error bands hold, and how wide they are.
+"""Coverage and width of the 90 % error bands.
 
 `python benchmarks/error_bands.py FOLDER [--charts FOLDER] [--model NAME] [--simulated N]`
 

@@ -79,7 +79,7 @@ def dump(data: np.ndarray, path: Path) -> None:
 
 
 def dump_safely(data: np.ndarray, path: Path) -> None:
-    """The same to a temporary, which then replaces the old file."""
+    """Dump the numbers into a temporary, which then replaces the old file."""
     temporary = path.with_suffix(".tmp")
     dump(data, temporary)
     temporary.replace(path)

@@ -1,4 +1,4 @@
-"""What JPEG takes away from the colours of real scenes, part by part: a bound on what restoring one part can win back.
+"""The loss of JPEG in the colours of real scenes, part by part: it bounds what restoring one part can win back.
 
 `python benchmarks/jpeg_floor.py FOLDER [--quality 75 50]`
 

@@ -1,4 +1,4 @@
-"""How much known spectra and coarse cubes better the estimates of real scenes.
+"""The gain of known spectra and coarse cubes on estimates of real scenes.
 
 `python benchmarks/known_spectra.py FOLDER [--prototype FOLDER] [--part spectra|coarse|photos]`
 
@@ -55,7 +55,7 @@ class Prototype:
         self._module: Any = import_module("known_spectra")
 
     def __call__(self, taken: Taken, spots: Spots) -> NDArray[np.floating]:
-        """What it makes of known spectra at *spots*."""
+        """The cube (31, H, W) that it makes of known spectra at *spots*."""
         codes = window_means(taken.photo.pixels, spots)
         values = [window_means(cube, spots) for cube in (taken.cube.data, taken.scene.cube)]
         return self._corrected(taken, codes, spots, values)

@@ -132,7 +132,7 @@ def kilobytes(field: str) -> int:
 
 
 def build(model: str, kind: str) -> Reconstructor:
-    """What reconstructs in this case; colours are corrected in one kind only."""
+    """The reconstructor of this case; colours are corrected in one kind only."""
     chosen = load_model("mstpp-srgb" if model == "published" else model)
     if model == "published":
         chosen = replace(chosen, network=build_mst_plus_plus(published_network(None).state_dict()))

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: operations of one thread, and their share of what the machine can do.
+"""The time of a run, operation by operation: one thread, and the share of what the machine can do.
 
 With the kernels of the extra `fast` each of them is timed, in one run; without them the profiler of torch tells the
 operations apart, in another.
@@ -34,7 +34,7 @@ CONVOLUTIONS = (
 )
 
 Totals = dict[str, list[float]]
-"""Of every kind of operation: seconds, floating-point operations, bytes read and written."""
+"""The totals of each kind of operation: seconds, floating-point operations, bytes read and written."""
 
 KERNELS = [
     ("CompiledBlock", "block", lambda _, channels: 10 * channels[1] ** 2 + 54 * channels[1]),

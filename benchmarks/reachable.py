@@ -1,4 +1,4 @@
-"""How far a pixelwise network gets that has seen the very camera and kind of scenes that it is judged on.
+"""The reach of a pixelwise network that has seen the very camera and kind of scenes that it is judged on.
 
 `python benchmarks/reachable.py FOLDER [--folds 3]`
 

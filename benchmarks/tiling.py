@@ -1,4 +1,4 @@
-"""What tiles cost in accuracy: the usual tiles of a photo, put together again, against the exact result.
+"""The cost of tiles in accuracy: the usual tiles of a photo, put together again, against the exact result.
 
 Each tile goes through the whole network by itself, as programs for large images do it; where tiles overlap, the result
 is their mean with weights that fall off linearly towards the border of each tile. H rows, W columns, B bands.
@@ -67,7 +67,7 @@ def blended(reconstruct, pixels: Array, side: int, overlap: int) -> Array:
 
 
 def starts(length: int, side: int, overlap: int) -> list[int]:
-    """Where the tiles of one axis begin; the last one ends with the image."""
+    """The first pixels of the tiles of one axis; the last tile ends with the image."""
     last = max(length - side, 0)
     return [*range(0, last, side - overlap), last]
 

@@ -64,7 +64,7 @@ def error(network: Any, raw: Array, capture: Capture, scene: Array) -> float:
 
 
 def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
-    """What is told of the light, by how it became known."""
+    """The captures of *photo*, by the way in which its light became known."""
     patch = GreyPatch((2, 2), GREY)
     clicked = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
     white, balance = clicked.white, clicked.balance

@@ -63,7 +63,7 @@ class Window:
             QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 5)
 
     def at(self, row: float, column: float) -> QPoint:
-        """Where a pixel of the image is on the canvas."""
+        """The place of a pixel of the image on the canvas."""
         camera, size = self.viewer.scene.camera, self.native.size()
         return QPoint(
             round(size.width() / 2 + (column - camera.center[2]) * camera.zoom),

@@ -90,7 +90,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> NDArray[np.float64
 
 
 def illuminant_title(light: Light) -> str:
-    """What pictures and messages call *light*: its listed name, or that of its file."""
+    """The name of *light* in pictures and messages: its listed name, or that of its file."""
     if isinstance(light, Curve):
         return shown(getattr(light, "name", "") or "a curve", 40)
     return _listed(str(light)) or shown(Path(light).name, 40)

@@ -50,7 +50,7 @@ _IGNORED = "data ignore value"
 
 
 class Cube(Protocol):
-    """What a picture needs of a `SpectralCube`."""
+    """The part of a `SpectralCube` that a picture is made of."""
 
     @property
     def data(self) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Cube(Protocol):
 
 
 class Tone(NamedTuple):
-    """How linear red, green and blue become codes.
+    """The tone of a picture: it turns linear red, green and blue into codes.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ AS_IT_IS = Tone(np.zeros(3, np.float32), np.ones(3, np.float32))
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How the bands of a cube become a picture.
+    """The recipe of a picture: it turns the bands of a cube into colours.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ def adapt(
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """What known spectra say of one cube, before it is changed: `applied` changes it.
+    """The correction of one cube by known spectra, not yet carried out: `applied` does that.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Learnt:
 
 
 def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
-    """What *known* spectra, and those that *cube* was adapted to before, say of *cube*.
+    """The correction of *cube* by *known* spectra, and by those that it was adapted to before.
 
     It takes milliseconds for some dozens of them. Raises as `adapt`.
     """

@@ -48,7 +48,7 @@ _ROWS = 64
 
 
 class Correction(Protocol):
-    """What a chart tells: it takes the colours (n, 3) of a photo to those of the chart."""
+    """A correction by a chart: it takes the colours (n, 3) of a photo to those of the chart."""
 
     def __call__(self, colours: Colours) -> Colours:
         """The colours (n, 3) as they should be."""
@@ -58,7 +58,7 @@ class Correction(Protocol):
 
 
 class PatchReport(NamedTuple):
-    """How far the colour of a patch is off, as a share of its mean.
+    """The error of the colour of a patch, as a share of its mean.
 
     *before* any calibration, *after* it, and *left_out*: after one that did not know the patch.
     """
@@ -71,7 +71,7 @@ class PatchReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What `calibrate` found; `corrected` photos go into a `Reconstructor`, its cube to `adapted`.
+    """The result of `calibrate`: `corrected` photos are reconstructed, and their cubes `adapted`.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
 
 
 def _disorder(colours: Colours) -> float:
-    """How little *colours* (n, 3) are like those of the chart, whatever exposure and balance."""
+    """The unlikeness of *colours* (n, 3) to those of the chart, whatever exposure and balance."""
     # Cyan lies outside sRGB: its red is below 0.
     logs = np.log(colours) - np.log(np.maximum(_true_colours(), _FLOOR))
     return float((logs - logs.mean(axis=0)).std())
@@ -283,7 +283,7 @@ class _Response:
         return _relative(self(colours), _seen(np.array(self.shares)))
 
     def capture(self, full_scale: float) -> Capture:
-        """What a `Reconstructor` has to be told of the photo."""
+        """The capture of the photo for a `Reconstructor`."""
         white = np.array(self.white)
         camera = chart_camera(self.shares)
         return Capture(camera, EQUAL, float(white[1] * full_scale), white_text(white))
@@ -326,7 +326,7 @@ def _shares(patches: NDArray[np.float64], shown: Colours, weights: Colours) -> N
 
 
 def _unfitted(colours: Colours, *, is_linear: bool) -> Correction:
-    """What is believed without a chart, but for the exposure of a linear photo."""
+    """The correction before any fit: a mean camera and the exposure, or none for sRGB."""
     if is_linear:
         mean = np.zeros(len(load_chart().components))
         white = colours[GREYS][0] / _seen(mean)[GREYS][0]

@@ -116,7 +116,7 @@ def photo_of(cube: SpectralCube, photo: Photo) -> Photo:
 
 
 def colour_difference(cube: SpectralCube, photo: Photo) -> float:
-    """How far the colours of *cube* are from those of *photo*, in 8-bit codes, in the mean.
+    """The mean distance between the colours of *cube* and of *photo*, in 8-bit codes.
 
     It is the mean over a grid of some thousand pixels; 0 where nobody knows how the photo shows
     spectra. *photo* is the part of the photo that the cube covers.

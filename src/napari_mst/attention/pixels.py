@@ -1,4 +1,4 @@
-"""What a pixel of a photo attends to: the weights of its keys in a block between pixels.
+"""Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
 Only the part of the photo on which they depend is computed: it grows from block to block, and is
 the whole photo where all pixels attend to each other. The weights are those of a run.

@@ -1,4 +1,4 @@
-"""How a command learns the camera, the light and the white of its photos: from its arguments."""
+"""Camera, light and white of the photos of a command, from its arguments."""
 
 import argparse
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def flat_field_of(arguments: argparse.Namespace) -> FlatField | None:
 
 
 def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Calibration | None":
-    """What the chart tells, with its report; None without a chart.
+    """The calibration by the chart of the arguments, with its report; None without a chart.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _linear(path: Path) -> Photo:
 
 
 def _told_capture(arguments: argparse.Namespace, photos: Sequence[Path]) -> Capture | None:
-    """What the user named, with the camera of the file; None if the user named nothing."""
+    """The capture that the user named, with the camera of the file; None if nothing was named."""
     camera = arguments.camera
     # Only the values of the sensor tell the light: where there are others, it has to be named.
     light = arguments.illuminant or (ESTIMATED if arguments.unbalanced else "")

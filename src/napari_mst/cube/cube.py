@@ -289,7 +289,7 @@ class SpectralCube:
         progress: Progress | None = None,
         is_cancelled: IsCancelled | None = None,
     ) -> NDArray[np.uint8]:
-        """What an eye sees of this reflectance under a light: (H, W, 3), 8-bit sRGB.
+        """The picture that an eye sees of this reflectance under a light: (H, W, 3), 8-bit sRGB.
 
         CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are no numbers are
         black. The data are read a few rows at a time.

@@ -55,7 +55,7 @@ COVERED = "in band"
 LABELS = (*METRICS, SHOWN, COVERED)
 
 RENDERED = "rendering it from the scene"
-"""What tells that a photo of the tables shows colours exactly."""
+"""The words that say why a photo of the tables shows colours exactly."""
 
 CLEAN = INPUTS[0]
 

@@ -16,7 +16,7 @@ from napari_mst.networks.attention.class_token import rollout
 
 @dataclass(frozen=True, eq=False)
 class PatchAttention:
-    """What the tokens of a vision transformer attended to.
+    """The attention of the tokens of a vision transformer.
 
     All maps are (G, G), patch by patch over the photo. A map and the share of the class token,
     which belongs to no patch, sum to 1.

@@ -1,4 +1,4 @@
-"""What the outputs of the network mean: a mixture of families, and each one's white as a Gaussian.
+"""The posterior that the network tells: a mixture of families, each with its white as a Gaussian.
 
 A white is two numbers, the logarithms of red over green and of blue over green in the common space
 (see `seeing`). Letters: N photos, F families, K known lights.

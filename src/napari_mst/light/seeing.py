@@ -40,7 +40,7 @@ _LIGHT_STEP = 3
 
 
 class Picture(NamedTuple):
-    """What the network is given, and what its answer is relative to.
+    """The input of the network, and the colour that its answer is relative to.
 
     Attributes
     ----------

@@ -339,7 +339,7 @@ def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
 
 
 def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
-    """How the blocks of *state* attend: told by the second one, the first that may be shifted."""
+    """The attention of the blocks of *state*, told by the second: the first that may be shifted."""
     prefix = "stages.0.encoder.1."
     block = {
         key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)

@@ -34,7 +34,7 @@ Corner = tuple[float, float]
 
 
 class ChartData(NamedTuple):
-    """What the package knows of the chart, and of the responses of cameras under lights.
+    """The bundled table of the chart, and of the responses of cameras under lights.
 
     *reflectances* (n, 31) are means of 30 charts; *mean* (3, 31) and *components* (12, 3, 31) are
     those of 52 cameras under 15 lights, all balanced, and *spread* (12,) their standard deviations.

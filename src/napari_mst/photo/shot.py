@@ -1,4 +1,4 @@
-"""What a RAW file tells about its photo: the camera, the exposure and the white of its maker."""
+"""The shot that a RAW file holds: its camera, its exposure, and the white that the camera chose."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from napari_mst.messages import shown
 
 @dataclass(frozen=True)
 class Shot:
-    """How a RAW photo was taken, as its file tells.
+    """The circumstances of a RAW photo, as its file tells them.
 
     Numbers are 0 and texts are empty where the file does not tell.
 

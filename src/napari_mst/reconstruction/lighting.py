@@ -104,7 +104,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
 
 
 class _Told(NamedTuple):
-    """What is known without the light: the camera, and *gains* (3,) if they are not the light's."""
+    """The camera of a photo, and *gains* (3,) where they do not follow from the light."""
 
     camera: str
     gains: NDArray[np.float64] | None

@@ -7,7 +7,7 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Rectangle
 
 Denoise = Literal["auto", "off"] | float
-"""Whether a photo is denoised before the network: if it is noisy, never, or with this h.
+"""The choice of denoising a photo before the network: if it is noisy, never, or with this h.
 
 h is in units of the noise that the photo has.
 """

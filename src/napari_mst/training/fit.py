@@ -72,7 +72,7 @@ class FitSettings:
 
     @property
     def attention_parameters(self) -> AttentionParameters:
-        """How the blocks of a new network attend."""
+        """The attention of the blocks of a new network."""
         return {
             "attention": self.attention,
             "norm_before_attention": self.norm_before_attention,

@@ -199,7 +199,7 @@ def draw_scenes(seed: int, count: int, held_out: bool = False) -> Tensor:
 
 
 def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
-    """How surprising families and white are, plus the angle between the mean and true white."""
+    """The surprise of families and white, plus the angle between the mean and the true white."""
     true = log_ratios(lesson.white)[:, None]
     densities = posterior.log_densities(true)[:, 0].clamp_min(_LEAST)
     families = -(lesson.shares * posterior.log_shares).sum(-1)

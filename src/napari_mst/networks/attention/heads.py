@@ -1,4 +1,4 @@
-"""What attention in several heads shares: projections, scores, softmax, and heads side by side.
+"""Attention in several heads: projections, scores, softmax, and heads side by side.
 
 Letters: C channels, h heads of d = C/h channels, T tokens.
 
@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from napari_mst.networks.attention.query import QueryWeights, check_heads, check_memory
 
 Score = Literal["scaled", "plain", "cosine"]
-"""How alike a query and a key are."""
+"""The measure of likeness between a query and a key."""
 
 _COSINE_SCALE = 8.0  # from here s learns: at 1, the 64 keys of a window would have equal weights
 

@@ -33,7 +33,7 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Tokens or a map, transformed; the shape stays."""
         x = x + self.attention(self._over_channels(self.norm_attention, x))
         normal = self._over_channels(self.norm_perceptron, x)
         return x + self._over_channels(self.perceptron, normal)

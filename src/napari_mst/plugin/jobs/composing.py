@@ -32,13 +32,13 @@ from napari_mst.watch import UNWATCHED, Watch
 AT_ONCE = 2**21
 """Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""
 AS_PICTURES = True
-"""Whether a cube that is added to a new viewer gets a picture by itself."""
+"""True if a cube that is added to a new viewer gets a picture by itself."""
 LIVE_PIXELS = 2**18
 """About how many pixels are painted while a colour is dragged."""
 _PLACE = frozenset({"scale", "translate", "rotate", "shear", "affine", "units"})
 
 Wavelengths = tuple[float, float, float]
-"""Those of red, green and blue, in the unit of the cube."""
+"""Wavelengths of red, green and blue, in the unit of the cube."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Bands(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownState:
-    """What has become of the known spectra.
+    """The state of an adaptation to known spectra.
 
     Attributes
     ----------

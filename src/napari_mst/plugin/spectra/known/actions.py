@@ -42,7 +42,7 @@ NO_CUBE = "Expected a cube layer to adapt, got none. Select the layer of a recon
 
 
 class Spots(NamedTuple):
-    """Where a measurement would help, and what was prepared to find that out."""
+    """The spots where a measurement would help, and all that was prepared to find them."""
 
     ground: Ground
     places: list[tuple[int, int]]
@@ -61,7 +61,7 @@ class KnownSpectra:
 
     @property
     def state(self) -> KnownState:
-        """What has become of the known spectra."""
+        """The state of the adaptation."""
         return self._adapter.state
 
     @property
@@ -320,7 +320,7 @@ class KnownSpectra:
         return found
 
     def _known(self, layer: Image) -> tuple[list[KnownSpectrum], list[str]]:
-        """What is known of the pixels of *layer*, and the keys of the marks."""
+        """The known spectra of the pixels of *layer*, and the keys of their marks."""
         points = picks.picks_layer(self._scene.viewer)
         if points is None:
             return [], []

@@ -77,7 +77,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Listener:
-    """Those who hear of an adaptation.
+    """The functions that are called while a cube is adapted.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class Adapter:
 
     @property
     def state(self) -> KnownState:
-        """What has become of the known spectra."""
+        """The state of the adaptation."""
         progress = [f"{self._task}: {self._share:.0%}"] if self.is_busy else []
         return KnownState(
             has_adapted=self.layers.adapted is not None,
@@ -199,7 +199,7 @@ class Adapter:
 
     @property
     def ground(self) -> Ground | None:
-        """What was prepared for the cube as it is now; None if nothing was."""
+        """The ground prepared for the cube as it is now; None if there is none."""
         cube, ground = self.layers.cube(), self._ground
         is_same = ground is not None and cube is not None and ground.cube.data is cube.data
         return ground if is_same else None
