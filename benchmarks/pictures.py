@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from napari_mst.cube import SpectralCube
-from napari_mst.pictures import Part, composite_of, paint, rendering
+from napari_mst.cube.pictures import Part, composite_of, paint, rendering
 from napari_mst.plugin.jobs.composing import LIVE_PIXELS
 
 REPEATS = 3

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Layer, Points
 from napari.utils.notifications import notification_manager
 from pytestqt.qtbot import QtBot
 
@@ -23,8 +22,7 @@ from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.reconstruction.options import RunOptions
 
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
@@ -82,20 +80,6 @@ class FakeDevice:
     name: str
     reason: str
     precisions: tuple[str, ...] = ("float32",)
-
-
-def cube_in(layer: Layer) -> SpectralCube:
-    """The cube that *layer* is known to show."""
-    cube = cube_of(layer)
-    assert cube is not None
-    return cube
-
-
-def picks_in(viewer: ViewerModel) -> Points:
-    """The layer of the picks, which is known to be there."""
-    points = picks.picks_layer(viewer)
-    assert points is not None
-    return points
 
 
 @pytest.fixture(autouse=True)

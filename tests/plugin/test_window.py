@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtWidgets import QApplication
-from tests.plugin.conftest import GatedJob, make_cube, picks_in, with_photo
+from tests.plugin.conftest import GatedJob, make_cube, with_photo
+from tests.plugin.in_viewer import picks_in
 
 from napari_mst import read_cube
 from napari_mst.plugin.reconstruct.dock import ReconstructDock

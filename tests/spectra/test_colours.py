@@ -6,9 +6,8 @@ import colour
 import numpy as np
 import pytest
 
-from napari_mst import pictures
 from napari_mst.colour import linear_to_srgb, render_srgb
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import SpectralCube, pictures
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.photo.photo import Photo
 from napari_mst.spectra import strips

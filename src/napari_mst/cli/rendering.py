@@ -7,10 +7,10 @@ from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.console import progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import add_full_scale, add_output, add_overwrite
+from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.formats import read_cube
+from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.illuminants import DAYLIGHT, illuminant_names, illuminant_title
-from napari_mst.picture_files import check_picture_target, write_picture
-from napari_mst.pictures import WHOLE, paint, rendering
 from napari_mst.watch import Watch
 
 OUTPUT_HELP = "file to write: .png or .tif, 8-bit sRGB with its profile"

@@ -324,7 +324,7 @@ RETRAIN = Command(
 )
 TRAIN_LIGHT = Command(
     name="train-light",
-    help="train the network that tells the light of a photo, on simulated scenes",
+    help="train the network that tells the light of a photo",
     add_arguments=_add_light_arguments,
     run=_train_light,
 )

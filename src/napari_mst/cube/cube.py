@@ -14,12 +14,12 @@ from napari_mst.cube.figure import cube_figure
 from napari_mst.cube.labelled import LabelledCube, as_data_array, parts_of
 from napari_mst.cube.notebook import cube_page
 from napari_mst.cube.parts import Span, checked_span, cropped_metadata, metadata_of_bands
+from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.provenance import Provenance
 from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light
 from napari_mst.messages import shown
-from napari_mst.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.watch import IsCancelled, Progress, Watch
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from napari_mst.cube.labelled import LabelledCube
-from napari_mst.cube.picture import strided, thumbnail
+from napari_mst.cube.pictures import strided, thumbnail
 from napari_mst.cube.units import BAND_INDEX
 from napari_mst.errors import CubeError
 from napari_mst.plotting import figure_class

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube.labelled import LabelledCube
-from napari_mst.cube.picture import strided, thumbnail
+from napari_mst.cube.pictures import strided, thumbnail
 from napari_mst.messages import shown
 
 SIDE = 256

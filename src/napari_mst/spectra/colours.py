@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import VISIBLE, has_colour
 from napari_mst.errors import SpectrumError
 from napari_mst.illuminants import colour_weights
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.pictures import VISIBLE, has_colour
 from napari_mst.spectra.spectrum import Map
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import IsCancelled, Progress, Watch

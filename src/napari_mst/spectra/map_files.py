@@ -15,9 +15,9 @@ from napari_mst import crash_safe
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.errors import SaveError
 from napari_mst.formats import check_target, write_cube
+from napari_mst.formats.picture_files import write_picture
 from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
-from napari_mst.picture_files import write_picture
 from napari_mst.spectra.maps import Limits, MapInputs, MapKind, MapResult
 from napari_mst.watch import Progress
 

@@ -10,7 +10,8 @@ import pytest
 from napari.components import ViewerModel
 from npe2 import PluginManifest
 from npe2.manifest.utils import import_python_name
-from tests.plugin.conftest import cube_in, make_cube, picks_in
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, read_cube, write_cube

@@ -13,7 +13,8 @@ from napari.layers import Image
 from npe2 import PluginManager
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import WAVELENGTHS, cube_in, make_cube
+from tests.plugin.conftest import WAVELENGTHS, make_cube
+from tests.plugin.in_viewer import cube_in
 
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube

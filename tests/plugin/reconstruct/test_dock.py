@@ -10,7 +10,8 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
-from tests.plugin.conftest import FakeDevice, GatedJob, cube_in, make_cube, picks_in
+from tests.plugin.conftest import FakeDevice, GatedJob, make_cube
+from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.plugin.jobs.request import SideJob

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Points
+from napari.layers import Image
+from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
@@ -15,8 +16,7 @@ from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.spectra.library import colour_checker
 
@@ -128,17 +128,3 @@ def known_in(bench: Bench, viewer: ViewerModel) -> list[KnownSpectrum]:
     places = picks_in(viewer).data.astype(int).tolist()
     pairs = zip(places, bench.entries, strict=True)
     return [entry.mark.at(*place) for place, entry in pairs if entry.mark is not None]
-
-
-def cube_in(layer: Image) -> SpectralCube:
-    """The cube that *layer* is known to show."""
-    cube = cube_of(layer)
-    assert cube is not None
-    return cube
-
-
-def picks_in(viewer: ViewerModel) -> Points:
-    """The layer of the picks, which is known to be there."""
-    points = picks.picks_layer(viewer)
-    assert points is not None
-    return points

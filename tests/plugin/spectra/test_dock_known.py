@@ -9,7 +9,8 @@ from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QMenu
-from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, picks_in, with_scene
+from tests.plugin.in_viewer import picks_in
+from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.plugin.jobs.composing import Colours, composer_of

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from tests.plugin.in_viewer import cube_in, picks_in
 from tests.plugin.spectra.known_scene import (
     SPOTS,
     WAVELENGTHS,
     add_cube,
     bench_of,
-    cube_in,
     known_in,
-    picks_in,
     pin,
     with_scene,
 )

@@ -13,7 +13,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.layers._source import layer_source
 from rasterio.transform import Affine
-from tests.plugin.conftest import cube_in
+from tests.plugin.in_viewer import cube_in
 
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import Photo

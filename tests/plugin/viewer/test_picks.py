@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
-from tests.plugin.conftest import cube_in, make_cube, picks_in
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer

@@ -20,8 +20,8 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import Part, Recipe, composite_of, paint, rendering
 from napari_mst.errors import NapariMstError
-from napari_mst.pictures import Part, Recipe, composite_of, paint, rendering
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer import composites

@@ -7,7 +7,7 @@ from napari.layers import Image
 from qtpy.QtCore import QObject
 
 from napari_mst.cube import SpectralCube
-from napari_mst.pictures import best_bands, has_colour
+from napari_mst.cube.pictures import best_bands, has_colour
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.jobs.composing import Colours, Composer, Wavelengths, composer_of
 from napari_mst.plugin.spectra.pace import Pace

@@ -11,9 +11,9 @@ from napari.utils.notifications import show_error, show_info
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
 
+from napari_mst.formats.picture_files import KINDS, write_picture
 from napari_mst.illuminants import illuminant_names, illuminant_title
 from napari_mst.messages import shown
-from napari_mst.picture_files import KINDS, write_picture
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.jobs.composing import BEST, Colours, Order, composer_of, paint_order
 from napari_mst.plugin.jobs.request import Reports

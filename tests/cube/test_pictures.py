@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 import napari_mst as nm
-from napari_mst import pictures
+from napari_mst.cube import pictures
+from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.errors import CameraError, Cancelled, CubeError, NapariMstError, SaveError
+from napari_mst.formats.picture_files import write_picture
 from napari_mst.illuminants import illuminant_names, illuminant_power
-from napari_mst.picture_files import write_picture
-from napari_mst.pictures import composite_of, paint
 from napari_mst.spectra.library import colour_checker
 
 CHART = colour_checker()

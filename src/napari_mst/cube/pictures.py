@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb
+from napari_mst.cube.labelled import LabelledCube
+from napari_mst.cube.units import NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.messages import shown
@@ -44,7 +46,6 @@ SAMPLES = 2**16
 STRIP = 2**22
 """About how many numbers are worked on at a time: 16 MB of float32."""
 
-_NANOMETRES = "nm"
 _BAD = "bbl"
 _IGNORED = "data ignore value"
 
@@ -162,7 +163,7 @@ def composite_of(cube: Cube, wavelengths: Sequence[float] | None = None) -> Reci
 
 def has_colour(cube: Cube) -> bool:
     """True if the good bands of *cube* cover what an eye sees: 450-650 nm."""
-    if cube.unit != _NANOMETRES:
+    if cube.unit != NANOMETRES:
         return False
     good = cube.wavelengths[good_bands(cube)]
     return len(good) > 2 and bool(good.min() <= VISIBLE[0] and good.max() >= VISIBLE[1])
@@ -188,7 +189,7 @@ def best_bands(cube: Cube) -> tuple[int, int, int]:
     high = float(at.max())
     wanted = INFRARED
     # Film sees green, red and the near infrared; other ranges are divided evenly.
-    if cube.unit != _NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
+    if cube.unit != NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
         red, green, blue = (low + share * (high - low) for share in SHARES)
         wanted = (red, green, blue)
     red, green, blue = (int(good[np.abs(at - one).argmin()]) for one in wanted)
@@ -380,3 +381,18 @@ def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
     if tone.power != 1:
         encoded = encoded ** np.float32(tone.power)
     return encoded.astype(np.float32, copy=False)
+
+
+# ------------------------------------------------------------------------------- small pictures
+
+
+def strided(data: NDArray[np.generic], side: int) -> NDArray[np.float32]:
+    """Every n-th pixel of (B, H, W) *data*, so that the longer side has at most *side* pixels."""
+    step = -(-max(data.shape[1:]) // side)
+    return np.asarray(data[:, ::step, ::step], dtype=np.float32)
+
+
+def thumbnail(sample: NDArray[np.float32], cube: LabelledCube) -> NDArray[np.uint8]:
+    """The picture of the pixels *sample* (B, h, w) of *cube*, (h, w, 3), as `composite` has it."""
+    small = cube._replace(data=sample)
+    return paint(small, composite_of(small))
