@@ -1,7 +1,7 @@
 """The base of every dock of the plugin: it listens to the viewer only while it is shown."""
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QWidget
 
 from napari_mst.errors import NapariMstError
+from napari_mst.plugin.keys import Act, DockKeys, Key
 from napari_mst.plugin.session import unwrapped, workspace_of
 
 Link = tuple[Any, Callable[..., object]]
@@ -22,13 +23,20 @@ class Dock(QWidget):
 
     napari tells a dock of its end only by hiding it. So the dock connects when it is shown and
     disconnects when it is hidden; `refresh` brings it up to date when it is shown again.
+
+    Attributes
+    ----------
+    keys_in
+        The widget in which the keys of the dock work: the dock, or that of which it is a page.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__()
         self._viewer_ref = weakref.ref(unwrapped(viewer))
         self.workspace = workspace_of(viewer)
+        self.keys_in: QWidget = self
         self._connected: list[Link] = []
+        self._keys: DockKeys | None = None
 
     @property
     def viewer(self) -> ViewerModel:
@@ -42,6 +50,10 @@ class Dock(QWidget):
         """List what the dock listens to while it is shown."""
         raise NotImplementedError  # Qt's metaclass leaves no room for an abstract method
 
+    def acts(self) -> Sequence[tuple[Key, Act]]:
+        """List the keys of the dock, and what they do."""
+        return ()
+
     def refresh(self) -> None:
         """Draw the present state."""
         raise NotImplementedError
@@ -54,6 +66,7 @@ class Dock(QWidget):
             self._connected = list(self.links())
             for emitter, slot in self._connected:
                 emitter.connect(slot)
+            self._keys = DockKeys(self.viewer, self.keys_in, self.acts())
             # The connections come first: `refresh` may start work that reports through them.
             self.refresh()
 
@@ -63,6 +76,9 @@ class Dock(QWidget):
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
+        if self._keys is not None:
+            self._keys.release(self._viewer_ref())
+            self._keys = None
 
 
 @contextmanager

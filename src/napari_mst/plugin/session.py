@@ -1,10 +1,12 @@
-"""The workspace that the docks of one viewer share, and what becomes of a finished job.
+"""Everything that the docks of one viewer share, and what becomes of a finished job.
 
 Results are shown here rather than in a dock, since the dock may be hidden or closed by then.
 """
 
 import weakref
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeVar
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error
@@ -21,6 +23,24 @@ from napari_mst.plugin.jobs.workspace import Start, Workspace
 _sessions: "weakref.WeakKeyDictionary[ViewerModel, tuple[Workspace, Results]]" = (
     weakref.WeakKeyDictionary()
 )
+_shared: "weakref.WeakKeyDictionary[ViewerModel, dict[Callable[..., Any], Any]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+State = TypeVar("State")
+
+
+def shared(viewer: ViewerModel, make: Callable[[ViewerModel], State]) -> State:
+    """Return what *make* makes of *viewer*: on the first call it is made, and then kept.
+
+    All docks of a viewer that ask for it get the same object, which must not hold the viewer.
+    """
+    viewer = unwrapped(viewer)
+    states = _shared.setdefault(viewer, {})
+    if make not in states:
+        states[make] = make(viewer)
+    state: State = states[make]
+    return state
 
 
 def unwrapped(viewer: ViewerModel) -> ViewerModel:

@@ -17,7 +17,7 @@ from napari_mst import colour
 from napari_mst.cube import SpectralCube
 from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.files.samples import chart_cube
-from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.maps_bar import MapsBar
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
@@ -27,6 +27,14 @@ from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
+
+
+@pytest.fixture
+def maps_dock(cube_viewer: ViewerModel, qtbot: QtBot) -> MapsDock:
+    dock = MapsDock(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    return dock
 
 
 @pytest.fixture
@@ -42,11 +50,10 @@ def chart(cube_viewer: ViewerModel) -> Image:
     return cube_viewer.add_image(data, **arguments)
 
 
-def made(dock: SpectraDock, title: str, qtbot: QtBot) -> Any:
+def made(dock: MapsDock, title: str, qtbot: QtBot) -> Any:
     """The layer that a press of Run adds."""
     qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
     before = set(dock.viewer.layers)
-    dock.menus.maps.setChecked(True)
     dock.maps.kinds.setCurrentIndex(NUMBERS[title])
     QTest.mouseClick(dock.maps.run_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not dock.maps.is_busy, timeout=30_000)
@@ -55,10 +62,10 @@ def made(dock: SpectraDock, title: str, qtbot: QtBot) -> Any:
 
 @pytest.mark.parametrize("title", [kind.title for kind in MAPS.values()])
 def test_every_map_is_a_layer_on_the_place_of_its_cube(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        spectra_dock.bench.pin(chart.data_to_world((0, row, column)))
+        maps_dock.bench.pin(chart.data_to_world((0, row, column)))
     data, arguments, _ = cube_layer(
         SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth"
     )
@@ -66,8 +73,8 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
         data, **{**arguments, "scale": chart.scale, "translate": chart.translate}
     )
     cube_viewer.layers.selection.active = chart
-    spectra_dock.bench.reference = truth
-    layer = made(spectra_dock, title, qtbot)
+    maps_dock.bench.reference = truth
+    layer = made(maps_dock, title, qtbot)
     named = "PC 1 (" if title == "Principal components" else title
     assert layer.name.startswith(named)  # napari cuts long names in the middle
     assert layer.name.endswith(": chart")
@@ -79,9 +86,9 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
         layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
     )
     assert cube_viewer.layers.selection.active is chart
-    older = made(spectra_dock, "True colour", qtbot)
+    older = made(maps_dock, "True colour", qtbot)
     older.visible = False
-    newest = made(spectra_dock, title, qtbot)
+    newest = made(maps_dock, title, qtbot)
     parts = (chart, layer, older, newest, picks.picks_layer(cube_viewer))
     order = [cube_viewer.layers.index(one) for one in parts]
     assert order == sorted(order)
@@ -89,13 +96,13 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
 
 
 def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
-        spectra_dock.bench.pin(chart.data_to_world((0, row, column)))
-    spectra_dock.maps.kinds.setCurrentIndex(0)
-    spectra_dock.maps.number.setValue(3.0)
-    layer: Labels = made(spectra_dock, "Spectral angle classes", qtbot)
+        maps_dock.bench.pin(chart.data_to_world((0, row, column)))
+    maps_dock.maps.kinds.setCurrentIndex(0)
+    maps_dock.maps.number.setValue(3.0)
+    layer: Labels = made(maps_dock, "Spectral angle classes", qtbot)
     for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
         truth = spectral_angles(
             chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf
@@ -106,27 +113,27 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
 
 
 def test_dragging_a_line_makes_the_same_layer_anew(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
-    layer = made(spectra_dock, "Composite", qtbot)
+    layer = made(maps_dock, "Composite", qtbot)
     count, before = len(cube_viewer.layers), layer.data.copy()
-    line = spectra_dock.plot.markers[0]
+    line = maps_dock.plot.markers[0]
     line.setValue(450)
     line.sigDragged.emit(line)
     line.setValue(430)
     line.sigDragged.emit(line)
-    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(cube_viewer.layers) == count
     assert not np.array_equal(layer.data, before)
     np.testing.assert_array_equal(layer.data[..., 1:], before[..., 1:])
-    spectra_dock.menus.maps.setChecked(False)
-    assert spectra_dock.plot.markers == []
+    maps_dock.hide()
+    assert maps_dock.plot.markers == []
 
 
 def test_the_difference_from_its_own_photo_is_not_seen(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
-    layer = made(spectra_dock, "Difference from the photo", qtbot)
+    layer = made(maps_dock, "Difference from the photo", qtbot)
     assert np.nanmax(layer.data) < 1
 
 
@@ -134,26 +141,25 @@ def test_the_difference_from_its_own_photo_is_not_seen(
     "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
 )
 def test_what_a_map_lacks_is_said_in_one_sentence(
-    spectra_dock: SpectraDock,
+    maps_dock: MapsDock,
     cube_viewer: ViewerModel,
     qtbot: QtBot,
     told: Callable[[], list[str]],
     title: str,
 ) -> None:
-    spectra_dock.menus.maps.setChecked(True)
-    spectra_dock.maps.kinds.setCurrentIndex(NUMBERS[title])
-    spectra_dock.maps.run()
-    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    maps_dock.maps.kinds.setCurrentIndex(NUMBERS[title])
+    maps_dock.maps.run()
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(cube_viewer.layers) == 1
     (message,) = told()
     assert message.startswith("Expected ")
     cube_viewer.layers.clear()
-    spectra_dock.maps.run()
+    maps_dock.maps.run()
     assert told()[1:] == ["Expected a cube layer to make a map of, got none. Select one."]
 
 
 def test_a_map_is_cancelled_and_another_can_be_made(
-    spectra_dock: SpectraDock,
+    maps_dock: MapsDock,
     cube_viewer: ViewerModel,
     qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
@@ -164,8 +170,7 @@ def test_a_map_is_cancelled_and_another_can_be_made(
 
     with monkeypatch.context() as patch:
         patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], compute=endless))
-        spectra_dock.menus.maps.setChecked(True)
-        bar: MapsBar = spectra_dock.maps
+        bar: MapsBar = maps_dock.maps
         bar.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
         bar.run_button.click()
         qtbot.waitUntil(lambda: bar.bar.value() == 500)
@@ -173,20 +178,19 @@ def test_a_map_is_cancelled_and_another_can_be_made(
         bar.run_button.click()
         qtbot.waitUntil(lambda: not bar.is_busy)
     assert len(cube_viewer.layers) == 1
-    assert isinstance(made(spectra_dock, "Ratio A / B", qtbot), Image)
+    assert isinstance(made(maps_dock, "Ratio A / B", qtbot), Image)
 
 
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
     data, arguments, _ = cube_layer(make_cube(), "other")
     other = cube_viewer.add_image(data, **arguments)
     cube_viewer.layers.selection.active = chart
-    spectra_dock.menus.maps.setChecked(True)
-    spectra_dock.maps.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
-    spectra_dock.maps.run()
+    maps_dock.maps.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
+    maps_dock.maps.run()
     cube_viewer.layers.selection.active = other
-    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy, timeout=30_000)
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert [layer.name for layer in cube_viewer.layers] == [
         "photo",
         "chart",
@@ -197,11 +201,11 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
 
 
 def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_first_is_seen(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
 ) -> None:
     cube_viewer.dims.set_point(0, 550)
     before = cube_viewer.dims.range
-    first = made(spectra_dock, "Principal components", qtbot)
+    first = made(maps_dock, "Principal components", qtbot)
     components = [layer for layer in cube_viewer.layers if layer.name.startswith("PC ")]
     assert (cube_viewer.dims.range, cube_viewer.dims.point[0]) == (before, 550)
     assert [layer.visible for layer in components] == [False, False, True]
@@ -211,12 +215,11 @@ def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_firs
 
 
 def test_thousands_of_spectra_are_refused_as_classes(
-    spectra_dock: SpectraDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
 ) -> None:
     curve = Spectrum(np.array([400.0, 700.0]), np.array([0.1, 0.2]))
-    spectra_dock.bench.open_spectra([curve] * (MOST_CLASSES + 1))
-    qtbot.waitUntil(lambda: len(spectra_dock.bench.entries) > MOST_CLASSES)
-    spectra_dock.menus.maps.setChecked(True)
-    spectra_dock.maps.run()
-    qtbot.waitUntil(lambda: not spectra_dock.maps.is_busy)
+    maps_dock.bench.open_spectra([curve] * (MOST_CLASSES + 1))
+    qtbot.waitUntil(lambda: len(maps_dock.bench.entries) > MOST_CLASSES)
+    maps_dock.maps.run()
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert told() == ["Expected at most 250 spectra to classify by, got more. Leave some out."]

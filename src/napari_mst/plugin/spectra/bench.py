@@ -224,6 +224,10 @@ class Bench:
         if self.settings.is_picking:
             self.pin(position)
 
+    def pin_here(self) -> bool:
+        """Pin the pixel under the mouse; False if the mouse is on no cube, or it is pinned."""
+        return self._position is not None and self.pin(self._position)
+
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
         self._scene.collection.files.clear()

@@ -31,8 +31,6 @@ class MapMaker:
         The map that is chosen, a row of `MAPS`.
     number
         The number that it asks for.
-    is_open
-        Whether its lines can be moved: then the plot shows them.
     is_busy
         Whether a map is being made.
     lines_changed, busy_changed
@@ -54,7 +52,6 @@ class MapMaker:
     ) -> None:
         self.kind = next(iter(MAPS.values()))
         self.number = 0.0 if self.kind.number is None else self.kind.number.default
-        self.is_open = False
         self.is_busy = False
         self._scene = scene
         self._shown = shown
@@ -64,6 +61,7 @@ class MapMaker:
         self._places = dict[str, list[float]]()
         # Weak, so that a map that a person deletes is freed.
         self._drawn: weakref.ref[Layer] | None = None
+        self._opened = 0
         self._is_again = False
         self._generation = 0
         self._cancel: Cancel | None = None
@@ -78,16 +76,19 @@ class MapMaker:
         self._drawn = None
         self.lines_changed.emit()
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the lines can be moved: somebody has opened them, and not closed them."""
+        return self._opened > 0
+
     def open(self) -> None:
         """Show the lines of the map in the plot."""
-        self.is_open = True
+        self._opened += 1
         self.lines_changed.emit()
 
     def close(self) -> None:
-        """Take the lines off the plot, and cancel a run."""
-        self.is_open = False
-        self._drawn = None
-        self.cancel()
+        """Take the lines off the plot, unless somebody else has opened them; a run goes on."""
+        self._opened -= 1
         self.lines_changed.emit()
 
     @property

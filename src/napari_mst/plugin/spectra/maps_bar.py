@@ -1,7 +1,6 @@
-"""The bar of the spectra dock that makes maps: which one, its number, run, cancel."""
+"""The bar of the maps dock: which map, its number, run, cancel."""
 
 from qtpy.QtCore import QSignalBlocker, Qt
-from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -13,35 +12,32 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.plugin.dock import reported
+from napari_mst.plugin.dock import Link, reported
 from napari_mst.plugin.spectra.map_maker import MapMaker
-from napari_mst.plugin.spectra.plot import SpectraPlot
+from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.spectra.maps import MAPS, MapKind
 
+RUN_HINT = "Make this map of the selected cube as a new layer; press again to cancel."
 STEPS = 1000
 """Steps of the progress bar."""
 
 
 class MapsBar(QWidget):
-    """Forwards the choice of a map to *maps*, and draws its lines into *plot*."""
+    """Forwards the choice of a map to *maps*, and shows what they say."""
 
-    def __init__(self, maps: MapMaker, plot: SpectraPlot) -> None:
+    def __init__(self, maps: MapMaker) -> None:
         super().__init__()
         self._maps = maps
-        self._plot = plot
         self.kinds = QComboBox()
         self.number = QDoubleSpinBox()
-        self.run_button = QPushButton("Run")
+        self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
+        self.about = Paragraph()
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(self._on_number)
         self.run_button.clicked.connect(self._on_button)
-        plot.marker_dragged.connect(self._on_marker)
-        maps.lines_changed.connect(self._show_kind)
-        maps.busy_changed.connect(self._show_busy)
-        maps.progressed.connect(self._show_progress)
-        self._show_kind()
+        self.show_kind()
 
     def _lay_out(self) -> None:
         for kind in MAPS.values():
@@ -61,21 +57,26 @@ class MapsBar(QWidget):
         layout.setSpacing(3)
         layout.addLayout(row)
         layout.addWidget(self.bar)
+        layout.addWidget(self.about)
+
+    def links(self) -> list[Link]:
+        """See `Dock`."""
+        maps = self._maps
+        return [
+            (maps.lines_changed, self.show_kind),
+            (maps.busy_changed, self._show_busy),
+            (maps.progressed, self._show_progress),
+        ]
+
+    def refresh(self) -> None:
+        """See `Dock`."""
+        self.show_kind()
+        self._show_busy()
 
     @property
     def is_busy(self) -> bool:
         """True while a map is being made."""
         return self._maps.is_busy
-
-    def showEvent(self, event: QShowEvent | None) -> None:
-        """Qt calls this when the bar appears: its lines appear in the plot."""
-        super().showEvent(event)
-        self._maps.open()
-
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        """Qt calls this when the bar goes: its lines go, and a run is cancelled."""
-        super().hideEvent(event)
-        self._maps.close()
 
     # ------------------------------------------------------------ forwarding
 
@@ -96,20 +97,17 @@ class MapsBar(QWidget):
         with reported():
             self._maps.run()
 
-    def _on_marker(self, number: int, wavelength: float) -> None:
-        with reported():
-            self._maps.move_line(number, wavelength)
-
     # ------------------------------------------------------------ drawing
 
-    def _show_kind(self) -> None:
+    def show_kind(self) -> None:
+        """Show which map is chosen."""
         kind = self._maps.kind
         # What is only shown here was chosen already, perhaps by a script.
         with QSignalBlocker(self.kinds):
             self.kinds.setCurrentIndex(self.kinds.findData(kind.name))
         self.kinds.setToolTip(_tip(kind))
+        self.about.setText(_tip(kind))
         self._show_number(kind)
-        self._plot.set_markers(self._maps.markers)
 
     def _show_number(self, kind: MapKind) -> None:
         number = kind.number

@@ -66,9 +66,6 @@ class SpectraMenus:
             checkable=True,
         )
         self.view = button("View", "How the picture of the cube and the plot of its spectra look.")
-        self.maps = QToolButton(
-            text="Maps", toolTip="Make maps from the spectra and from the bands.", checkable=True
-        )
         self.compare = button(
             "Compare", "Compare with a reference cube, or with a library of spectra."
         )
@@ -77,7 +74,7 @@ class SpectraMenus:
         )
         self.known = KnownMenu(bench, parent)
         self.buttons = [
-            *(self.pick, self.regions, self.view, self.maps, self.compare),
+            *(self.pick, self.regions, self.view, self.compare),
             *(self.known.button, self.known.after, self.save),
         ]
         self._fill_pick(self.pick.menu())
