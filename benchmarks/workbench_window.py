@@ -1,15 +1,20 @@
-"""The spectra dock in a real window: a corner of a polygon that is dragged with the mouse, and thousands of labels.
+"""How the window feels: the longest time that it stands still, for everything that a person does.
 
-`xvfb-run -a python benchmarks/workbench_window.py [--pixels 4000x3000] [--bands 31] [--labels 20000]`
+`xvfb-run -a python benchmarks/workbench_window.py [actions] [regions] [--megapixels 1 12] [--labels 20000]`
 
-Of the drag: how long after a move of the mouse its curve is painted, when one waits for it and when 60 moves come in a
-second; and how long the window's thread was busy without a pause. The same without the dock tells what is napari's.
+`actions`: opening, a run, moving the mouse, sliding, maps, a save and 1,000 picks. The gap is the longest time between
+two turns of the event loop. The same without a dock of ours, where that can be done, tells what is napari's own.
+
+`regions`: a corner of a polygon that is dragged with the mouse, and thousands of labels. Of the drag: how long after a
+move of the mouse its curve is painted, when one waits for it and when 60 moves come in a second.
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import napari
 import numpy as np
@@ -21,12 +26,201 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.curves import CurvesItem
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
+from napari_mst.plugin.viewer.picks import picks_layer
+from napari_mst.plugin.workspace_dock.dock import WorkspaceDock
 
+BANDS = 31
 MOVES = 60
 PERIOD = 1 / 60
-LONGEST = 30.0
+PICKS = 1000
+LONGEST = 600.0
 """Seconds that are waited for anything."""
+
+
+@contextmanager
+def pauses() -> Iterator[list[float]]:
+    """The times, in ms, between two turns of the event loop."""
+    found, last, timer = list[float](), time.perf_counter(), QTimer()
+
+    def tick() -> None:
+        nonlocal last
+        now = time.perf_counter()
+        found.append(1000 * (now - last))
+        last = now
+
+    timer.timeout.connect(tick)
+    timer.start(0)
+    yield found
+    timer.stop()
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Let Qt work until something is so."""
+    begun = time.perf_counter()
+    while not until() and time.perf_counter() - begun < LONGEST:
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 5)
+
+
+def gap(act: Callable[[], object], until: Callable[[], bool] = lambda: True) -> float:
+    """The longest pause, in ms, from the beginning of *act* until something is so and is painted."""
+    with pauses() as found:
+        act()
+        wait(until)
+        for _ in range(5):
+            QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
+    return max(found)
+
+
+class Actions:
+    """Everything that a person does with one photo, in turn; each tells its longest pause."""
+
+    def __init__(self, megapixels: float) -> None:
+        rows = round((megapixels * 0.75e6) ** 0.5)
+        self.photo = smooth_photo(rows, round(megapixels * 1e6 / rows))
+        self.viewer = napari.Viewer(show=True)
+
+    def tell(self, name: str, ours: float, alone: float | None = None) -> None:
+        """Print a line."""
+        beside = "" if alone is None else f"{alone:6.0f}"
+        print(f"  {name:32}{ours:6.0f}   {beside}", flush=True)
+
+    def all(self) -> None:
+        """Do everything."""
+        rows, columns, _ = self.photo.shape
+        print(f"{columns} x {rows}: longest pause in ms; the same in napari alone")
+        viewer = self.viewer
+        alone = gap(lambda: viewer.add_image(self.photo, rgb=True))
+        viewer.layers.clear()
+        gap(lambda: None)
+        self.tell("the workspace opens", gap(self.open_dock, lambda: self.dock.isVisible()))
+        self.form = self.dock.pages["photo"].widget().reconstruction.form
+        wait(lambda: self.form.is_ready)
+        photo = gap(lambda: viewer.add_image(self.photo, rgb=True, name="photo"))
+        self.tell("a photo opens", photo, alone)
+        self.run()
+        self.move_and_slide()
+        for kind in ("ratio", "classes", "clusters"):
+            self.make_map(kind)
+        self.save()
+        self.many_picks()
+        viewer.close()
+
+    def open_dock(self) -> None:
+        """Open the workspace."""
+        self.dock = WorkspaceDock(self.viewer)
+        self.viewer.window.add_dock_widget(self.dock, name="napari-mst")
+
+    def run(self) -> None:
+        """Reconstruct the photo by the quicker model: the window is the same for all."""
+        self.form.card = "pixelwise-srgb"
+        page = self.dock.pages["photo"].widget()
+        ended = gap(page.reconstruction.run, lambda: not self.dock.workspace.is_busy)
+        self.tell("a run, to its cube", ended)
+        self.layer = active_cube_layer(self.viewer)
+        data = self.layer.data
+        limits = tuple(self.layer.contrast_limits)
+        added: list[object] = []
+
+        def add() -> None:
+            added.append(
+                self.viewer.add_image(data, contrast_limits=limits, rgb=False, visible=True)
+            )
+
+        alone = gap(add)
+        self.viewer.layers.remove(added.pop())
+        self.viewer.layers.selection.active = self.layer
+        self.tell("  (its layer, added to napari)", alone)
+
+    def at(self, row: float, column: float) -> tuple[float, ...]:
+        """A world position on the cube."""
+        rows, columns = self.layer.data.shape[-2:]
+        return tuple(self.layer.data_to_world((0, row * (rows - 1), column * (columns - 1))))
+
+    def move_and_slide(self) -> None:
+        """Move the mouse, slide through the bands, and change the page."""
+        shared = self.dock.pages["photo"].widget().view.shared
+
+        def move() -> None:
+            for step in range(MOVES):
+                begun = time.perf_counter()
+                shared._on_move(self.at(step / MOVES, step / MOVES))
+                wait(lambda begun=begun: time.perf_counter() - begun > PERIOD)
+
+        def slide() -> None:
+            for band in range(20):
+                self.viewer.dims.set_current_step(0, band)
+                QApplication.processEvents()
+
+        self.tell("the mouse moves", gap(move))
+        ours = gap(slide)
+        self.dock.hide()
+        QApplication.processEvents()
+        alone = gap(slide)
+        self.dock.show()
+        self.tell("the slider moves", ours, alone)
+        for page in ("spectra", "maps", "attention"):
+            self.tell(f"the page {page} opens", gap(lambda page=page: self.dock.go_to(page)))
+
+    def make_map(self, kind: str) -> None:
+        """Make a map."""
+        self.dock.go_to("maps")
+        maps = self.dock.bench.maps
+        if kind == "classes":
+            for step in range(5):
+                self.dock.bench.pin(self.at(step / 5, step / 5))
+        wait(lambda: not self.dock.pages["maps"].widget().is_drawing)
+        maps.choose(kind)
+        self.tell(f"a map: {kind}", gap(maps.run, lambda: not maps.is_busy))
+
+    def save(self) -> None:
+        """Save the cube as ENVI."""
+        self.viewer.layers.selection.active = self.layer
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "cube.hdr")
+
+            def write() -> None:
+                self.viewer.layers.save(path, selected=True, plugin="napari-mst")
+
+            self.tell("a save", gap(write))
+
+    def many_picks(self) -> None:
+        """Paste 1,000 picks, select them, colour one, and pin one more."""
+        self.dock.go_to("spectra")
+        page = self.dock.pages["spectra"].widget()
+        points = picks_layer(self.viewer)
+        rows, columns = self.layer.data.shape[-2:]
+        many = np.random.default_rng(0).random((PICKS, 2)) * (rows - 1, columns - 1)
+
+        def is_drawn() -> bool:
+            return len(self.dock.bench.entries) >= PICKS and not page.is_drawing
+
+        plain = self.viewer.add_points(np.empty((0, 2)))
+        alone = gap(lambda: plain.add(many))
+        self.viewer.layers.remove(plain)
+        self.viewer.layers.selection.active = self.layer
+        self.tell("1,000 picks are added", gap(lambda: points.add(many), is_drawn), alone)
+        self.tell(
+            "  one more is pinned", gap(lambda: self.dock.bench.pin(self.at(0.3, 0.7)), is_drawn)
+        )
+        self.tell("  all are selected", gap(page.table.selectAll, is_drawn))
+        chosen = self.dock.bench.entries[500]
+        self.tell(
+            "  one gets another colour",
+            gap(lambda: self.dock.bench.recolour(chosen, "#ff0000"), is_drawn),
+        )
+        self.tell("  undo", gap(self.dock.bench.undo, is_drawn))
+        self.tell(
+            "  the slider moves", gap(lambda: self.viewer.dims.set_current_step(0, 3), is_drawn)
+        )
+
+
+def smooth_photo(rows: int, columns: int) -> np.ndarray:
+    """A photo of soft colours with some noise."""
+    row, column = np.ogrid[0 : 1 : rows * 1j, 0 : 1 : columns * 1j]
+    planes = (row + 0 * column, column + 0 * row, (row + column) / 2)
+    noise = np.random.default_rng(0).integers(0, 8, (rows, columns, 3), dtype=np.uint8)
+    return (np.stack(planes, axis=-1) * 240).astype(np.uint8) + noise
 
 
 class Window:
@@ -52,15 +246,9 @@ class Window:
 
     def settle(self) -> None:
         """Let Qt work until nothing is to be drawn."""
-        self.wait(lambda: not self.dock.is_drawing)
+        wait(lambda: not self.dock.is_drawing)
         for _ in range(5):
             QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
-
-    def wait(self, until: Callable[[], bool]) -> None:
-        """Let Qt work until something is so."""
-        begun = time.perf_counter()
-        while not until() and time.perf_counter() - begun < LONGEST:
-            QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 5)
 
     def at(self, row: float, column: float) -> QPoint:
         """The place of a pixel of the image on the canvas."""
@@ -74,22 +262,6 @@ class Window:
     def native(self) -> object:
         """The widget that gets the mouse."""
         return self.viewer.window._qt_viewer.canvas.native
-
-    @contextmanager
-    def pauses(self) -> Iterator[list[float]]:
-        """The times, in ms, between two turns of the event loop."""
-        found, last, timer = list[float](), time.perf_counter(), QTimer()
-
-        def tick() -> None:
-            nonlocal last
-            now = time.perf_counter()
-            found.append(1000 * (now - last))
-            last = now
-
-        timer.timeout.connect(tick)
-        timer.start(0)
-        yield found
-        timer.stop()
 
 
 def drag(window: Window, name: str, corners: np.ndarray) -> None:
@@ -112,15 +284,15 @@ def drag(window: Window, name: str, corners: np.ndarray) -> None:
         def is_painted(count: int = count, before: list[bytes] = before) -> bool:
             return any(values not in (before, []) for values in window.painted[count:])
 
-        window.wait(is_painted)
+        wait(is_painted)
         latencies.append(1000 * (time.perf_counter() - begun))
         window.settle()
     count = len(window.painted)
-    with window.pauses() as pauses:
+    with pauses() as found:
         for move in range(MOVES):
             begun = time.perf_counter()
             QTest.mouseMove(window.native, start + QPoint(-(move % 30), -(move % 30)))
-            window.wait(lambda begun=begun: time.perf_counter() - begun > PERIOD)
+            wait(lambda begun=begun: time.perf_counter() - begun > PERIOD)
     curves = len({values[0] for values in window.painted[count:] if values})
     QTest.mouseRelease(window.native, left, pos=start)
     window.settle()
@@ -129,8 +301,8 @@ def drag(window: Window, name: str, corners: np.ndarray) -> None:
         print(
             f"{name}, {pixels:,} pixels: a move is painted after {low:.0f} ms (median), {high:.0f} ms (95 %)"
         )
-        print(f"  {MOVES} moves in {sum(pauses) / 1000:.1f} s: {curves} different curves painted")
-    low, high, most = np.percentile(pauses, (50, 95, 100))
+        print(f"  {MOVES} moves in {sum(found) / 1000:.1f} s: {curves} different curves painted")
+    low, high, most = np.percentile(found, (50, 95, 100))
     print(
         f"  {name}: the window's thread was busy for {low:.1f} ms (median), {high:.0f} ms (95 %), {most:.0f} ms (most)"
     )
@@ -156,12 +328,12 @@ def label(window: Window, labels: np.ndarray) -> None:
     begun = time.perf_counter()
     layer = window.viewer.add_labels(labels, name="cells")
     print(f"labels: napari shows them after {1000 * (time.perf_counter() - begun):.0f} ms")
-    with window.pauses() as pauses:
-        window.wait(lambda: len(window.dock.bench.entries) > 100)
+    with pauses() as found:
+        wait(lambda: len(window.dock.bench.entries) > 100)
     print(
         f"  all {len(window.dock.bench.entries):,} are listed after {time.perf_counter() - begun:.1f} s"
     )
-    print(f"  meanwhile the window's thread was busy for at most {max(pauses):.0f} ms")
+    print(f"  meanwhile the window's thread was busy for at most {max(found):.0f} ms")
     window.settle()
     for name, act in (
         ("a label is selected", lambda: window.dock.table.selectRow(1234)),
@@ -176,14 +348,31 @@ def label(window: Window, labels: np.ndarray) -> None:
         ("the band is changed", lambda: window.viewer.dims.set_current_step(0, 3)),
     ):
         begun = time.perf_counter()
-        with window.pauses() as pauses:
+        with pauses() as found:
             act()
             window.settle()
         print(
-            f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most {max(pauses):.0f} ms"
+            f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most {max(found):.0f} ms"
         )
     window.viewer.layers.remove(layer)
     window.settle()
+
+
+def drag_and_label(megapixels: float, labels: int) -> None:
+    """Drag polygons over a cube, and add labels to it."""
+    rows = round((megapixels * 0.75e6) ** 0.5)
+    columns = round(megapixels * 1e6 / rows)
+    data = np.random.default_rng(0).random((BANDS, rows, columns), dtype=np.float32)
+    print(f"{columns} x {rows} x {BANDS}, float32")
+    window = Window(SpectralCube(data, np.linspace(400, 700, BANDS)))
+    unit = np.array([[0.1, 0.1], [0.1, 0.75], [0.5, 0.9], [0.85, 0.85]]) * (rows, columns)
+    small = np.array([0.5, 0.5]) * (rows, columns) + (unit - unit.mean(axis=0)) / 12
+    drag(window, "a small polygon", small)
+    drag(window, "a large polygon", unit)
+    label(window, disc_labels(rows, columns, labels))
+    window.widget.hide()
+    drag(window, "without the dock", unit)
+    window.viewer.close()
 
 
 def main() -> None:
@@ -191,22 +380,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pixels", default="4000x3000", help="columns x rows")
-    parser.add_argument("--bands", type=int, default=31)
+    parser.add_argument("what", nargs="?", choices=("actions", "regions"), default="actions")
+    parser.add_argument("--megapixels", type=float, nargs="+", default=[1, 12])
     parser.add_argument("--labels", type=int, default=20000)
     options = parser.parse_args()
-    columns, rows = map(int, options.pixels.split("x"))
-    data = np.random.default_rng(0).random((options.bands, rows, columns), dtype=np.float32)
-    print(f"{columns} x {rows} x {options.bands}, float32")
-    window = Window(SpectralCube(data, np.linspace(400, 700, options.bands)))
-    unit = np.array([[0.1, 0.1], [0.1, 0.75], [0.5, 0.9], [0.85, 0.85]]) * (rows, columns)
-    small = np.array([0.5, 0.5]) * (rows, columns) + (unit - unit.mean(axis=0)) / 12
-    drag(window, "a small polygon", small)
-    drag(window, "a large polygon", unit)
-    label(window, disc_labels(rows, columns, options.labels))
-    window.widget.hide()
-    drag(window, "without the dock", unit)
-    window.viewer.close()
+    for megapixels in options.megapixels:
+        if options.what == "actions":
+            Actions(megapixels).all()
+        else:
+            drag_and_label(megapixels, options.labels)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,13 @@ def make_cube(rows: int = 20, columns: int = 30, is_preview: bool = False) -> Sp
     data = (band * 10_000 + row * 100 + column) / 310_000
     provenance = Provenance(model="fake", device="cpu (no GPU was found)", is_preview=is_preview)
     return SpectralCube(data, WAVELENGTHS, provenance=provenance)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a test sets in a folder of its own, and away from the settings of a person."""
+    monkeypatch.setattr("napari.settings._CFG_PATH", str(tmp_path / "settings" / "napari.yaml"))
+    monkeypatch.setattr("napari.settings._PLUGIN_SETTINGS", {})
 
 
 class GatedJob:

@@ -30,6 +30,8 @@ PLUGIN = "napari-mst"
 RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
 SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
+MAPS = "Maps"
+WORKSPACE = "napari-mst"
 TIMES = 8
 """How often a dock is opened and closed in a window, to see what each leaves behind."""
 MOST_GROWTH = 300
@@ -311,8 +313,8 @@ def living() -> Counter[str]:
 
 @pytest.mark.parametrize(
     "name",
-    [SPECTRA, RECONSTRUCT, ATTENTION],
-    ids=["078-spectra", "078-reconstruction", "078-attention"],
+    [SPECTRA, RECONSTRUCT, ATTENTION, MAPS, WORKSPACE],
+    ids=["078-spectra", "078-reconstruction", "078-attention", "078-maps", "078-workspace"],
 )
 def test_bad_input_opened_and_closed_through_the_window(
     window: napari.Viewer, qtbot: QtBot, name: str

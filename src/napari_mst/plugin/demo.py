@@ -1,7 +1,7 @@
 """A demonstration of the plugin: `python -m napari_mst.plugin.demo --out DIR`.
 
-It opens napari, reconstructs the sample photo with the real docks and pins some spectra. It leaves
-the cube (ENVI and TIFF) and a picture of the window in DIR.
+It opens napari, reconstructs the sample photo in the real workspace and keeps some spectra. It
+leaves the cube (ENVI and TIFF) and a picture of the window in DIR.
 """
 
 import argparse
@@ -13,15 +13,11 @@ from napari.layers import Image
 from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
-from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.shared_bench import SharedBench, bench_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
+from napari_mst.plugin.workspace_dock.dock import PLUGIN, WorkspaceDock
 
-PLUGIN = "napari-mst"
-RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
-SPECTRA = "Spectra"
-ATTENTION = "Attention (MST++)"
 HEAD = ("stages.0.encoder.1", 1)
 """Block and head in the pictures of the attention dock."""
 CHANNELS = (10, 4)
@@ -77,10 +73,9 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
 
     Two pictures are left in *out*.
     """
-    viewer.window.resize(*WINDOW)
-    viewer.open_sample(PLUGIN, "coffee")
-    container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, ATTENTION)
-    container.setMinimumWidth(DOCK_WIDTH)
+    workspace_dock = open_workspace(viewer)
+    workspace_dock.go_to("attention")
+    dock = workspace_dock.pages["attention"].widget()
     workspace = workspace_of(viewer)
     # A dock listens to the viewer only once it is shown.
     wait_until(dock.isVisible)
@@ -101,10 +96,9 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
 
 
 def show(viewer: napari.Viewer) -> None:
-    """Reconstruct the sample photo in *viewer* and pin some spectra."""
-    viewer.window.resize(*WINDOW)
-    viewer.open_sample(PLUGIN, "coffee")
-    spectra, reconstruction = open_docks(viewer)
+    """Reconstruct the sample photo in *viewer* and keep some spectra."""
+    dock = open_workspace(viewer)
+    reconstruction = dock.pages["photo"].widget().reconstruction
     # A run needs the list of devices, which a thread makes: it imports torch first.
     wait_until(lambda: reconstruction.is_ready)
     reconstruction.run()
@@ -113,20 +107,26 @@ def show(viewer: napari.Viewer) -> None:
     if cube_layer is None:
         # The state keeps the sentence that a failed job has left.
         raise SystemExit(workspace_of(viewer).state.text)
+    dock.go_to("spectra")
+    spectra = bench_of(viewer)
     point_at(viewer, cube_layer, spectra)
     wait_until(lambda: not spectra.is_drawing)
 
 
-def open_docks(viewer: napari.Viewer) -> tuple[SpectraDock, ReconstructDock]:
-    """Open both docks, one below the other."""
-    _, reconstruction = viewer.window.add_plugin_dock_widget(PLUGIN, RECONSTRUCT)
-    dock, spectra = viewer.window.add_plugin_dock_widget(PLUGIN, SPECTRA)
-    dock.setMinimumWidth(DOCK_WIDTH)
-    return spectra, reconstruction
+def open_workspace(viewer: napari.Viewer) -> WorkspaceDock:
+    """Open the sample photo, and the workspace with it."""
+    viewer.window.resize(*WINDOW)
+    viewer.open_sample(PLUGIN, "coffee")
+    # The sample has opened it already, or is about to: then it is opened here.
+    container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, PLUGIN)
+    container.setMinimumWidth(DOCK_WIDTH)
+    wait_until(dock.isVisible)
+    workspace_dock: WorkspaceDock = dock
+    return workspace_dock
 
 
-def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SpectraDock) -> None:
-    """Pin the picks, and show the band of `SHOWN`."""
+def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedBench) -> None:
+    """Keep the picks, and show the band of `SHOWN`."""
     for row, column in PICKS:
         spectra.bench.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)

@@ -5,7 +5,6 @@ the same key: the one that was shown last has it, and leaves it to the one befor
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from napari.components import ViewerModel
@@ -61,13 +60,17 @@ class CanvasKeys:
 
     def _bind(self, viewer: ViewerModel, key: Key) -> None:
         asking = self._asking[key]
-        act = partial(_called, asking[-1]) if asking else None
+        act = _taking_viewer(asking[-1]) if asking else None
         # Without `overwrite` napari raises an error where the key is bound already.
         viewer.bind_key(key.on_canvas, act, overwrite=True)
 
 
-def _called(act: Act, _: ViewerModel) -> None:
-    act()
+def _taking_viewer(act: Act) -> Callable[[ViewerModel], None]:
+    # napari asks for the name of the function, which a partial has not.
+    def call(_: ViewerModel) -> None:
+        act()
+
+    return call
 
 
 class DockKeys:

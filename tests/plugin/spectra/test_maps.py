@@ -17,8 +17,8 @@ from napari_mst import colour
 from napari_mst.cube import SpectralCube
 from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.files.samples import chart_cube
-from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.maps_bar import MapsBar
+from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
 from napari_mst.plugin.viewer.placement import Placement

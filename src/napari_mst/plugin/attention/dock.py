@@ -18,6 +18,7 @@ from napari_mst.plugin.attention.panel import AttentionPanel
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.session import shared
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 
@@ -25,14 +26,22 @@ SIZE = (460, 640)
 """Width and height, in pixels, that the dock asks for."""
 
 
+def new_exploration(_: ViewerModel) -> Exploration:
+    """Make what the attention docks of a viewer share."""
+    return Exploration()
+
+
 class AttentionDock(Dock):
     """Shows the recordings of the workspace, and asks it for maps and steps."""
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.exploration = Exploration()
+        self.exploration = shared(self.viewer, new_exploration)
         self.panel = AttentionPanel()
+        # Of the runs that are known already, a person may have chosen another than the newest.
+        self._runs = len(self.workspace.recordings) if self.exploration.recording else 0
         layout = QVBoxLayout(self)
+        layout.setContentsMargins(3, 4, 3, 4)
         layout.addWidget(self.panel)
         self._wire()
 
@@ -51,8 +60,6 @@ class AttentionDock(Dock):
         panel.steps.button.clicked.connect(self.make_steps)
         panel.steps.plot.clicked.connect(self.exploration.choose_channels)
         panel.cancel_button.clicked.connect(self.workspace.cancel)
-        self.exploration.head_changed.connect(self._draw_head)
-        self.exploration.channels_changed.connect(self._draw_channels)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -62,6 +69,8 @@ class AttentionDock(Dock):
         """See `Dock`."""
         layers = self.viewer.layers.events
         return [
+            (self.exploration.head_changed, self._draw_head),
+            (self.exploration.channels_changed, self._draw_channels),
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
             (layers.renamed, self._show_photos),
@@ -79,6 +88,7 @@ class AttentionDock(Dock):
         if isinstance(self.workspace.last_made, AttentionSteps):
             self.exploration.keep_steps(self.workspace.last_made)
         self._show_recordings()
+        self._draw_head()
 
     # ------------------------------------------------------------------------ what the user does
 
@@ -131,13 +141,15 @@ class AttentionDock(Dock):
         self._show_state(self.workspace.state)
 
     def _show_recordings(self, _: object = None) -> None:
-        """List the runs, and look at the newest."""
+        """List the runs, and look at the newest if it has just come."""
         cube = cube_of(active_cube_layer(self.viewer))
         recordings = self.workspace.recordings
         self.panel.box.show_models(recordings, None if cube is None else cube.provenance.model)
-        self.panel.box.show_runs(recordings)
-        if recordings:
+        has_new = len(recordings) > self._runs
+        self._runs = len(recordings)
+        if recordings and (has_new or self.exploration.recording is None):
             self.exploration.choose_run(recordings[-1])
+        self.panel.box.show_runs(recordings, self.exploration.recording)
         self._show_state(self.workspace.state)
 
     def _draw_head(self) -> None:

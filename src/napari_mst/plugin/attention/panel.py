@@ -11,6 +11,8 @@ from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.jobs.bar import JobBar
 from napari_mst.plugin.jobs.workspace import JobState
 
+CANCEL_HINT = "Stop the run; nothing is left of it."
+
 
 class AttentionPanel(QWidget):
     """Draws an `Exploration` and the state of the job; what the user does is told by its parts."""
@@ -25,7 +27,7 @@ class AttentionPanel(QWidget):
         self.steps = StepsPage()
         self.tabs = QTabWidget()
         self.bar = JobBar()
-        self.cancel_button = QPushButton("Cancel")
+        self.cancel_button = QPushButton("Cancel", toolTip=CANCEL_HINT)
         self.text = QLabel(wordWrap=True)
         self._lay_out()
 

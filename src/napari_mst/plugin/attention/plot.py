@@ -9,7 +9,7 @@ from napari.utils.theme import Theme
 from numpy.typing import NDArray
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
-from qtpy.QtWidgets import QGraphicsRectItem
+from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
 
 from napari_mst.attention.record import AttentionSteps, block_title
 from napari_mst.plugin.attention.exploration import RecordedHead
@@ -23,6 +23,8 @@ STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
 COLUMNS = 2
+LOWEST_MATRIX, LOWEST_STEPS = 200, 420
+"""Pixels; the heights below which a page scrolls."""
 ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
 NAME = 22
@@ -75,7 +77,17 @@ class Picture:
         return (row, column) if is_inside else None
 
 
-class MatrixPlot(pg.GraphicsLayoutWidget):
+class _Plot(pg.GraphicsLayoutWidget):
+    """A plot that is at least *lowest* pixels high, and takes the room that there is."""
+
+    def __init__(self, lowest: int) -> None:
+        super().__init__()
+        self.setMinimumHeight(lowest)
+        # Its own hint is as large as its scene: a page that scrolls would give it all of that.
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+
+
+class MatrixPlot(_Plot):
     """A (d, d) matrix with the entropy of its rows beside it.
 
     Key channels i go downwards, query channels j to the right. `hovered` and `clicked` tell (i, j);
@@ -86,7 +98,7 @@ class MatrixPlot(pg.GraphicsLayoutWidget):
     clicked = Signal(int, int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(LOWEST_MATRIX)
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.ci.layout.setSpacing(2)
         self.title = self.addLabel("", 0, 0, 1, 3, size="8pt", justify="left")
@@ -189,7 +201,7 @@ class Step(NamedTuple):
     is_signed: bool = True
 
 
-class StepsPlot(pg.GraphicsLayoutWidget):
+class StepsPlot(_Plot):
     """The steps of one head as small pictures: X to Q, K, V, scores, softmax and weighted sum.
 
     All are drawn for the chosen channels. `clicked` tells (i, j) of a click on a cell of L or A.
@@ -198,7 +210,7 @@ class StepsPlot(pg.GraphicsLayoutWidget):
     clicked = Signal(int, int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(LOWEST_STEPS)
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.ci.layout.setSpacing(4)
         self.pictures: dict[str, Picture] = {}

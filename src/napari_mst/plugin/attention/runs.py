@@ -107,12 +107,13 @@ class RunBox(QWidget):
         if path:
             self.add_weights(path)
 
-    def show_runs(self, recordings: Sequence[Recording]) -> None:
-        """List *recordings* and choose the newest, without a signal."""
+    def show_runs(self, recordings: Sequence[Recording], chosen: Recording | None) -> None:
+        """List *recordings* with *chosen* among them, without a signal."""
         self.runs.blockSignals(True)
         self.runs.clear()
         for number, one in enumerate(recordings, start=1):
             model = one.record.provenance.model or "unknown model"
             self.runs.addItem(f"{number}: {one.name}, {model}")
-        self.runs.setCurrentIndex(self.runs.count() - 1)
+            if one is chosen:
+                self.runs.setCurrentIndex(number - 1)
         self.runs.blockSignals(False)

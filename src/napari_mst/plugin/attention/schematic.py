@@ -110,7 +110,7 @@ class Schematic(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         """Qt asks for this when it lays out the dock."""
-        return QSize(300, self.sizeHint().height())
+        return QSize(280, self.sizeHint().height())
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
         """Qt calls this to have the picture drawn."""

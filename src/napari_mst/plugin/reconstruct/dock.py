@@ -1,7 +1,7 @@
 """The dock "Hyperspectral reconstruction (MST++)": choose a photo, a model and a device, and run.
 
-Its state is a `ReconstructionForm`. The dock forwards clicks to it and to the workspace, and draws
-what they say.
+Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock forwards clicks to
+it and to the workspace, and draws what they say.
 """
 
 from napari.components import ViewerModel
@@ -15,16 +15,37 @@ from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.bar import JobBar
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.keys import RUN, Act, Key
+from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.crop import draw
 from napari_mst.plugin.reconstruct.devices import survey
-from napari_mst.plugin.reconstruct.form import ReconstructionForm, device_entries, resolve, status
+from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
+from napari_mst.plugin.reconstruct.remembering import new_form, recall, remembered
 from napari_mst.plugin.reconstruct.rows import FormRows
-from napari_mst.plugin.reconstruct.texts import SAVE_HINT
+from napari_mst.plugin.session import shared, workspace_of
 from napari_mst.plugin.viewer.layers import quality_layer
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 
 DRAW = "Draw a rectangle on the photo, then press Run."
+
+
+class OpenDocks:
+    """Counts the docks of one viewer that show its job, which ends with the last of them."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._workspace = workspace_of(viewer)
+        self._number = 0
+
+    def add(self) -> None:
+        """Count one more dock."""
+        self._number += 1
+
+    def remove(self) -> None:
+        """Count one dock less."""
+        self._number -= 1
+        if not self._number:
+            self._workspace.cancel()
 
 
 class ReconstructDock(Dock):
@@ -33,12 +54,12 @@ class ReconstructDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.survey = survey()
-        self.form = ReconstructionForm()
+        self.form = shared(self.viewer, new_form)
         self.rows = FormRows(self.form)
-        self.run_button = QPushButton("Run")
-        self.cancel_button = QPushButton("Cancel")
-        self.save_button = QPushButton("Save cube ...", toolTip=SAVE_HINT)
-        self.cpu_button = QPushButton("Run on the CPU instead")
+        self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
+        self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
+        self.save_button = QPushButton("Save cube ...", toolTip=texts.SAVE_HINT)
+        self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
         self.bar = JobBar()
         self.text = Paragraph()
         self._lay_out()
@@ -64,17 +85,26 @@ class ReconstructDock(Dock):
         self.cpu_button.clicked.connect(self._run_on_cpu)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.parts.activated.connect(self._draw_part)
-        # napari closes a dock without a `closeEvent` (napari#8071); a job ends with its dock.
-        self.destroyed.connect(self.workspace.cancel)
-        # The other choices change nothing of what the sentence says.
-        events = self.form.events
-        for changed in (events.photo, events.card, events.weights, events.devices, events.device):
-            changed.connect(self._show_status)
+        docks = shared(self.viewer, OpenDocks)
+        docks.add()
+        # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
+        # only while its object lives; a partial it would call when that is gone already.
+        self.destroyed.connect(docks.remove)
+
+    def acts(self) -> list[tuple[Key, Act]]:
+        """See `Dock`."""
+        return [(RUN, self.run)]
 
     def links(self) -> list[Link]:
         """See `Dock`."""
         layers = self.viewer.layers.events
+        chosen = self.form.events
+        # The other choices change nothing of what the sentence says.
+        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices, chosen.device)
         return [
+            *self.rows.links(),
+            *((changed, self._show_status) for changed in said),
+            (remembered().events, self._recall),
             (layers.inserted, self.refresh),
             (layers.removed, self.refresh),
             # The photos are listed as the layers lie, topmost first.
@@ -89,6 +119,8 @@ class ReconstructDock(Dock):
 
     def refresh(self) -> None:
         """See `Dock`."""
+        # Another dock may have changed the form while this one was hidden.
+        self.rows.draw()
         self.rows.show_photos(photo_layers(self.viewer))
         # The survey imports torch, so it waits until a dock is seen.
         self.survey.begin()
@@ -127,6 +159,9 @@ class ReconstructDock(Dock):
             self.text.setText(DRAW)
 
     # ------------------------------------------------------------------------ what is drawn
+
+    def _recall(self) -> None:
+        recall(self.form)
 
     def _list_devices(self) -> None:
         """List the devices, once they are known."""

@@ -179,7 +179,10 @@ class ReconstructionForm:
     def _keep_precision(self) -> None:
         """Keep the precision if the device has it, else take the default of the device."""
         entry = self.chosen_device
-        if entry is not None and self.precision not in entry.precisions:
+        if self.devices and entry is None:
+            # The last session may have had a GPU that is gone.
+            self.device = "auto"
+        elif entry is not None and self.precision not in entry.precisions:
             self.precision = entry.precisions[0]
 
     def _suggest_camera(self) -> None:

@@ -12,14 +12,16 @@ from qtpy.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFormLayout,
-    QHBoxLayout,
+    QVBoxLayout,
     QWidget,
 )
 
+from napari_mst.plugin.dock import Link
 from napari_mst.plugin.files.weights import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.camera_rows import CameraRows
 from napari_mst.plugin.reconstruct.crop import Part
+from napari_mst.plugin.reconstruct.fold import Fold
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layer_box import LayerBox
 from napari_mst.plugin.viewer.paragraph import Paragraph
@@ -32,23 +34,25 @@ PARTS: dict[str, Part] = {
 }
 MOST_MEMORY = 4096
 """GB."""
+LETTERS = 8
+"""Width of a list in letters, at least."""
 
 
 class FormRows(QWidget):
-    """Writes what the user does into *form*, and draws it again whenever it changes."""
+    """Writes what the user does into *form*, and draws it again while it is listened to."""
 
     def __init__(self, form: ReconstructionForm) -> None:
         super().__init__()
         self.form = form
         self.photos = LayerBox(texts.PHOTO_HINT)
         self.parts = QComboBox(toolTip=texts.PART_HINT)
-        self.models = QComboBox()
+        self.models = QComboBox(toolTip=texts.MODEL_HINT)
         self.weights = FileEdit(
             mode=FileDialogMode.EXISTING_FILE, filter=WEIGHTS_FILES, tooltip=texts.WEIGHTS_HINT
         )
         self.about = Paragraph()
-        self.devices = QComboBox()
-        self.precisions = QComboBox()
+        self.devices = QComboBox(toolTip=texts.DEVICE_HINT)
+        self.precisions = QComboBox(toolTip=texts.PRECISION_HINT)
         self.memory = QDoubleSpinBox(
             maximum=MOST_MEMORY,
             decimals=1,
@@ -59,7 +63,7 @@ class FormRows(QWidget):
         )
         self.correction = QCheckBox("match the photo", toolTip=texts.CORRECTION_HINT)
         self.quality = QCheckBox("show what was off", toolTip=texts.QUALITY_HINT)
-        self.ensemble = QCheckBox("Mean of 8 flips and transposes", toolTip=texts.ENSEMBLE_HINT)
+        self.ensemble = QCheckBox("mean of 8 flips", toolTip=texts.ENSEMBLE_HINT)
         self._readers: dict[str, Callable[[], Any]] = {}
         self._is_drawing = False
         self._lay_out()
@@ -67,27 +71,41 @@ class FormRows(QWidget):
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self._bind_all()
         self.draw()
-        form.events.connect(self.draw)
+
+    def links(self) -> list[Link]:
+        """See `Dock`."""
+        return [(self.form.events, self.draw)]
 
     def _lay_out(self) -> None:
-        growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
-        self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
-        self._layout.setContentsMargins(0, 0, 0, 0)
+        for box in (self.photos, self.parts, self.models, self.devices, self.precisions):
+            _let_shrink(box)
+        self._layout = _form_layout()
         self._layout.addRow("Photo", self.photos)
         self._layout.addRow("Part", self.parts)
         self._layout.addRow("Model", self.models)
         self._layout.addRow("Weights", self.weights.native)
         self._layout.addRow("", self.about)
         self.camera = CameraRows(self._layout)
-        self._layout.addRow("Device", self.devices)
-        self._layout.addRow("Precision", self.precisions)
-        self._layout.addRow("Memory", self.memory)
-        colours = QHBoxLayout()
-        colours.addWidget(self.correction)
-        colours.addWidget(self.quality)
-        self._layout.addRow("Colours", colours)
-        self._layout.addRow("Ensemble", self.ensemble)
+        self.settings = Fold("Settings", self._settings(), texts.SETTINGS_HINT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(self._layout)
+        layout.addWidget(self.settings)
         self.weights.native.layout().setContentsMargins(0, 0, 0, 0)
+        for part in (self.weights.line_edit, self.weights.choose_btn):
+            part.native.setToolTip(texts.WEIGHTS_HINT)
+
+    def _settings(self) -> QWidget:
+        """The rows that are folded away."""
+        rows = QWidget()
+        layout = _form_layout(rows)
+        layout.addRow("Device", self.devices)
+        layout.addRow("Precision", self.precisions)
+        layout.addRow("Memory", self.memory)
+        layout.addRow("Colours", self.correction)
+        layout.addRow("", self.quality)
+        layout.addRow("Ensemble", self.ensemble)
+        return rows
 
     def _fill(self) -> None:
         """List what never changes."""
@@ -149,6 +167,7 @@ class FormRows(QWidget):
         self.quality.setChecked(form.has_quality)
         self.quality.setEnabled(form.has_correction)
         self.ensemble.setChecked(form.is_ensemble)
+        self.settings.set_title(texts.settings_title(form))
         self._is_drawing = False
 
     def _draw_model(self) -> None:
@@ -159,6 +178,7 @@ class FormRows(QWidget):
             self.weights.line_edit.value = self.form.weights
         self.about.setText(texts.model_summary(card))
         self.about.setToolTip(texts.model_facts(card))
+        self.models.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(card)}")
 
     def _draw_device(self) -> None:
         """List the devices, and the precisions of the chosen one."""
@@ -168,7 +188,8 @@ class FormRows(QWidget):
             self.devices.setItemData(index, entry.about, Qt.ItemDataRole.ToolTipRole)
         select(self.devices, self.form.device)
         chosen = self.form.chosen_device
-        self.devices.setToolTip("" if chosen is None else chosen.about)
+        about = texts.DEVICE_HINT if chosen is None else chosen.about
+        self.devices.setToolTip(about)
         self.precisions.clear()
         for index, name in enumerate(() if chosen is None else chosen.precisions):
             self.precisions.addItem(name)
@@ -183,3 +204,16 @@ def select(box: QComboBox, value: object) -> None:
     index = box.findData(value)
     if index >= 0:
         box.setCurrentIndex(index)
+
+
+def _form_layout(parent: QWidget | None = None) -> QFormLayout:
+    growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+    layout = QFormLayout(parent, fieldGrowthPolicy=growing)
+    layout.setContentsMargins(0, 0, 0, 0)
+    return layout
+
+
+def _let_shrink(box: QComboBox) -> None:
+    """Let *box* be narrower than its longest entry, which would widen the dock."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(LETTERS)

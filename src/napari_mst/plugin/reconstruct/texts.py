@@ -1,6 +1,7 @@
 """The words of the reconstruction dock: its tooltips, and descriptions of a model."""
 
 from napari_mst.models import ModelCard
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
 
 FROM_FILE = "MST++ weights from a file: published, or your own"
 PHOTO_HINT = "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
@@ -8,7 +9,17 @@ PART_HINT = (
     "How much of the photo to reconstruct. Attention looks at the whole image at once, "
     "so a part is another image: its numbers differ from those of the whole photo."
 )
+MODEL_HINT = "The network that turns the photo into a cube."
 WEIGHTS_HINT = "A file of weights as their authors publish it."
+SETTINGS_HINT = (
+    "Where and how exactly a run computes. napari remembers these choices; they are in its "
+    "Preferences, too."
+)
+DEVICE_HINT = "The processor or GPU that computes; automatic takes the best."
+PRECISION_HINT = "The kind of numbers that the network computes with."
+RUN_HINT = "Reconstruct the chosen photo, or the part of it, as a new layer."
+CANCEL_HINT = "Stop the run; nothing is left of it but a preview."
+CPU_HINT = "Run again on the processor: slower, but with the memory of the whole computer."
 MEMORY_HINT = (
     "The most of this computer's memory that a run may take; automatic is most of what is free. "
     "What does not fit goes through a temporary file: slower, with the same numbers."
@@ -84,3 +95,19 @@ def model_facts(card: ModelCard) -> str:
         card.reference,
     ]
     return "\n".join(facts)
+
+
+def settings_title(form: ReconstructionForm) -> str:
+    """Title the folded settings of *form*, with those that are not the usual ones."""
+    unusual = []
+    if form.device != "auto":
+        unusual.append(form.device)
+    if form.precision != "float32":
+        unusual.append(form.precision)
+    if form.memory:
+        unusual.append(f"{form.memory:g} GB")
+    if not form.has_correction:
+        unusual.append("colours as estimated")
+    if form.is_ensemble:
+        unusual.append("mean of 8")
+    return f"Settings: {', '.join(unusual)}" if unusual else "Settings"

@@ -3,6 +3,7 @@
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
 from qtpy.QtGui import QHideEvent
+from qtpy.QtWidgets import QSizePolicy
 
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, Act, Key
@@ -24,7 +25,9 @@ class BenchDock(Dock):
         self.bench = self.shared.bench
         self.pace = self.shared.pace
         self.plot = SpectraPlot()
-        self.plot.setMinimumSize(0, LOWEST_PLOT)
+        self.plot.setMinimumHeight(LOWEST_PLOT)
+        # Its own hint is as large as its scene: a page that scrolls would give it all of that.
+        self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self._drawn = _nothing()
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)

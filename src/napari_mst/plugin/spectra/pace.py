@@ -14,7 +14,7 @@ REST = 3
 class Pace(QObject):
     """Calls *draw* when it is asked to, but never twice within `INTERVAL`."""
 
-    def __init__(self, draw: Callable[[], None], parent: QObject | None = None) -> None:
+    def __init__(self, draw: Callable[[], None], parent: QObject) -> None:
         super().__init__(parent)
         self.is_due = False
         self._draw = draw

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
@@ -15,8 +16,8 @@ from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.spectra.compare import Comparison, compare_spectra
-from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
+from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
 from napari_mst.watch import UNWATCHED
 
 AT_ONCE = 5
@@ -45,15 +46,23 @@ class PickKey(NamedTuple):
     def read(self, cube: SpectralCube) -> Spectrum:
         """The spectrum of the pick on *cube*."""
         window, name, colour = self.look
-        return point_spectrum(
+        region = Region.of_window(self.row, self.column, cube.shape[1:], window)
+        return region_spectrum(
             cube,
-            self.row,
-            self.column,
-            window,
+            region,
+            STD if window > 1 else "",
             cube_name=self.cube_name,
+            known=self._known(cube),
             name=name,
             colour=colour,
         )
+
+    def _known(self, cube: SpectralCube) -> tuple[Any, Any] | None:
+        """The mean and the deviation of a single pixel, which need no sums over its region."""
+        if self.look.window > 1:
+            return None
+        values = np.asarray(cube.data[:, self.row, self.column], dtype=np.float64)
+        return values, np.zeros_like(values)
 
 
 class Known(NamedTuple):

@@ -1,5 +1,7 @@
 """The bench of a viewer, which all docks of that viewer show: it listens while one is seen."""
 
+import weakref
+
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
@@ -11,6 +13,7 @@ from napari_mst.plugin.spectra.pace import Pace
 from napari_mst.plugin.spectra.threads import start_job, start_reading
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.slots import calling
 
 
 class SharedBench:
@@ -21,7 +24,9 @@ class SharedBench:
 
     def __init__(self, viewer: ViewerModel) -> None:
         self.bench = Bench(viewer, start_reading, start_job)
-        self.pace = Pace(self._update)
+        # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
+        self.pace = Pace(calling(self._update), QApplication.instance())
+        weakref.finalize(self, self.pace.deleteLater).atexit = False
         self._mouse = CanvasMouse(self._on_move, self.bench.click, self.bench.undo)
         self._joined = 0
         # Also while no dock is seen: a file may be written then.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from qtpy.QtCore import (
@@ -265,14 +266,18 @@ class SpectraTable(QTableView):
 
     def chosen(self) -> list[int]:
         """The rows that are selected."""
-        return sorted(index.row() for index in self.selectionModel().selectedRows())
+        # Qt's `selectedRows` asks the model about every single cell, which takes long in Python.
+        rows = set[int]()
+        for part in self.selectionModel().selection():
+            rows.update(range(part.top(), part.bottom() + 1))
+        return sorted(rows)
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others."""
         chosen = QItemSelection()
         last = self.model().columnCount() - 1
-        for row in rows:
-            chosen.select(self.model().index(row, 0), self.model().index(row, last))
+        for first, stop in _runs(rows):
+            chosen.select(self.model().index(first, 0), self.model().index(stop, last))
         # All rows at once, so that Qt tells of one change, and not of one for each row.
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
@@ -294,3 +299,14 @@ class SpectraTable(QTableView):
         for column in range(header.count()):
             mode = modes.Stretch if column == 0 else modes.ResizeToContents
             header.setSectionResizeMode(column, mode)
+
+
+def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and the last row of each run of neighbours among *rows*."""
+    ordered = sorted(rows)
+    if not ordered:
+        return []
+    breaks = [at for at, (one, other) in enumerate(pairwise(ordered), 1) if other - one > 1]
+    starts = [0, *breaks]
+    stops = [*breaks, len(ordered)]
+    return [(ordered[start], ordered[stop - 1]) for start, stop in zip(starts, stops, strict=True)]

@@ -38,6 +38,8 @@ PALETTE = (
 RELATIVE_SIZE = 0.02
 """Diameter of a point as a share of the longer side of the image."""
 COLOURS = transform_color(list(PALETTE))
+SAME_COLOUR = 0.01
+"""The most that two colours that count as one differ in red, green or blue, of 0-1."""
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
 KNOWN = "known"
@@ -199,18 +201,26 @@ def remove(points: Points, indices: Sequence[int]) -> None:
 def tell_apart(points: Points, added: Sequence[int]) -> None:
     """Give the points just *added*, counted from the end, the colours that are used least."""
     colours = np.array(points.face_color)
-    for index in added:
-        colours[index] = unused_colour(np.delete(colours, index, axis=0))
+    new = np.zeros(len(colours), dtype=bool)
+    new[list(added)] = True
+    # Counted once: with a thousand new points, to count for each of them would take seconds.
+    uses = _uses(colours[~new])
+    for index in np.flatnonzero(new):
+        least = int(np.argmin(uses))
+        colours[index] = COLOURS[least]
+        uses[least] += 1
     points.face_color = colours
 
 
 def unused_colour(others: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the RGBA colour of the palette that is used least among *others* (n, 4)."""
-    uses = []
-    for colour in COLOURS:
-        is_alike = np.isclose(others[:, :3], colour[:3], atol=1e-2).all(axis=1)
-        uses.append(int(is_alike.sum()))
-    return np.asarray(COLOURS[int(np.argmin(uses))])
+    return np.asarray(COLOURS[int(np.argmin(_uses(others)))])
+
+
+def _uses(colours: NDArray[np.floating]) -> NDArray[np.int_]:
+    """Count how many of *colours* (n, 4) are each colour of the palette."""
+    distances = np.abs(colours[:, None, :3] - COLOURS[None, :, :3]).max(axis=-1)
+    return np.asarray((distances <= SAME_COLOUR).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
