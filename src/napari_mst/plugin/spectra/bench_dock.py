@@ -71,11 +71,11 @@ class BenchDock(Dock):
         """Draw everything in which *new* differs from what was drawn last."""
         # Noted before anything is drawn: a menu that is checked here has the bench publish again.
         old, self._drawn = self._drawn, new
-        self._draw_rows(old, new)
         self._draw_plot(old, new)
+        self._draw_rows(old, new)
 
     def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
-        """Draw what lies around the plot."""
+        """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
     def _draw_plot(self, old: Snapshot, new: Snapshot) -> None:
         plot = self.plot

@@ -92,6 +92,7 @@ class SpectraDock(BenchDock):
         if new.known != old.known:
             self.menus.known.show(new.known)
         self._draw_table(old, new)
+        self._draw_bars()
         self._draw_matches(old, new)
         self.text.setText(new.text)
         self.notes.setText("\n".join(new.notes))
@@ -107,11 +108,6 @@ class SpectraDock(BenchDock):
         is_other_selection = has_other_rows or new.chosen != old.chosen
         if is_other_selection and tuple(self.table.chosen()) != new.chosen:
             self.table.choose(new.chosen)
-
-    def _draw(self, new: Snapshot) -> None:
-        super()._draw(new)
-        # Other axes take the bars off the plot, so they come last.
-        self._draw_bars()
 
     def _draw_bars(self) -> None:
         viewer = self._viewer_ref()

@@ -19,7 +19,7 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.viewer.paragraph import Paragraph
-from napari_mst.plugin.workspace_dock.pages import PAGES, PageName, ScrolledPage, new_page
+from napari_mst.plugin.workspace_dock.pages import PAGES, ScrolledPage, new_page
 from napari_mst.plugin.workspace_dock.steps import NO_STEP, Step, next_step
 
 PLUGIN = "napari-mst"
@@ -36,7 +36,7 @@ class WorkspaceDock(Dock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.bench = bench_of(self.viewer).bench
-        self.pages: dict[PageName, ScrolledPage] = {}
+        self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
         self.tear_button = _tool_button("\N{NORTH EAST ARROW}", TEAR_HINT)
         self.help_button = _tool_button("?", HELP_HINT)
@@ -107,11 +107,11 @@ class WorkspaceDock(Dock):
     # ------------------------------------------------------------------------ what the user does
 
     @property
-    def page(self) -> PageName:
+    def page(self) -> str:
         """The page that is shown."""
         return list(PAGES)[self.tabs.currentIndex()]
 
-    def go_to(self, name: PageName) -> None:
+    def go_to(self, name: str) -> None:
         """Show the page *name*, which is made when it is shown first."""
         self.tabs.setCurrentIndex(list(PAGES).index(name))
         if name not in self.pages:

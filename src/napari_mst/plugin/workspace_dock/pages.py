@@ -1,7 +1,7 @@
 """The pages of the workspace: each is a dock of the plugin that scrolls where room is short."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from napari.components import ViewerModel
 from qtpy.QtCore import QSize, Qt
@@ -13,7 +13,7 @@ from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.workspace_dock.photo_page import PhotoPage
 
-PageName = Literal["photo", "spectra", "maps", "attention"]
+
 LOWEST = 120
 """Pixels; a page that is lower scrolls."""
 
@@ -27,7 +27,7 @@ class Page(NamedTuple):
     make: Callable[[ViewerModel], QWidget]
 
 
-PAGES: dict[PageName, Page] = {
+PAGES: dict[str, Page] = {
     "photo": Page(
         "Photo",
         "Turn a photo into a cube.",
