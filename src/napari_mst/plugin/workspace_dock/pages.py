@@ -13,7 +13,6 @@ from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.workspace_dock.photo_page import PhotoPage
 
-
 LOWEST = 120
 """Pixels; a page that is lower scrolls."""
 
