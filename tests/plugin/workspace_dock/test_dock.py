@@ -330,7 +330,7 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
         qtbot.waitUntil(lambda: not bench_of(window).is_drawing)
         page = dock.pages[name].widget()
         plot = page.view.plot if name == "photo" else page.plot
-        qtbot.waitUntil(partial(is_seen, plot))
+        qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)
     assert main.minimumSizeHint().height() <= LOWEST_WINDOW
     taken = {action.shortcut().toString() for action in main.findChildren(QAction)}
     assert not taken & {key.in_dock for key in KEYS}
