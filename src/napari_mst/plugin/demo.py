@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.shared_bench import SharedBench, bench_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
-from napari_mst.plugin.workspace_dock.dock import PLUGIN, WorkspaceDock
+from napari_mst.plugin.workspace_dock.dock import PLUGIN, TITLE, WorkspaceDock
 
 HEAD = ("stages.0.encoder.1", 1)
 """Block and head in the pictures of the attention dock."""
@@ -118,7 +118,7 @@ def open_workspace(viewer: napari.Viewer) -> WorkspaceDock:
     viewer.window.resize(*WINDOW)
     viewer.open_sample(PLUGIN, "coffee")
     # The sample has opened it already, or is about to: then it is opened here.
-    container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, PLUGIN)
+    container, dock = viewer.window.add_plugin_dock_widget(PLUGIN, TITLE)
     container.setMinimumWidth(DOCK_WIDTH)
     wait_until(dock.isVisible)
     workspace_dock: WorkspaceDock = dock
@@ -130,7 +130,7 @@ def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedBench) -> 
     for row, column in PICKS:
         spectra.bench.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
-    # The cube and the photo below each other, each with what is drawn on it.
+    # The picture with its picks, and the band below it: the photo lies under the band.
     viewer.canvas.grid.enabled = True
     viewer.canvas.grid.shape = (2, 1)
     viewer.canvas.grid.stride = -2

@@ -24,12 +24,15 @@ from qtpy.QtWidgets import (
 )
 from tests.plugin.conftest import FakeDevice, GatedJob, make_cube, picks_in, with_photo
 
-from napari_mst.plugin.keys import KEYS
+from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.bands import flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.shared_bench import bench_of
+from napari_mst.plugin.viewer.composites import composite_of, composites_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.workspace_dock.dock import DOCUMENTATION, WorkspaceDock
 from napari_mst.plugin.workspace_dock.pages import PAGES
@@ -229,6 +232,14 @@ def test_every_control_has_a_tooltip(workspace: WorkspaceDock, viewer: ViewerMod
     assert workspace.step_button.toolTip()
 
 
+def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:
+    dock = SpectraDock(viewer)
+    qtbot.addWidget(dock)
+    tips = {key.text: dock.menus.view.toolTip() for key in (PREVIOUS_BAND, NEXT_BAND, BEFORE_AFTER)}
+    tips |= {KEEP.text: dock.menus.pick.toolTip(), "(H)": dock.picture.is_shown.toolTip()}
+    assert [key for key, tip in tips.items() if key not in tip] == []
+
+
 def test_tab_reaches_every_control(workspace: WorkspaceDock, viewer: ViewerModel) -> None:
     add_cube(viewer)
     for name in all_pages(workspace):
@@ -256,6 +267,29 @@ def test_no_key_is_one_of_napari() -> None:
     assert not taken & {key.in_dock.replace("Return", "Enter") for key in KEYS}
 
 
+@pytest.mark.usefixtures("as_pictures")
+def test_the_photo_is_seen_below_the_picture_of_a_cube_as_below_its_bands(
+    workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    add_cube(viewer)
+    qtbot.waitUntil(partial(is_painted, viewer))
+    layer = active_cube_layer(viewer)
+    assert layer is not None
+    picture = composite_of(viewer, layer)
+    assert picture is not None
+    picture.opacity = 0.7
+    for expected in ((0, 0), (1, 0.7), (0, 0)):
+        flip_to_photo(viewer)
+        assert (layer.opacity, picture.opacity) == expected
+    # A picture that is made while both are transparent is seen with the cube again.
+    viewer.layers.remove(picture)
+    composer_of(viewer).toggle(layer)
+    flip_to_photo(viewer)
+    qtbot.waitUntil(partial(is_painted, viewer))
+    both = (layer, *composites_of(viewer, layer))
+    assert [one.opacity for one in both] == [1, 1]
+
+
 # ---------------------------------------------------------------------------- in a real window
 
 
@@ -267,7 +301,7 @@ def window(
 
 
 def opened(viewer: napari.Viewer, qtbot: QtBot) -> WorkspaceDock:
-    _, dock = viewer.window.add_plugin_dock_widget("napari-mst", "napari-mst")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-mst", "Workspace")
     qtbot.waitUntil(dock.isVisible)
     assert isinstance(dock, WorkspaceDock)
     return dock
@@ -279,6 +313,15 @@ def press(widget: QWidget, key: Qt.Key, qtbot: QtBot) -> None:
 
 def band_is(viewer: ViewerModel, wavelength: float) -> bool:
     return viewer.dims.point[0] == wavelength
+
+
+def is_painted(viewer: ViewerModel) -> bool:
+    layer = active_cube_layer(viewer)
+    return layer is not None and composite_of(viewer, layer) is not None
+
+
+def has_bars(plot: Any, number: int) -> bool:
+    return len(plot.bars) == number
 
 
 def is_seen(plot: QWidget) -> bool:
@@ -313,10 +356,12 @@ def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
         assert layer.opacity == opacity
 
 
+@pytest.mark.usefixtures("as_pictures")
 def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
     window: napari.Viewer, qtbot: QtBot
 ) -> None:
     add_cube(window)
+    qtbot.waitUntil(partial(is_painted, window))
     main = window.window._qt_window
     main.resize(*LAPTOP)
     dock = opened(window, qtbot)
@@ -331,6 +376,8 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
         page = dock.pages[name].widget()
         plot = page.view.plot if name == "photo" else page.plot
         qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)
+        # The bars of the picture stand on the page whose menu has the picture.
+        qtbot.waitUntil(partial(has_bars, plot, 3 if name == "spectra" else 0))
     assert main.minimumSizeHint().height() <= LOWEST_WINDOW
     taken = {action.shortcut().toString() for action in main.findChildren(QAction)}
     assert not taken & {key.in_dock for key in KEYS}
@@ -353,8 +400,8 @@ def test_a_page_is_torn_off_and_closed_again(window: napari.Viewer, qtbot: QtBot
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:
     window.open_sample("napari-mst", "coffee")
-    qtbot.waitUntil(lambda: "napari-mst (napari-mst)" in window.window.dock_widgets)
-    dock = window.window.dock_widgets["napari-mst (napari-mst)"]
+    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in window.window.dock_widgets)
+    dock = window.window.dock_widgets["Workspace (napari-mst)"]
     qtbot.waitUntil(dock.isVisible)
     qtbot.waitUntil(photo_page(dock).reconstruction.run_button.isEnabled)
     assert photo_page(dock).reconstruction.rows.photos.currentText() == "coffee"

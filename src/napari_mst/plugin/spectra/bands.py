@@ -6,6 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
 
+from napari_mst.plugin.viewer.composites import composites_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of, go_to
 from napari_mst.plugin.viewer.photos import photo_layers
 
@@ -28,15 +29,20 @@ def step_band(viewer: ViewerModel, step: int) -> None:
 def flip_to_photo(viewer: ViewerModel) -> None:
     """Show what lies below the selected cube, or the cube again.
 
-    The cube only becomes transparent: it stays the one under the mouse, and its curves stay.
+    The cube and its picture only become transparent: it stays the one under the mouse, and its
+    curves stay.
     """
     layer = active_cube_layer(viewer)
     if layer is None:
         return
+    both = (layer, *composites_of(viewer, layer))
     if layer.opacity == 0:
-        layer.opacity = _opacities.pop(layer, 1.0)
+        for one in both:
+            # A picture may have been painted meanwhile.
+            one.opacity = _opacities.pop(one, one.opacity or 1.0)
     elif any(photo.visible for photo in photo_layers(viewer)):
-        _opacities[layer] = layer.opacity
-        layer.opacity = 0
+        for one in both:
+            _opacities[one] = one.opacity
+            one.opacity = 0
     else:
         show_info(NO_PHOTO)

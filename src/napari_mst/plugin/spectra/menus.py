@@ -9,6 +9,7 @@ from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from napari_mst.plugin.dock import reported
+from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.buttons import button, check, choice
 from napari_mst.plugin.spectra.files import OPENS, SpectraFiles
@@ -58,14 +59,19 @@ class SpectraMenus:
         self._plot = plot
         self._parent = parent
         self.pick = button(
-            "Pick", "A click on the image pins the spectrum. Dragging still pans.", checkable=True
+            "Pick",
+            "A click on the image pins the spectrum. Dragging still pans.\n"
+            f"{KEEP.text} pins the spectrum under the mouse.",
+            checkable=True,
         )
         self.regions = button(
             "Regions",
             "The mean of every shape and every label of the layers that are shown.",
             checkable=True,
         )
-        self.view = button("View", "How the picture of the cube and the plot of its spectra look.")
+        self.view = button(
+            "View", f"How the picture of the cube and the plot of its spectra look.\n{_band_keys()}"
+        )
         self.compare = button(
             "Compare", "Compare with a reference cube, or with a library of spectra."
         )
@@ -220,4 +226,11 @@ def style_of(theme: Theme) -> str:
         primary=theme.primary.as_hex(),
         secondary=theme.secondary.as_hex(),
         current=theme.current.as_hex(),
+    )
+
+
+def _band_keys() -> str:
+    return (
+        f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
+        f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again."
     )

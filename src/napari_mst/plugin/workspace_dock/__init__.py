@@ -1,1 +1,1 @@
-"""The dock "napari-mst": photo, spectra, maps and attention on one page each."""
+"""The dock "Workspace": photo, spectra, maps and attention on one page each."""

@@ -1,4 +1,4 @@
-"""The dock "napari-mst": photo, spectra, maps and attention, and the next step from each."""
+"""The dock "Workspace": photo, spectra, maps and attention, and the next step from each."""
 
 from typing import Any
 
@@ -23,6 +23,8 @@ from napari_mst.plugin.workspace_dock.pages import PAGES, ScrolledPage, new_page
 from napari_mst.plugin.workspace_dock.steps import NO_STEP, Step, next_step
 
 PLUGIN = "napari-mst"
+TITLE = "Workspace"
+"""The name of this dock in `napari.yaml`."""
 DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/window.md"
 HELP_HINT = "Read about this page in the documentation, in your browser."
 TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."

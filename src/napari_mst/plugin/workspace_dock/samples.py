@@ -8,7 +8,7 @@ from qtpy.QtCore import QTimer
 
 from napari_mst.plugin.files import samples
 from napari_mst.plugin.viewer.layers import LayerTuple
-from napari_mst.plugin.workspace_dock.dock import PLUGIN
+from napari_mst.plugin.workspace_dock.dock import PLUGIN, TITLE
 
 
 def coffee() -> list[LayerTuple]:
@@ -35,4 +35,4 @@ def open_workspace(viewer: ViewerModel) -> None:
     """Open the workspace of *viewer*, or bring it to the front; not without a window."""
     window = getattr(viewer, "window", None)
     if window is not None:
-        window.add_plugin_dock_widget(PLUGIN, PLUGIN)
+        window.add_plugin_dock_widget(PLUGIN, TITLE)
