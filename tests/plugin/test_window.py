@@ -31,7 +31,7 @@ RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
 SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
 MAPS = "Maps"
-WORKSPACE = "napari-mst"
+WORKSPACE = "Workspace"
 TIMES = 8
 """How often a dock is opened and closed in a window, to see what each leaves behind."""
 MOST_GROWTH = 300

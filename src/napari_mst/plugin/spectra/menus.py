@@ -6,7 +6,7 @@ from napari.layers import Image
 from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
 
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND
