@@ -8,6 +8,7 @@ from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QPushButton,
+    QSizePolicy,
     QStackedWidget,
     QTabBar,
     QToolButton,
@@ -43,6 +44,8 @@ class WorkspaceDock(Dock):
         self.tear_button = _tool_button("\N{NORTH EAST ARROW}", TEAR_HINT)
         self.help_button = _tool_button("?", HELP_HINT)
         self.stack = QStackedWidget()
+        # Else napari adds a space below it, and a larger one for each dock that was opened before.
+        self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         self.step_text = Paragraph()
         self.step_button = QPushButton()
         self._step_row = QWidget()
