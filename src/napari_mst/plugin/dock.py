@@ -3,10 +3,12 @@
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error
+from qtpy.QtCore import QCoreApplication, QEvent, QTimer
 from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QWidget
 
@@ -79,6 +81,23 @@ class Dock(QWidget):
         if self._keys is not None:
             self._keys.release(self._viewer_ref())
             self._keys = None
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Delete the dock when napari takes it out of its window, which is how napari closes it."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ParentChange and self.parentWidget() is None:
+            # Not at once: napari is still at work on it.
+            QTimer.singleShot(0, partial(_delete, self))
+
+
+def _delete(dock: QWidget) -> None:
+    """Delete *dock* and all that is in it, here and now.
+
+    Objects of a dock refer to each other, so Python would free them only when it collects garbage:
+    in any order, and on whichever thread runs just then. Either crashes Qt.
+    """
+    dock.deleteLater()
+    QCoreApplication.sendPostedEvents(dock, QEvent.Type.DeferredDelete)
 
 
 @contextmanager
