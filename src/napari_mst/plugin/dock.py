@@ -91,11 +91,13 @@ class Dock(QWidget):
 
 
 def _delete(dock: QWidget) -> None:
-    """Delete *dock* and all that is in it, here and now.
+    """Delete *dock* and all that is in it, unless it has got another place meanwhile.
 
     Objects of a dock refer to each other, so Python would free them only when it collects garbage:
     in any order, and on whichever thread runs just then. Either crashes Qt.
     """
+    if dock.parentWidget() is not None:
+        return
     dock.deleteLater()
     QCoreApplication.sendPostedEvents(dock, QEvent.Type.DeferredDelete)
 

@@ -62,7 +62,7 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
         dock.show()
     docks[0].hide()
     gone = weakref.ref(docks.pop(0))
-    qtbot.waitUntil(lambda: not gc.collect() and gone() is None)
+    qtbot.waitUntil(lambda: not gc.collect() and gone() is None, timeout=60_000)
     gate.set()
     qtbot.waitUntil(lambda: docks[0].is_ready)
     assert calls == [True]

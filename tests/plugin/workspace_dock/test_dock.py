@@ -22,7 +22,8 @@ from qtpy.QtWidgets import (
     QTabBar,
     QWidget,
 )
-from tests.plugin.conftest import FakeDevice, GatedJob, make_cube, picks_in, with_photo
+from tests.plugin.conftest import FakeDevice, GatedJob, make_cube, with_photo
+from tests.plugin.in_viewer import picks_in
 
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
