@@ -92,4 +92,4 @@ def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder 
     if photo is None or photo.layer() not in viewer.layers:
         return PHOTO_IS_GONE
     options = RunOptions(device=recording.device, capture=recording.capture)
-    return JobOrder(photo, recording.model, options, job)
+    return JobOrder(photo, recording.model, options, job, recording.calibration)

@@ -5,7 +5,7 @@ Nothing here knows Qt or napari.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
@@ -13,6 +13,9 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
 
 
 class PhotoSource(Protocol):
@@ -74,6 +77,7 @@ class JobOrder(NamedTuple):
     model: str
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
+    calibration: "Calibration | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,8 @@ class Request:
         Number of the request; what an older one still reports is dropped.
     job
         None for a reconstruction, which makes a cube.
+    calibration
+        The colours of a chart that the photo shows; None without one.
     """
 
     generation: int
@@ -93,10 +99,18 @@ class Request:
     model: str
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
+    calibration: "Calibration | None" = None
 
     def read(self) -> Photo:
-        """Read the photo, as linear light if its camera is known."""
-        return self.source.read("linear") if self.options.capture else self.source.read()
+        """Read the photo, as linear light if its camera is known, with the colours of its chart."""
+        photo = self.source.read("linear") if self.options.capture else self.source.read()
+        return photo if self.calibration is None else self.calibration.corrected(photo)
+
+    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+        """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
+        if self.calibration is None or cube.provenance.region:
+            return cube
+        return self.calibration.adapted(cube, photo, **watch.arguments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +126,7 @@ class Recording:
     device: str = "auto"
     reference: Any = None
     capture: Capture | None = None
+    calibration: "Calibration | None" = None
 
     @classmethod
     def of(cls, record: AttentionRecord, request: Request) -> "Recording":
@@ -123,6 +138,7 @@ class Recording:
             device=request.options.device,
             reference=request.source.reference(),
             capture=request.options.capture,
+            calibration=request.calibration,
         )
 
 

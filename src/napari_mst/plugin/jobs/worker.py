@@ -59,6 +59,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         reports.preview(preview)
     with record_attention(reconstructor.model) as record:
         cube = reconstructor.reconstruct(photo, **reports.watch.arguments, **options.for_photo)
+    cube = request.adapted(cube, photo, reports.watch)
     # A network without attention leaves the record empty.
     if record:
         # By the provenance the attention dock finds the cube of this run again.

@@ -8,7 +8,7 @@ user -> dock -> `Workspace.run` -> frozen `Request` -> a job on another thread
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from psygnal import Signal
 
@@ -17,6 +17,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.request import PhotoSource, Recording, Request, SideJob
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+
+if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
 
 SURE = 0.02
 """Share of the work after which its pace tells how long the rest takes."""
@@ -98,6 +101,7 @@ class Workspace:
         model: str,
         options: RunOptions = DEFAULTS,
         job: SideJob | None = None,
+        calibration: "Calibration | None" = None,
     ) -> bool:
         """Start *job*, or a reconstruction; False, and nothing happens, if a job is running.
 
@@ -109,7 +113,7 @@ class Workspace:
         self._began = self._clock()
         self._first_report = None
         options = replace(options, region=source.region)
-        self._request = Request(self._generation, source, model, options, job)
+        self._request = Request(self._generation, source, model, options, job, calibration)
         # Shown before the start: what a job reports in any other phase is dropped.
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import (
     QLineEdit,
 )
 
-from napari_mst.photo.cameras import load_cameras, load_illuminants
+from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.texts import (
     BALANCED_HINT,
@@ -37,7 +37,7 @@ class CameraRows:
     def __init__(self, layout: QFormLayout) -> None:
         self._layout = layout
         self.camera = SearchBox(load_cameras(), CAMERA_HINT)
-        self.illuminant = SearchBox(load_illuminants(), ILLUMINANT_HINT)
+        self.illuminant = SearchBox((ESTIMATED, *load_illuminants()), ILLUMINANT_HINT)
         self.white = QLineEdit(placeholderText="full scale", toolTip=WHITE_HINT)
         self.balanced = QCheckBox("balanced", checked=True, toolTip=BALANCED_HINT)
         self.linear = QCheckBox("8 bits, yet linear", toolTip=LINEAR_HINT)
@@ -60,8 +60,9 @@ class CameraRows:
 
     def draw(self, form: ReconstructionForm) -> None:
         """Show what *form* says, or hide all rows."""
+        is_found = form.finding is not None and form.finding.capture is not None
         for row in (self.camera, self.illuminant, self._white_row):
-            self._layout.setRowVisible(row, form.needs_camera)
+            self._layout.setRowVisible(row, form.needs_camera and not is_found)
         self._layout.setRowVisible(self.linear, form.asks_if_linear)
         self.camera.show_text(form.camera)
         self.illuminant.show_text(form.illuminant)

@@ -55,6 +55,14 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
     shapes.mode = "add_rectangle"
 
 
+def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle | None:
+    """The rectangle on *layer* that a selected Shapes layer encloses; None if none is selected."""
+    active = viewer.layers.selection.active
+    if not isinstance(active, Shapes) or not active.data:
+        return None
+    return _drawn(viewer, LayerPhoto.of(layer, viewer.dims.point))
+
+
 def _add_shapes(viewer: ViewerModel, layer: Image) -> Shapes:
     longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
     shapes: Shapes = viewer.add_shapes(

@@ -4,6 +4,8 @@ Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock
 it and to the workspace, and draws what they say.
 """
 
+from collections.abc import Callable
+
 from napari.components import ViewerModel
 from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
@@ -13,17 +15,25 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.bar import JobBar
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.keys import RUN, Act, Key
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.crop import draw
 from napari_mst.plugin.reconstruct.devices import survey
 from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
+from napari_mst.plugin.reconstruct.measuring import (
+    CLICK_CHART,
+    CLICK_PATCH,
+    chart_order,
+    light_order,
+    patch_order,
+)
 from napari_mst.plugin.reconstruct.remembering import new_form, recall, remembered
 from napari_mst.plugin.reconstruct.rows import FormRows
 from napari_mst.plugin.session import shared, workspace_of
 from napari_mst.plugin.viewer.layers import quality_layer
+from napari_mst.plugin.viewer.marking import Places, ask_for_places
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 
@@ -85,6 +95,10 @@ class ReconstructDock(Dock):
         self.cpu_button.clicked.connect(self._run_on_cpu)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.parts.activated.connect(self._draw_part)
+        findings = self.rows.findings
+        findings.light.clicked.connect(self.find_light)
+        findings.patch.clicked.connect(self.find_patch)
+        findings.chart.clicked.connect(self.find_chart)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
@@ -142,6 +156,41 @@ class ReconstructDock(Dock):
             return False
         self.cpu_button.hide()
         return self.workspace.run(*order)
+
+    def find_light(self) -> None:
+        """Tell the light of the photo, from the photo itself."""
+        self._look(light_order(self.form, self.viewer))
+
+    def find_patch(self) -> None:
+        """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
+        order = patch_order(self.form, self.viewer)
+        if order is CLICK_PATCH:
+            self._ask("Grey patch", 1, CLICK_PATCH, self._on_patch)
+        else:
+            self._look(order)
+
+    def find_chart(self) -> None:
+        """Calibrate by the ColorChecker whose corner patches the user clicks next."""
+        self._ask("ColorChecker", 4, CLICK_CHART, self._on_chart)
+
+    def _ask(self, name: str, count: int, text: str, take: Callable[[Places], object]) -> None:
+        layer = self.form.layer
+        if layer is not None:
+            ask_for_places(self.viewer, layer, name, count, take)
+            self.text.setText(text)
+
+    def _on_patch(self, places: Places) -> None:
+        self._look(patch_order(self.form, self.viewer, places))
+
+    def _on_chart(self, places: Places) -> None:
+        self._look(chart_order(self.form, self.viewer, places))
+
+    def _look(self, order: JobOrder | str) -> None:
+        """Start the job of *order*, or say why there is none."""
+        if isinstance(order, str):
+            self.text.setText(order)
+        else:
+            self.workspace.run(*order)
 
     def save_cube(self) -> None:
         """Ask for a file, and save the cube that is shown."""

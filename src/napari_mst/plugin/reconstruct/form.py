@@ -17,11 +17,13 @@ from psygnal import SignalGroupDescriptor
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
-from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.plugin.jobs.request import JobOrder
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.crop import Part, photo_part
+from napari_mst.plugin.reconstruct.finding import Finding
+from napari_mst.plugin.viewer.photos import is_of_sensor
 from napari_mst.reconstruction.options import RunOptions
 
 GIGABYTE = 1e9
@@ -100,6 +102,10 @@ class ReconstructionForm:
         The most memory that a run may take, in GB; 0 for most of what is free.
     white
         The stored value of a white surface; 0 for the full scale of the file.
+    grey
+        Per cent of the light that a grey patch reflects.
+    finding
+        What the photo itself told; None if nobody asked, or another photo is chosen since.
     hint
         Tells that the camera was preselected; "" if it was not.
     """
@@ -123,16 +129,22 @@ class ReconstructionForm:
     white: float = 0.0
     is_balanced: bool = True
     is_linear: bool = False
+    grey: float = 100.0
+    finding: Finding | None = None
     hint: str = ""
 
     def __post_init__(self) -> None:
         self.card = self.card or next(iter(self.cards))
         # A camera that was only suggested gives way to that of the next photo.
         self._suggested = ""
+        self._suggested_light = ""
         for changed in (self.events.devices, self.events.device):
             changed.connect(self._keep_precision)
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
+            changed.connect(self._suggest_light)
+            changed.connect(self._forget)
+        self.events.is_balanced.connect(self._suggest_light)
 
     @property
     def layer(self) -> Image | None:
@@ -195,6 +207,24 @@ class ReconstructionForm:
         self.camera = name
         self.hint = f"The file says that {name} took it: check the camera."
 
+    def _suggest_light(self) -> None:
+        """Have the light estimated where it can be, unless the user has named one."""
+        if self.illuminant.strip() in ("", self._suggested_light):
+            self._suggested_light = ESTIMATED if self._shows_light else ""
+            self.illuminant = self._suggested_light
+
+    @property
+    def _shows_light(self) -> bool:
+        """Tell whether the photo has the values of the sensor, which tell the light."""
+        if not self.needs_camera or self.layer is None:
+            return False
+        return is_of_sensor(self.layer) or not self.is_balanced
+
+    def _forget(self) -> None:
+        """Drop what another photo told, or this one for another kind of model."""
+        if self.finding is not None:
+            self.finding = None
+
     def _camera_in_file(self) -> str:
         """Return the known camera that the photo's file names; "" if it names none."""
         path = None if self.layer is None else self.layer.source.path
@@ -206,15 +236,13 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
 
     Both *form* and *viewer* are only read.
     """
-    layer = form.layer
-    # A layer that was removed lives on until it is collected.
-    if layer is None or layer not in viewer.layers:
-        return NO_PHOTO
     if not form.is_ready:
-        return NO_DEVICES
+        return NO_DEVICES if form.layer is not None else NO_PHOTO
     if not form.model:
         return NO_WEIGHTS
+    finding = form.finding
     try:
+        layer = photo_layer(form, viewer)
         capture = _capture(form, layer) if form.needs_camera else None
         photo = photo_part(viewer, layer, form.part)
     except (PhotoError, CameraError) as error:
@@ -228,7 +256,17 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
         capture=capture,
         ensemble=form.is_ensemble,
     )
-    return JobOrder(photo, form.model, options)
+    calibration = finding.calibration if finding is not None else None
+    return JobOrder(photo, form.model, options, calibration=calibration)
+
+
+def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
+    """Return the layer of the chosen photo. Raises `PhotoError` if it is not in the *viewer*."""
+    layer = form.layer
+    # A layer that was removed lives on until it is collected.
+    if layer is None or layer not in viewer.layers:
+        raise PhotoError(NO_PHOTO)
+    return layer
 
 
 def _capture(form: ReconstructionForm, layer: Image) -> Capture:
@@ -241,12 +279,9 @@ def _capture(form: ReconstructionForm, layer: Image) -> Capture:
     CameraError
         If the camera or the illuminant is missing, or unknown.
     """
-    if layer.dtype == "uint8" and not form.is_linear:
-        raise PhotoError(
-            "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always "
-            "sRGB-encoded. Open the raw file as a linear 16-bit TIFF, "
-            "or tick that these are linear."
-        )
+    check_linear(form, layer)
+    if form.finding is not None and form.finding.capture is not None:
+        return form.finding.capture
     camera = form.camera.strip()
     illuminant = form.illuminant.strip()
     if not camera:
@@ -258,6 +293,16 @@ def _capture(form: ReconstructionForm, layer: Image) -> Capture:
             "Expected the illuminant of the photo, got none. Choose the light that it was taken in."
         )
     return Capture(camera, illuminant, form.white, BALANCED if form.is_balanced else OF_SENSOR)
+
+
+def check_linear(form: ReconstructionForm, layer: Image) -> None:
+    """Refuse 8-bit pixels, unless the user has said that they are linear. Raises `PhotoError`."""
+    if layer.dtype == "uint8" and not form.is_linear:
+        raise PhotoError(
+            "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always "
+            "sRGB-encoded. Open the raw file as a linear 16-bit TIFF, "
+            "or tick that these are linear."
+        )
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:

@@ -21,6 +21,7 @@ from napari_mst.plugin.files.weights import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.camera_rows import CameraRows
 from napari_mst.plugin.reconstruct.crop import Part
+from napari_mst.plugin.reconstruct.finding_rows import FindingRows
 from napari_mst.plugin.reconstruct.fold import Fold
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layer_box import LayerBox
@@ -86,6 +87,7 @@ class FormRows(QWidget):
         self._layout.addRow("Weights", self.weights.native)
         self._layout.addRow("", self.about)
         self.camera = CameraRows(self._layout)
+        self.findings = FindingRows(self._layout)
         self.settings = Fold("Settings", self._settings(), texts.SETTINGS_HINT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -133,6 +135,9 @@ class FormRows(QWidget):
         bind(camera.white.textChanged, "white", lambda: camera.white_value)
         bind(camera.balanced.toggled, "is_balanced", camera.balanced.isChecked)
         bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
+        bind(self.findings.grey.valueChanged, "grey", self.findings.grey.value)
+        self.findings.bars.chosen.connect(self._take_light)
+        self.findings.forget.connect(self._forget)
 
     def _bind(self, changed: Any, field: str, read: Callable[[], Any]) -> None:
         """Write what *read* returns into *field* of the form, whenever a widget has *changed*."""
@@ -143,6 +148,12 @@ class FormRows(QWidget):
         # A widget that is being drawn has nothing to tell.
         if not self._is_drawing:
             setattr(self.form, field, self._readers[field]())
+
+    def _take_light(self, name: str) -> None:
+        self.form.illuminant = name
+
+    def _forget(self) -> None:
+        self.form.finding = None
 
     def show_photos(self, layers: Sequence[Image]) -> None:
         """List *layers*; the chosen one stays chosen."""
@@ -161,6 +172,7 @@ class FormRows(QWidget):
         select(self.models, form.card)
         self._draw_model()
         self.camera.draw(form)
+        self.findings.draw(form)
         self._draw_device()
         self.memory.setValue(form.memory)
         self.correction.setChecked(form.has_correction)

@@ -60,7 +60,10 @@ CAMERA_HINT = (
     "The camera that took the photo: type a part of its name. "
     "A CSV file holds lines of nm, red, green, blue."
 )
-ILLUMINANT_HINT = "The light that the photo was taken in. A CSV file holds lines of nm, power."
+ILLUMINANT_HINT = (
+    "The light that the photo was taken in; `estimate` has it told from the photo, if that has the "
+    "values of the sensor. A CSV file holds lines of nm, power."
+)
 WHITE_HINT = (
     "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of the "
     "file: spectra of an under-exposed photo are then too dark, with the right shape."
@@ -69,6 +72,22 @@ BALANCED_HINT = (
     "Tick this if white and grey surfaces have equal red, green and blue. "
     "If not, the camera's own balance is computed."
 )
+FIND_LIGHT_HINT = (
+    "Tell the light from the photo itself, by a small network: the three most likely ones. "
+    "The photo must have the values of the sensor, as a RAW file has."
+)
+FIND_PATCH_HINT = (
+    "Press this, then click a grey or white patch of the photo; or draw a rectangle in it first. "
+    "It tells white level, white balance and light."
+)
+GREY_HINT = "The share of light that the grey patch reflects: 18 % for a grey card."
+FIND_CHART_HINT = (
+    "Press this, then click the middles of the four corner patches of a ColorChecker Classic: "
+    "dark skin, bluish green, black, white. Its colours calibrate the photo, and its patches "
+    "correct the spectra."
+)
+TAKE_LIGHT_HINT = "Take this light alone."
+FORGET_HINT = "Drop what the photo told, and go back to the rows above."
 LINEAR_HINT = (
     "8-bit photos are nearly always sRGB-encoded, and refused. "
     "Tick this if yours holds linear light."

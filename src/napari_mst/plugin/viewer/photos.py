@@ -171,6 +171,12 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
     return [layer for layer in images if not _is_made(layer)]
 
 
+def is_of_sensor(layer: Image) -> bool:
+    """Tell whether *layer* shows the values of a sensor as a RAW file has them, not balanced."""
+    shot = _shot_of(layer)
+    return shot is not None and not shot.is_flat
+
+
 def _is_made(layer: Image) -> bool:
     """Tell whether *layer* shows something that this plugin has made: a cube or a map."""
     is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)

@@ -1,0 +1,122 @@
+"""The rows that ask the photo itself: its light, a grey patch, a ColorChecker; and what it told."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QDoubleSpinBox,
+    QFormLayout,
+    QGridLayout,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_mst.plugin.reconstruct import texts
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.viewer.paragraph import Paragraph
+from napari_mst.plugin.viewer.slots import calling
+
+if TYPE_CHECKING:
+    from napari_mst.light.estimate import LightCandidate
+
+LETTERS = 18
+"""Letters of the name of a light that a button shows."""
+
+
+class FindingRows(QWidget):
+    """Buttons that ask the photo, and below them what it told."""
+
+    forget = Signal()
+
+    def __init__(self, layout: QFormLayout) -> None:
+        super().__init__()
+        self._layout = layout
+        self.light = QPushButton("Light", toolTip=texts.FIND_LIGHT_HINT)
+        self.patch = QPushButton("Grey patch", toolTip=texts.FIND_PATCH_HINT)
+        self.chart = QPushButton("ColorChecker", toolTip=texts.FIND_CHART_HINT)
+        self.grey = QDoubleSpinBox(
+            minimum=1, maximum=150, value=100, decimals=0, suffix=" %", toolTip=texts.GREY_HINT
+        )
+        self.text = Paragraph()
+        self.bars = LightBars()
+        self.forget_button = QPushButton("Forget", toolTip=texts.FORGET_HINT)
+        self.forget_button.clicked.connect(self.forget)
+        self._buttons = QHBoxLayout()
+        for widget in (self.light, self.chart):
+            self._buttons.addWidget(widget)
+        self._grey_row = QHBoxLayout()
+        self._grey_row.addWidget(self.patch, 1)
+        self._grey_row.addWidget(self.grey)
+        below = QVBoxLayout(self)
+        below.setContentsMargins(0, 0, 0, 0)
+        for widget in (self.text, self.bars):
+            below.addWidget(widget)
+        below.addWidget(self.forget_button, alignment=Qt.AlignmentFlag.AlignRight)
+        layout.addRow("Ask photo", self._buttons)
+        layout.addRow("", self._grey_row)
+        layout.addRow(self)
+
+    def draw(self, form: ReconstructionForm) -> None:
+        """Show what can be asked of the photo of *form*, and what it told."""
+        finding = form.finding
+        self._layout.setRowVisible(self._buttons, form.layer is not None)
+        self._layout.setRowVisible(self._grey_row, form.needs_camera)
+        self.light.setVisible(form.needs_camera)
+        self.grey.setValue(form.grey)
+        self._layout.setRowVisible(self, finding is not None)
+        if finding is None:
+            return
+        self.text.setText(finding.text)
+        self.text.setToolTip(finding.details)
+        self.bars.show_lights(finding.light.candidates if finding.light is not None else ())
+
+
+class LightBars(QWidget):
+    """The likely lights of a photo, each a button beside a bar of its probability."""
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buttons: list[QPushButton] = []
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnStretch(1, 1)
+        self._shown: Sequence[LightCandidate] = ()
+
+    def show_lights(self, candidates: "Sequence[LightCandidate]") -> None:
+        """List *candidates*, the likeliest first."""
+        # A button that is being pressed must not be replaced by its like.
+        if candidates is self._shown:
+            return
+        self._shown = candidates
+        self._clear()
+        for row, candidate in enumerate(candidates):
+            self._add(row, candidate)
+        self.setVisible(bool(candidates))
+
+    def _add(self, row: int, candidate: "LightCandidate") -> None:
+        name = candidate.name
+        short = name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        tip = f"{texts.TAKE_LIGHT_HINT}\n{name}: {candidate.family}"
+        button = QPushButton(short, toolTip=tip)
+        button.clicked.connect(calling(self._choose, name))
+        bar = QProgressBar(maximum=100, value=round(100 * candidate.probability), toolTip=tip)
+        self.buttons.append(button)
+        self._grid.addWidget(button, row, 0)
+        self._grid.addWidget(bar, row, 1)
+
+    def _clear(self) -> None:
+        self.buttons = []
+        while self._grid.count():
+            widget = self._grid.takeAt(0).widget()
+            widget.setParent(None)
+            widget.deleteLater()
+
+    def _choose(self, name: str) -> None:
+        self.chosen.emit(name)

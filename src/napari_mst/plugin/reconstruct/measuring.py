@@ -1,0 +1,156 @@
+"""Jobs that ask a photo itself how it was taken, and put the `Finding` into the form; without Qt.
+
+A grey patch tells white and balance, a ColorChecker the colours, all pixels together the light.
+"""
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_mst.errors import PhotoError
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
+from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
+from napari_mst.plugin.reconstruct.crop import drawn_place
+from napari_mst.plugin.reconstruct.finding import Finding
+from napari_mst.plugin.reconstruct.form import ReconstructionForm, check_linear, photo_layer
+from napari_mst.plugin.viewer.marking import Places, marks_layer, show_squares
+from napari_mst.plugin.viewer.photos import LayerPhoto
+
+NO_CAMERA = "Choose the camera of the photo first."
+CLICK_PATCH = "Click a grey or white patch of the photo."
+CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it."
+
+Look = Callable[[Photo], Finding]
+"""Looks at a photo, on the job's thread."""
+
+
+def light_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+    """Order the estimate of the light, or say why it cannot be told."""
+    layer = _layer(form, viewer)
+    if isinstance(layer, str):
+        return layer
+    camera = form.camera.strip()
+    if not camera:
+        return NO_CAMERA
+    balance = BALANCED if form.is_balanced else OF_SENSOR
+    return _order(form, viewer, partial(_light, weakref.ref(layer), camera, balance))
+
+
+def patch_order(
+    form: ReconstructionForm, viewer: ViewerModel, places: Places = ()
+) -> JobOrder | str:
+    """Order the measurement of a grey patch: at a place, or in the rectangle that is drawn."""
+    layer = _layer(form, viewer)
+    if isinstance(layer, str):
+        return layer
+    place: Place | None
+    if places:
+        row, column = places[0]
+        place = round(row), round(column)
+    else:
+        place = drawn_place(viewer, layer)
+    if place is None:
+        return CLICK_PATCH
+    light = "" if form.illuminant in ("", ESTIMATED) else form.illuminant
+    start = BALANCED if form.is_balanced else OF_SENSOR
+    measure = partial(
+        capture_from_patch,
+        patch=GreyPatch(place, form.grey / 100),
+        camera=form.camera.strip(),
+        illuminant=light,
+        start=start,
+    )
+    return _order(form, viewer, partial(_patch, weakref.ref(layer), measure))
+
+
+def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> JobOrder | str:
+    """Order the calibration by a ColorChecker whose four corner patches are at *corners*."""
+    layer = _layer(form, viewer)
+    if isinstance(layer, str):
+        return layer
+    return _order(form, viewer, partial(_chart, weakref.ref(layer), corners))
+
+
+def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
+    """The layer of the photo, or a sentence that says why nothing can be measured in it."""
+    try:
+        layer = photo_layer(form, viewer)
+        if form.needs_camera:
+            check_linear(form, layer)
+    except PhotoError as error:
+        return str(error)
+    return layer
+
+
+def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> JobOrder:
+    # The order reads the whole photo, whichever part of it will be reconstructed.
+    source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
+    make = partial(_found, look, "linear" if form.needs_camera else None)
+    return JobOrder(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
+
+
+def _found(look: Look, encoding: str | None, request: Request, _: Reports) -> Finding:
+    return look(request.source.read("linear" if encoding == "linear" else None))
+
+
+def _keep(
+    form_ref: "weakref.ref[ReconstructionForm]",
+    viewer: ViewerModel,
+    finding: Finding,
+    _: Request,
+) -> None:
+    """Give the form the *finding*, and draw its squares; a photo that is gone has none."""
+    form = form_ref()
+    if form is None or finding.layer() is None:
+        return
+    form.finding = finding
+    centres, side = finding.squares
+    marks = marks_layer(viewer)
+    if len(centres) and marks is not None:
+        show_squares(marks, centres, side)
+
+
+def _light(layer: "weakref.ref[Image]", camera: str, balance: str, photo: Photo) -> Finding:
+    # Imports torch, which takes seconds: here it does so on the job's thread.
+    from napari_mst.reconstruction.lighting import estimated
+
+    estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
+    text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
+    return Finding(layer, text, light=estimate)
+
+
+def _patch(
+    layer: "weakref.ref[Image]", measure: Callable[[Photo], Capture], photo: Photo
+) -> Finding:
+    capture = measure(photo)
+    return Finding(layer, f"The grey patch tells {_told(capture)}.", capture)
+
+
+def _chart(layer: "weakref.ref[Image]", corners: Places, photo: Photo) -> Finding:
+    from napari_mst.adaptation.calibrating import calibrate
+    from napari_mst.photo.chart import Chart
+
+    first, second, third, fourth = corners
+    calibration = calibrate(photo, Chart((first, second, third, fourth)))
+    means = calibration.means
+    text = (
+        f"The chart: colours {means.before:.0%} off before, {means.after:.0%} after, "
+        f"{means.left_out:.0%} at patches that were left out."
+    )
+    capture = calibration.capture
+    if capture is not None:
+        text += f" It tells {_told(capture)}."
+    return Finding(layer, text, capture, None, calibration, calibration.table())
+
+
+def _told(capture: Capture) -> str:
+    camera = "its own camera" if capture.camera.startswith("chart") else capture.camera
+    return (
+        f"{camera}, illuminant {capture.illuminant}, white {capture.white:.4g}, "
+        f"balance {capture.balance}"
+    )

@@ -1,0 +1,216 @@
+"""A photo tells its light, its white and its colours: by its pixels, a grey patch, a chart."""
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_mst.adaptation.calibrating import calibrate
+from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.errors import PhotoError
+from napari_mst.models.cards import PUBLISHED
+from napari_mst.photo.cameras import (
+    CAMERA_RGB,
+    ESTIMATED,
+    GRID,
+    OF_SENSOR,
+    Capture,
+    unbalanced_response,
+)
+from napari_mst.photo.chart import Chart, load_chart
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.shot import Shot
+from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.plugin.jobs.request import JobOrder, Request
+from napari_mst.plugin.reconstruct.finding import Finding
+from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm, resolve
+from napari_mst.plugin.reconstruct.measuring import (
+    CLICK_PATCH,
+    NO_CAMERA,
+    chart_order,
+    light_order,
+    patch_order,
+)
+from napari_mst.plugin.viewer.layers import METADATA_KEY
+from napari_mst.plugin.viewer.marking import ask_for_places, marks_layer
+
+CAMERA = "Nikon_D5100"
+CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
+TOLD = replace(PUBLISHED, name="told", title="Told", file="told.st", rendering=CAMERA_RGB)
+SRGB = replace(PUBLISHED, name="srgb", title="Photos", file="srgb.st")
+CPU = DeviceEntry("cpu", "cpu", "the processor", ("float32",))
+
+
+@pytest.fixture
+def viewer() -> ViewerModel:
+    return ViewerModel()
+
+
+def chart_scene(response: Any) -> Any:
+    """The colours (80, 100, 3) of a grey wall with a chart on it."""
+    cube = np.full((31, 80, 100), 0.3)
+    for spectrum, (row, column) in zip(
+        load_chart().reflectances, Chart(CORNERS).centres, strict=True
+    ):
+        top, left = round(row) - 6, round(column) - 6
+        cube[:, top : top + 12, left : left + 12] = spectrum[:, None, None]
+    return np.einsum("bhw,bc->hwc", cube, response).clip(0)
+
+
+def sensor_values(light: str) -> Any:
+    """The same as 16-bit values of a sensor under *light*."""
+    response = unbalanced_response(CAMERA, light)
+    return np.rint(chart_scene(response / response.sum(axis=0).max()) * 60000).astype(np.uint16)
+
+
+def codes_of_srgb() -> Any:
+    """The same as an 8-bit photo whose white balance is off."""
+    colours = chart_scene(srgb_response(GRID)) * (1, 0.8, 0.5)
+    return np.rint(linear_to_srgb(colours.clip(0, 1)) * 255).astype(np.uint8)
+
+
+def form_with(layer: Image, card: Any = TOLD) -> ReconstructionForm:
+    form = ReconstructionForm(cards={one.name: one for one in (TOLD, SRGB)}, card=card.name)
+    form.devices = (CPU,)
+    form.photo = weakref.ref(layer)
+    form.camera = CAMERA if card is TOLD else ""
+    return form
+
+
+def done(order: JobOrder | str, viewer: ViewerModel) -> Finding:
+    """Do the job of *order* as the workspace does, and return what it found."""
+    assert isinstance(order, JobOrder), order
+    assert order.job is not None
+    assert order.job.show is not None
+    request = Request(1, order.source, order.model, order.options, order.job)
+    reports: Any = None
+    finding = order.job.make(request, reports)
+    order.job.show(viewer, finding, request)
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def test_grey_patch_tells_the_capture_of_the_next_run(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(sensor_values("A"), rgb=True)
+    form = form_with(layer)
+    form.is_balanced = False
+    form.grey = 30.0
+    finding = done(patch_order(form, viewer, [(5.2, 7.9)]), viewer)
+    photo = Photo.from_array(layer.data, encoding="linear")
+    expected = capture_from_patch(photo, GreyPatch((5, 8), 0.3), CAMERA, start=OF_SENSOR)
+    assert finding.capture == expected
+    assert "illuminant A" in finding.text
+    order = resolve(form, viewer)
+    assert isinstance(order, JobOrder)
+    assert order.options.capture == expected
+
+
+def test_rectangle_that_is_selected_is_the_grey_patch(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(sensor_values("D65"), rgb=True)
+    form = form_with(layer)
+    form.is_balanced = False
+    assert patch_order(form, viewer) == CLICK_PATCH
+    viewer.add_shapes([[[2, 3], [2, 12], [9, 12], [9, 3]]])
+    drawn = done(patch_order(form, viewer), viewer)
+    clicked = done(patch_order(form, viewer, [(5, 7)]), viewer)
+    assert drawn.capture is not None
+    assert clicked.capture is not None
+    assert drawn.capture.balance == clicked.capture.balance
+
+
+def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
+    viewer: ViewerModel,
+) -> None:
+    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    form = form_with(layer, SRGB)
+    taken: list[Any] = []
+    points = ask_for_places(viewer, layer, "ColorChecker", 4, taken.append)
+    for corner in CORNERS:
+        points.add(corner)
+    assert taken == [list(CORNERS)]
+    finding = done(chart_order(form, viewer, taken[0]), viewer)
+    assert finding.calibration is not None
+    assert finding.calibration.means.after < 0.3 * finding.calibration.means.before
+    assert len(points.data) == 24
+    order = resolve(form, viewer)
+    assert isinstance(order, JobOrder)
+    request = Request(1, *order)
+    expected = calibrate(Photo.from_array(layer.data), Chart(CORNERS)).corrected(
+        Photo.from_array(layer.data)
+    )
+    np.testing.assert_array_equal(request.read().pixels, expected.pixels)
+
+
+def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(np.full((80, 100, 3), 90, np.uint8), rgb=True)
+    form = form_with(layer, SRGB)
+    with pytest.raises(PhotoError, match="Expected a ColorChecker Classic"):
+        done(chart_order(form, viewer, CORNERS), viewer)
+    assert form.finding is None
+
+
+def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
+    viewer: ViewerModel,
+) -> None:
+    layer = viewer.add_image(sensor_values("A"), rgb=True)
+    form = form_with(layer)
+    form.camera = ""
+    assert light_order(form, viewer) == NO_CAMERA
+    form.camera = CAMERA
+    form.is_balanced = False
+    finding = done(light_order(form, viewer), viewer)
+    assert finding.light is not None
+    assert sum(one.probability for one in finding.light.candidates) <= 1 + 1e-9
+    assert finding.capture is None
+    order = resolve(form, viewer)
+    assert isinstance(order, JobOrder)
+    assert order.options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+
+
+def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
+    viewer: ViewerModel,
+) -> None:
+    plain = viewer.add_image(sensor_values("A"), rgb=True)
+    raw = viewer.add_image(
+        sensor_values("A"), rgb=True, metadata={METADATA_KEY: Shot(camera=CAMERA)}
+    )
+    form = form_with(plain)
+    assert form.illuminant == ""
+    form.photo = weakref.ref(raw)
+    assert form.illuminant == ESTIMATED
+    form.photo = weakref.ref(plain)
+    assert form.illuminant == ""
+    form.is_balanced = False
+    assert form.illuminant == ESTIMATED
+    form.illuminant = "D50"
+    form.photo = weakref.ref(raw)
+    assert form.illuminant == "D50"
+
+
+def test_finding_goes_with_its_photo(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(sensor_values("A"), rgb=True)
+    other = viewer.add_image(sensor_values("D65"), rgb=True)
+    form = form_with(layer)
+    form.is_balanced = False
+    done(patch_order(form, viewer, [(5, 8)]), viewer)
+    assert form.finding is not None
+    form.photo = weakref.ref(other)
+    assert form.finding is None
+
+
+def test_asking_again_begins_anew(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(codes_of_srgb(), rgb=True, scale=(2, 2), translate=(10, 0))
+    taken: list[Any] = []
+    ask_for_places(viewer, layer, "ColorChecker", 4, taken.append).add((1, 1))
+    points = ask_for_places(viewer, layer, "Grey patch", 1, taken.append)
+    assert marks_layer(viewer) is points
+    assert points.mode == "add"
+    points.add((3, 4))
+    assert taken == [[(3.0, 4.0)]]
+    assert points.mode == "pan_zoom"
+    points.add((5, 6))
+    assert len(taken) == 1
