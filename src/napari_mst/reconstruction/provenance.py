@@ -12,7 +12,7 @@ import numpy as np
 from napari_mst import georeference
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
-from napari_mst.photo.cameras import BALANCED, OF_SENSOR, Capture, named
+from napari_mst.photo.cameras import BALANCED, CHART, OF_SENSOR, Capture, named
 from napari_mst.photo.photo import Rectangle
 from napari_mst.photo.shot import Shot
 from napari_mst.reconstruction.consistency.correction import Correction
@@ -144,7 +144,8 @@ def _capture_notes(capture: Capture | None, shot: Shot | None) -> list[str]:
         named_camera = named(capture.camera)
         notes.append(f"The file says that {shot.camera} took it, not {named_camera} as named.")
     if capture.balance not in (BALANCED, OF_SENSOR):
-        notes.append("White level and white balance were measured on a grey patch.")
+        surface = "chart" if capture.camera.startswith(CHART) else "grey patch"
+        notes.append(f"White level and white balance were measured on a {surface}.")
     elif shot is not None and capture.balance == BALANCED:
         notes.append("The white balance is that of the file, as shot.")
     return notes

@@ -2,6 +2,7 @@
 
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from napari.layers import Image
 from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.colour import linear_to_srgb, srgb_response
 from napari_mst.errors import PhotoError
+from napari_mst.light.attention import PatchAttention
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
     CAMERA_RGB,
@@ -28,6 +30,7 @@ from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm, resolve
+from napari_mst.plugin.reconstruct.light_layer import View, show_attention, views_of
 from napari_mst.plugin.reconstruct.measuring import (
     CLICK_PATCH,
     NO_CAMERA,
@@ -37,6 +40,7 @@ from napari_mst.plugin.reconstruct.measuring import (
 )
 from napari_mst.plugin.viewer.layers import METADATA_KEY
 from napari_mst.plugin.viewer.marking import ask_for_places, marks_layer
+from napari_mst.plugin.viewer.photos import photo_layers
 
 CAMERA = "Nikon_D5100"
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
@@ -166,6 +170,7 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     assert finding.light is not None
     assert sum(one.probability for one in finding.light.candidates) <= 1 + 1e-9
     assert finding.capture is None
+    form.finding = finding
     order = resolve(form, viewer)
     assert isinstance(order, JobOrder)
     assert order.options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
@@ -214,3 +219,25 @@ def test_asking_again_begins_anew(viewer: ViewerModel) -> None:
     assert points.mode == "pan_zoom"
     points.add((5, 6))
     assert len(taken) == 1
+
+
+def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patch(
+    viewer: ViewerModel,
+) -> None:
+    photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
+    rows = np.random.default_rng(0).random((2, 3, 17, 17))
+    attention = PatchAttention(rows / rows.sum(axis=-1, keepdims=True))
+    rollout, *others = views_of(attention)
+    assert len(others) == 2 * (1 + 3)
+    layer = show_attention(viewer, photo, attention, rollout)
+    np.testing.assert_array_equal(layer.data, attention.rollout_map)
+    edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
+    np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
+    assert layer not in photo_layers(viewer)
+
+    assert show_attention(viewer, photo, attention, View(1, 2)) is layer
+    (press,) = layer.mouse_drag_callbacks
+    press(layer, SimpleNamespace(position=layer.data_to_world((2.2, 0.9))))
+    np.testing.assert_array_equal(layer.data, attention.patch_map((2, 1), 1, 2))
+    press(layer, SimpleNamespace(position=layer.data_to_world((-3, 0))))
+    np.testing.assert_array_equal(layer.data, attention.class_token_map(1, 2))

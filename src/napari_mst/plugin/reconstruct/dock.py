@@ -22,6 +22,7 @@ from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.crop import draw
 from napari_mst.plugin.reconstruct.devices import survey
 from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
+from napari_mst.plugin.reconstruct.light_layer import show_attention
 from napari_mst.plugin.reconstruct.measuring import (
     CLICK_CHART,
     CLICK_PATCH,
@@ -99,6 +100,8 @@ class ReconstructDock(Dock):
         findings.light.clicked.connect(self.find_light)
         findings.patch.clicked.connect(self.find_patch)
         findings.chart.clicked.connect(self.find_chart)
+        # `activated` comes only from the user: drawing the rows must not add a layer.
+        findings.attention.activated.connect(self._show_attention)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
@@ -184,6 +187,14 @@ class ReconstructDock(Dock):
 
     def _on_chart(self, places: Places) -> None:
         self._look(chart_order(self.form, self.viewer, places))
+
+    def _show_attention(self) -> None:
+        """Show the chosen view of the attention that told the light."""
+        view = self.rows.findings.attention.currentData()
+        finding = self.form.finding
+        layer = self.form.layer
+        if view is not None and finding is not None and finding.light and layer is not None:
+            show_attention(self.viewer, layer, finding.light.attention, view)
 
     def _look(self, order: JobOrder | str) -> None:
         """Start the job of *order*, or say why there is none."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
+    QComboBox,
     QDoubleSpinBox,
     QFormLayout,
     QGridLayout,
@@ -17,11 +18,12 @@ from qtpy.QtWidgets import (
 
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.light_layer import views_of
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
 
 if TYPE_CHECKING:
-    from napari_mst.light.estimate import LightCandidate
+    from napari_mst.light.estimate import LightCandidate, LightEstimate
 
 LETTERS = 18
 """Letters of the name of a light that a button shows."""
@@ -43,6 +45,10 @@ class FindingRows(QWidget):
         )
         self.text = Paragraph()
         self.bars = LightBars()
+        self._light: LightEstimate | None = None
+        self.attention = QComboBox(toolTip=texts.LIGHT_ATTENTION_HINT)
+        for widget in (self.bars, self.attention):
+            widget.hide()
         self.forget_button = QPushButton("Forget", toolTip=texts.FORGET_HINT)
         self.forget_button.clicked.connect(self.forget)
         self._buttons = QHBoxLayout()
@@ -53,7 +59,7 @@ class FindingRows(QWidget):
         self._grey_row.addWidget(self.grey)
         below = QVBoxLayout(self)
         below.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.text, self.bars):
+        for widget in (self.text, self.bars, self.attention):
             below.addWidget(widget)
         below.addWidget(self.forget_button, alignment=Qt.AlignmentFlag.AlignRight)
         layout.addRow("Ask photo", self._buttons)
@@ -68,11 +74,24 @@ class FindingRows(QWidget):
         self.light.setVisible(form.needs_camera)
         self.grey.setValue(form.grey)
         self._layout.setRowVisible(self, finding is not None)
-        if finding is None:
+        if finding is not None:
+            self.text.setText(finding.text)
+            self.text.setToolTip(finding.details)
+        self._draw_light(finding.light if finding is not None else None)
+
+    def _draw_light(self, light: "LightEstimate | None") -> None:
+        # Listing the views again would forget which one the user has chosen.
+        if light is self._light:
             return
-        self.text.setText(finding.text)
-        self.text.setToolTip(finding.details)
-        self.bars.show_lights(finding.light.candidates if finding.light is not None else ())
+        self._light = light
+        self.bars.show_lights(light.candidates if light is not None else ())
+        self.bars.setVisible(light is not None)
+        self.attention.setVisible(light is not None)
+        self.attention.clear()
+        if light is not None:
+            self.attention.addItem("show what told it ...")
+            for view in views_of(light.attention):
+                self.attention.addItem(view.title, view)
 
 
 class LightBars(QWidget):
@@ -87,18 +106,12 @@ class LightBars(QWidget):
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(1, 1)
-        self._shown: Sequence[LightCandidate] = ()
 
     def show_lights(self, candidates: "Sequence[LightCandidate]") -> None:
         """List *candidates*, the likeliest first."""
-        # A button that is being pressed must not be replaced by its like.
-        if candidates is self._shown:
-            return
-        self._shown = candidates
         self._clear()
         for row, candidate in enumerate(candidates):
             self._add(row, candidate)
-        self.setVisible(bool(candidates))
 
     def _add(self, row: int, candidate: "LightCandidate") -> None:
         name = candidate.name

@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture
+from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
@@ -149,8 +149,7 @@ def _chart(layer: "weakref.ref[Image]", corners: Places, photo: Photo) -> Findin
 
 
 def _told(capture: Capture) -> str:
-    camera = "its own camera" if capture.camera.startswith("chart") else capture.camera
-    return (
-        f"{camera}, illuminant {capture.illuminant}, white {capture.white:.4g}, "
-        f"balance {capture.balance}"
-    )
+    white = f"white {capture.white:.4g}, balance {capture.balance}"
+    if capture.camera.startswith(CHART):
+        return f"the camera in its light, {white}"
+    return f"{capture.camera}, illuminant {capture.illuminant}, {white}"

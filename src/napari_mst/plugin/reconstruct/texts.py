@@ -87,6 +87,10 @@ FIND_CHART_HINT = (
     "correct the spectra."
 )
 TAKE_LIGHT_HINT = "Take this light alone."
+LIGHT_ATTENTION_HINT = (
+    "Show as a layer which patches of the photo told the light: through all blocks of the network, "
+    "or in one. Click a patch there to see what it attends to."
+)
 FORGET_HINT = "Drop what the photo told, and go back to the rows above."
 LINEAR_HINT = (
     "8-bit photos are nearly always sRGB-encoded, and refused. "
