@@ -1,8 +1,11 @@
 """The walls of the house: which imports may load what, each tried in a fresh interpreter."""
 
+import ast
 import pkgutil
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -89,4 +92,23 @@ def test_every_public_name_can_be_imported() -> None:
 
 def test_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'napari_mst' has no attribute 'cubes'"):
-        napari_mst.cubes  # noqa: B018
+        napari_mst.cubes  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_python_sees() -> None:
+    """Python splits the lines of the list; an import over several lines would be lost on it."""
+    text = Path(napari_mst.__file__).with_suffix(".pyi").read_text("utf-8")
+    imports = [each for each in ast.parse(text).body if isinstance(each, ast.ImportFrom)]
+    names = [alias.asname for each in imports for alias in each.names]
+    assert napari_mst.__all__ == ["__version__", *names]
+    assert dir(napari_mst) == sorted(napari_mst.__all__)
+
+
+def test_public_names_are_found_in_a_zip_file(tmp_path: Path) -> None:
+    package = Path(napari_mst.__path__[0])
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        for file in package.rglob("*.py*"):
+            packed.write(file, file.relative_to(package.parent))
+    code = "import sys; sys.path.insert(0, sys.argv[1])\nfrom napari_mst import Provenance as P"
+    printed = run_python(f"{code}\nprint(sys.modules[P.__module__].__file__)", str(packed.filename))
+    assert "packed.zip" in printed
