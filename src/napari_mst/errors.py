@@ -9,6 +9,20 @@ class NapariMstError(Exception):
     """Base of every error that napari-mst raises on purpose.
 
     Its text fits in a notification and harms no terminal.
+
+    Notes
+    -----
+    ====  ====================================
+    text  one sentence, at most 300 characters
+    ====  ====================================
+
+    Examples
+    --------
+    >>> try:
+    ...     nm.load_model("unheard of")
+    ... except nm.NapariMstError as error:
+    ...     print(type(error).__name__)
+    ModelError
     """
 
     def __str__(self) -> str:

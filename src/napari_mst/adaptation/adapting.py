@@ -63,6 +63,24 @@ def adapt(
         If a spot lies outside, or a spectrum does not fit the cube.
     Cancelled
         Soon after *is_cancelled* returned true; *cube* is as it was.
+
+    Notes
+    -----
+    =======  ==================================================================
+    cube     reflectance, 0 to about 1; wavelengths in nm
+    photo    a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    known    reflectance, 0 to about 1; wavelengths in nm
+    returns  float32 reflectance, 0 or more
+    =======  ==================================================================
+
+    Examples
+    --------
+    >>> photo = np.full((16, 16, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> tile = nm.KnownSpectrum(8, 8, np.full(31, 0.25))
+    >>> better = nm.adapt(cube, photo, [tile])
+    >>> cube.spectrum(8, 8)[::10].round(2), better.spectrum(8, 8)[::10].round(2)
+    (array([0.17, 0.22, 0.22, 0.22], dtype=float32), array([0.25, 0.23, 0.21, 0.25], dtype=float32))
     """
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))

@@ -44,6 +44,21 @@ def error_bands(
         adaptation is damaged.
     Cancelled
         Soon after *is_cancelled* returned true.
+
+    Notes
+    -----
+    =======  ===========================================
+    cube     reflectance, from a reconstruction
+    returns  two cubes of float32 reflectance, 0 or more
+    =======  ===========================================
+
+    Examples
+    --------
+    >>> photo = np.full((4, 6, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> lower, upper = nm.error_bands(cube)
+    >>> print(*(each.spectrum(0, 0)[15].round(2) for each in (lower, cube, upper)))
+    0.11 0.22 0.32
     """
     process = _process_of(cube)
     if process is None:
@@ -108,7 +123,23 @@ def _model_strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
 
 
 def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
-    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band."""
+    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
+
+    Notes
+    -----
+    =======  =============================================
+    cube     reflectance, from a reconstruction
+    returns  two spectra of float32 reflectance, 0 or more
+    =======  =============================================
+
+    Examples
+    --------
+    >>> photo = np.full((4, 6, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> lower, upper = nm.spectrum_band(cube, row=0, column=0)
+    >>> lower.shape, bool((lower < upper).all())
+    ((31,), True)
+    """
     process = _process_of(cube)
     if process is None:
         return of_models.model_spectrum_band(cube, row, column)

@@ -55,6 +55,25 @@ def adapt_to_cube(
         If the photo is another one, by its size.
     Cancelled
         Soon after *is_cancelled* returned true; *cube* is as it was.
+
+    Notes
+    -----
+    ============  ==================================================================
+    cube, coarse  reflectance, 0 to about 1; wavelengths in nm
+    photo         a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    returns       float32 reflectance, 0 or more
+    ============  ==================================================================
+
+    Examples
+    --------
+    >>> colours = np.random.default_rng(0).integers(60, 200, (8, 8, 3), np.uint8)
+    >>> photo = colours.repeat(4, axis=0).repeat(4, axis=1)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> means = cube.data.reshape(31, 8, 4, 8, 4).mean((2, 4))
+    >>> coarse = nm.SpectralCube(0.9 * means, cube.wavelengths)
+    >>> better = nm.adapt_to_cube(cube, photo, coarse)
+    >>> better.provenance.calibration
+    'calibrated by a coarse cube of 8 x 8 pixels'
     """
     adapting.check_cube(cube)
     adapting.check_colours(cube)

@@ -46,6 +46,19 @@ class KnownSpectrum:
     SpectrumError
         If the window is not odd, the uncertainty is no number from 0 to 1, or the values are no
         reflectance.
+
+    Notes
+    -----
+    ================  ============================================
+    spectrum, values  reflectance, 0 to about 1; wavelengths in nm
+    uncertainty       a share of the values, 0-1
+    ================  ============================================
+
+    Examples
+    --------
+    >>> tile = nm.Spectrum([400, 500, 600, 700], [0.2, 0.3, 0.5, 0.5])
+    >>> nm.KnownSpectrum(120, 80, tile, uncertainty=0.03).place
+    'row 120, column 80'
     """
 
     row: int

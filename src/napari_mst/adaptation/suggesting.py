@@ -55,6 +55,22 @@ def suggest_spots(
         As `adapt`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
     Cancelled
         Soon after *is_cancelled* returned true.
+
+    Notes
+    -----
+    =======  ==================================================================
+    cube     reflectance, 0 to about 1; wavelengths in nm
+    photo    a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    returns  pixels, (row, column)
+    =======  ==================================================================
+
+    Examples
+    --------
+    >>> photo = np.full((32, 32, 3), 128, np.uint8)
+    >>> photo[:, 16:] = (200, 90, 60)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> nm.suggest_spots(cube, photo, count=2)
+    [(15, 9), (16, 24)]
     """
     check_cube(cube)
     check_colours(cube)

@@ -42,10 +42,28 @@ class AttentionExplorer:
     PhotoError
         See `Reconstructor.reconstruct`.
 
+    Notes
+    -----
+    =============  ===========================================================================
+    photo          a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    map()          (h, w) float32, in the unit that the map names; one value for pitch x pitch
+                   pixels
+    record()       shares 0-1 whose rows add up to 1
+    sensitivity()  (h, w) float32, 0 or more: reflectance for each unit, 0-1, of the photo
+    steps()        (h, w) or (d, h, w) float32, without a unit
+    =============  ===========================================================================
+
     Examples
     --------
-    >>> explorer = AttentionExplorer(Reconstructor(model), "photo.jpg")
-    >>> one = explorer.map("score", Selection("stages.0.encoder.1", head=1, key=3, query=5))
+    >>> photo = np.full((16, 16, 3), 128, np.uint8)
+    >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+    >>> block = next(iter(explorer.record()))
+    >>> explorer.map("score", nm.Selection(block, key=3, query=5)).values.shape
+    (16, 16)
+    >>> explorer.steps(block).keys.shape
+    (31, 16, 16)
+    >>> explorer.sensitivity(band=15, row=8, column=8).values.shape
+    (16, 16)
     """
 
     def __init__(

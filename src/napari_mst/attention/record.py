@@ -68,6 +68,24 @@ class AttentionRecord:
     """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
 
     They are in the order in which the blocks run.
+
+    Notes
+    -----
+    =========  =======================================================
+    attention  (h, d, d) float32, 0-1, of each block; rows add up to 1
+    logits     (h, d, d) float32, of any sign
+    =========  =======================================================
+
+    Examples
+    --------
+    >>> model = nm.load_model("mstpp-srgb")
+    >>> with nm.record_attention(model) as record:
+    ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
+    >>> len(record), record["stages.0.bottleneck"].attention.shape
+    (5, (4, 31, 31))
+    >>> record["stages.0.bottleneck"].attention.sum(axis=2).round(3).min().item()
+    1.0
+    >>> record.plot(["stages.0.bottleneck"]).savefig("bottleneck.png")
     """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
@@ -117,6 +135,19 @@ class Selection:
     ------
     AttentionError
         From `check`, if the block has no such head or channel.
+
+    Notes
+    -----
+    ================  ====================
+    head, key, query  whole numbers from 0
+    ================  ====================
+
+    Examples
+    --------
+    >>> selection = nm.Selection("stages.0.encoder.1", head=1, key=3)
+    >>> print(selection)
+    stages.0.encoder.1, head 1, i 3, j all
+    >>> selection.check(heads=2, channels=31)
     """
 
     block: str
@@ -157,6 +188,19 @@ class AttentionMap:
         the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
     total
         Sum over the whole padded photo, of which `values` lacks the padding.
+
+    Notes
+    -----
+    ======  ==========================================================================
+    values  (H, W) float32, in `unit`; rows and columns of `pitch` pixels of the photo
+    ======  ==========================================================================
+
+    Examples
+    --------
+    >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
+    >>> one = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
+    >>> one.describe()["block"], one.describe()["total"]
+    ('stages.0.encoder.0', 2)
     """
 
     values: NDArray[np.float32]
@@ -250,6 +294,18 @@ def write_attention(
     ------
     SaveError
         See `crash_safe.saving`; the file that was there before is then intact.
+
+    Notes
+    -----
+    ======  ======================
+    record  shares 0-1
+    maps    float32 in their units
+    ======  ======================
+
+    Examples
+    --------
+    >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
+    'attention.npz'
     """
     arrays: dict[str, NDArray[Any]] = {}
     for name, block in record.blocks.items():
@@ -279,6 +335,19 @@ def read_attention(path: str | Path) -> AttentionRecord:
     ------
     AttentionError
         If the file is missing, damaged or of another kind.
+
+    Notes
+    -----
+    =======  ===========================================
+    returns  shares 0-1, and logits of any sign; float32
+    =======  ===========================================
+
+    Examples
+    --------
+    >>> record = nm.AttentionRecord(provenance=nm.Provenance(model="mstpp-srgb"))
+    >>> path = nm.write_attention("attention.npz", record)
+    >>> nm.read_attention(path).provenance.model
+    'mstpp-srgb'
     """
     source = Path(path)
     try:
@@ -323,5 +392,19 @@ def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = None) -> "Figure":
-    """The figure of `record.plot(blocks)`."""
+    """The figure of `record.plot(blocks)`.
+
+    Notes
+    -----
+    ======  ==========
+    record  shares 0-1
+    ======  ==========
+
+    Examples
+    --------
+    >>> model = nm.load_model("mstpp-srgb")
+    >>> with nm.record_attention(model) as record:
+    ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
+    >>> nm.attention_figure(record, ["stages.0.bottleneck"]).savefig("attention.png")
+    """
     return record.plot(blocks)

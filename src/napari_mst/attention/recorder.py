@@ -47,12 +47,19 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     AttentionError
         In the run, if it is of several photos at once.
 
+    Notes
+    -----
+    =======  ==========================================
+    returns  shares 0-1 whose rows add up to 1; float32
+    =======  ==========================================
+
     Examples
     --------
-    >>> with record_attention(model) as record:
-    ...     cube = Reconstructor(model).reconstruct(photo)
-    >>> record["stages.0.bottleneck"].attention.shape
-    (4, 31, 31)
+    >>> model = nm.load_model("mstpp-srgb")
+    >>> with nm.record_attention(model) as record:
+    ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
+    >>> [name for name in record if "bottleneck" in name]
+    ['stages.0.bottleneck']
     """
     network: nn.Module = model if isinstance(model, nn.Module) else model.network
     blocks = attention_blocks(network)

@@ -60,6 +60,28 @@ class SpectralCube:
     CubeError
         If *data* is not three-dimensional or has a side of zero, or *wavelengths* does not have B
         finite values.
+
+    Notes
+    -----
+    ==========================  ==================================================================
+    data                        reflectance, 0 to about 1; or radiance and the like in the unit of
+                                the file
+    wavelengths                 nm, where `unit` says so
+    quality                     8-bit codes of colour, 0 or more
+    spectrum(), sel(), crop()   as `data`
+    to_xarray(), from_xarray()  as `data`; wavelengths in nm
+    render(), composite()       (H, W, 3) uint8 0-255, sRGB
+    ==========================  ==================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [450, 550, 650])
+    >>> cube
+    <SpectralCube (3, 4, 5) float32, 450-650 nm, reflectance>
+    >>> cube.nearest_band(560), cube.spectrum(row=1, column=2)
+    (1, array([0.5, 0.5, 0.5], dtype=float32))
+    >>> np.asarray(cube).shape, cube[0, 1:3].shape
+    ((3, 4, 5), (2, 5))
     """
 
     data: NDArray[Any]
@@ -142,7 +164,7 @@ class SpectralCube:
 
         Examples
         --------
-        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
         >>> cube[0].shape, cube[:, 10:20].shape
         ((40, 50), (3, 10, 50))
         """
@@ -195,6 +217,11 @@ class SpectralCube:
         ------
         CubeError
             If matplotlib is missing, or a pixel lies outside the image.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube(np.full((31, 4, 5), 0.5, np.float32), np.arange(400, 701, 10))
+        >>> cube.plot([(0, 0), (3, 4)]).savefig("cube.png")
         """
         return cube_figure(self._labelled(), {pixel: self.spectrum(*pixel) for pixel in pixels})
 
@@ -218,7 +245,7 @@ class SpectralCube:
 
         Examples
         --------
-        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
         >>> cube.crop(rows=(10, 20), columns=slice(30, None)).shape
         (3, 10, 20)
         """
@@ -259,7 +286,7 @@ class SpectralCube:
 
         Examples
         --------
-        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
         >>> cube.sel(wavelength=560).shape
         (40, 50)
         >>> cube.sel(wavelength=slice(520, 600)).wavelengths
@@ -316,6 +343,14 @@ class SpectralCube:
             If there is no such light, or it does not cover 400-700 nm.
         Cancelled
             Soon after *is_cancelled* returned true.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube(np.full((31, 4, 5), 0.5, np.float32), np.arange(400, 701, 10))
+        >>> cube.render()[0, 0]
+        array([188, 188, 188], dtype=uint8)
+        >>> cube.render("A", adapted=False)[0, 0]
+        array([188, 130,  71], dtype=uint8)
         """
         recipe = rendering(self, illuminant, is_adapted=adapted, full_scale=full_scale)
         return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
@@ -349,6 +384,14 @@ class SpectralCube:
             If *wavelengths* are not three within those of the cube.
         Cancelled
             Soon after *is_cancelled* returned true.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube(np.full((31, 4, 5), 0.5, np.float32), np.arange(400, 701, 10))
+        >>> cube.composite()[0, 0]
+        array([188, 188, 188], dtype=uint8)
+        >>> cube.composite((650, 550, 450)).shape
+        (4, 5, 3)
         """
         recipe = composite_of(self, wavelengths)
         return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
@@ -367,7 +410,7 @@ class SpectralCube:
 
         Examples
         --------
-        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
         >>> cube.to_xarray().sel(wavelength=550).shape
         (40, 50)
         """
@@ -388,8 +431,8 @@ class SpectralCube:
 
         Examples
         --------
-        >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
-        >>> SpectralCube.from_xarray(cube.to_xarray().transpose("y", "x", "wavelength")).shape
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> nm.SpectralCube.from_xarray(cube.to_xarray().transpose("y", "x", "wavelength")).shape
         (3, 40, 50)
         """
         parts = parts_of(array)

@@ -59,6 +59,25 @@ class Provenance:
         Whether it was made from the photo averaged down.
     assumptions
         Sentences for a person to read.
+
+    Notes
+    -----
+    ===============  ============================================
+    white            a stored value; 0 is unknown
+    precision_error  a share of the largest value: 0.001 is 0.1 %
+    ===============  ============================================
+
+    Examples
+    --------
+    >>> history = nm.Provenance(model="mstpp-srgb", source="photo.jpg", source_sha256="5e1f")
+    >>> history.to_json()
+    '{"model": "mstpp-srgb", "source": "photo.jpg", "source_sha256": "5e1f"}'
+    >>> nm.Provenance.from_json(history.to_json()) == history
+    True
+    >>> history.with_cut("band 3").cut, history.cropped(slice(0, 9), slice(4, 9)).region
+    ('band 3', '0:9,4:9')
+    >>> history.gives_the_cube_of(nm.Provenance(model="pixelwise-srgb"))
+    False
     """
 
     model: str = ""

@@ -86,6 +86,20 @@ def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | Non
     ------
     Cancelled
         As soon as *watch* says so.
+
+    Notes
+    -----
+    =======  ========================================================
+    photo    uint8 0-255, uint16 0-65535 or float 0-1; sRGB or linear
+    returns  variance in linear light, 0-1
+    =======  ========================================================
+
+    Examples
+    --------
+    >>> grain = np.random.default_rng(0).normal(0.3, 0.02, (128, 128, 3))
+    >>> noise = nm.estimated_noise(nm.Photo.from_array(grain, encoding="linear"))
+    >>> round(noise.sigma(0.3), 3)
+    0.019
     """
     if min(photo.shape) < SIDE:
         return None

@@ -78,9 +78,24 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     Cancelled
         Soon after *is_cancelled* returned true.
 
+    Notes
+    -----
+    ============  ==============================
+    image, value  any unit, such as 0-1
+    h, sigma      in the unit of *image*
+    returns       float64 in the unit of *value*
+    ============  ==============================
+
     References
     ----------
     Buades, Coll & Morel, CVPR 2005, doi:10.1109/CVPR.2005.38.
+
+    Examples
+    --------
+    >>> noisy = np.random.default_rng(0).normal(0.5, 0.1, (3, 16, 16))
+    >>> smooth = nm.non_local_means(noisy, h=0.1, sigma=0.1)
+    >>> round(float(noisy.std()), 2), round(float(smooth.std()), 2)
+    (0.1, 0.01)
     """
     pixels = _planes(image, "image")
     averaged = pixels if value is None else _planes(value, "value")
@@ -141,6 +156,22 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     ------
     DenoisingError
         If a number is impossible, or the pixel lies outside of *image* or is not finite.
+
+    Notes
+    -----
+    ========  ======================================
+    image     any unit, such as 0-1
+    h, sigma  in the unit of *image*
+    returns   (h, w) float64, 0-1, which add up to 1
+    ========  ======================================
+
+    Examples
+    --------
+    >>> image = np.zeros((1, 8, 8))
+    >>> image[:, :, 4:] = 1
+    >>> found = nm.non_local_weights(image, row=3, column=1, h=0.2, patch=1, distance=3)
+    >>> found.weights.shape, round(found.effective)
+    ((7, 5), 28)
     """
     pixels = _planes(image, "image")
     _, height, width = pixels.shape

@@ -151,6 +151,18 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         If there is no such file, or it is damaged or not a cube.
     OutOfMemory
         If the cube does not fit into memory.
+
+    Notes
+    -----
+    =======  =================================================================================
+    returns  numbers with gain and offset applied; wavelengths in nm where their unit is known
+    =======  =================================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> nm.read_cube(nm.write_cube("cube.hdr", cube))
+    <SpectralCube (3, 4, 5) float32, 500-600 nm, reflectance>
     """
     path = Path(path)
     form = _reader(path)
@@ -194,6 +206,20 @@ def write_cube(
     SaveError
         If the suffix is unknown, the target exists (without *overwrite*), the disk is full, or the
         numbers cannot be stored without loss. What was there before is intact.
+
+    Notes
+    -----
+    ====  =================================================================
+    cube  any unit and number type; float32 and wavelengths in nm are usual
+    ====  =================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> nm.write_cube("cube.hdr", cube).name
+    'cube.hdr'
+    >>> nm.write_cube("cube.tif", cube, overwrite=True).name
+    'cube.tif'
     """
     path = Path(path)
     form = _writer(path)

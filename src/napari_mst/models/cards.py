@@ -76,6 +76,21 @@ class ModelCard:
     url, git_blob
         The address where the authors publish the weights, and the git object id of a known copy (a
         hint, not a proof).
+
+    Notes
+    -----
+    ===========  ===================================================================
+    wavelengths  nm
+    accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
+    ===========  ===================================================================
+
+    Examples
+    --------
+    >>> card = nm.MODELS["mstpp-srgb"]
+    >>> card.wavelengths[0], card.wavelengths[-1], len(card.wavelengths)
+    (400.0, 700.0, 31)
+    >>> card.has_error_band, card.needs_camera
+    (True, False)
     """
 
     name: str
@@ -258,6 +273,20 @@ MODELS: Mapping[str, ModelCard] = MappingProxyType(
 """All models of cubes by name: the bundled ones, the default first, and the published one.
 
 The weights of the published one are for the user to bring.
+
+Notes
+-----
+===========  ===================================================================
+wavelengths  nm
+accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
+===========  ===================================================================
+
+Examples
+--------
+>>> list(nm.MODELS)
+['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mst-plus-plus']
+>>> nm.MODELS["mstpp-srgb"].quantity
+'reflectance'
 """
 
 LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(

@@ -109,6 +109,18 @@ class Model:
     ------
     ModelError
         If the network does not say its passes: see `napari_mst.networks.Network`.
+
+    Notes
+    -----
+    =======  ==================================================
+    network  takes (N, 3, H, W) float32 0-1, gives (N, B, H, W)
+    =======  ==================================================
+
+    Examples
+    --------
+    >>> model = nm.load_model("pixelwise-srgb")
+    >>> model.card.name, model.network.out_bands
+    ('pixelwise-srgb', 31)
     """
 
     card: ModelCard
@@ -144,6 +156,17 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
         If the file is damaged, unsafe, or does not hold exactly the tensors of an MST++ network.
     OutOfMemory
         If there is too little memory for the weights.
+
+    Notes
+    -----
+    =======  ===============================================
+    returns  a network that takes photos of 0-1; see `Model`
+    =======  ===============================================
+
+    Examples
+    --------
+    >>> nm.load_model("pixelwise-srgb").card.title
+    'Pixel by pixel, for sRGB photos: reflectance under D65, at once'
     """
     path = _weights_path(name_or_path)
     name = shown(path.name, 30)

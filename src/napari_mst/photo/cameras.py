@@ -78,6 +78,24 @@ class Capture:
     ------
     CameraError
         If the white is negative or not finite, or there is no such balance, camera or illuminant.
+
+    Notes
+    -----
+    ===============  ==============================================================================
+    white            a stored value: up to 255 for 8 bits, 65535 for 16 bits, 1 for floats; 0: full
+                     scale
+    response         (31, 3): reflectance 0-1 to linear RGB 0-1
+    gains            (3,) factors, 1 for a photo that is balanced
+    white_of_sensor  (3,) linear, green being 1
+    ===============  ==============================================================================
+
+    Examples
+    --------
+    >>> capture = nm.Capture("nikon d5100", "D65", white=52000, balance="by the sensitivities")
+    >>> capture.camera
+    'Nikon_D5100'
+    >>> capture.gains.round(2)
+    array([1.72, 1.  , 1.17])
     """
 
     camera: str

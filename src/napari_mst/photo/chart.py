@@ -69,6 +69,23 @@ class Chart:
     ------
     PhotoError
         If there are not four corners, or they lie on a line.
+
+    Notes
+    -----
+    =======  ==================================
+    corners  pixels of the photo, (row, column)
+    centres  (24, 2) pixels, (row, column)
+    =======  ==================================
+
+    Examples
+    --------
+    >>> chart = nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5)))
+    >>> chart.centres[:3].round()
+    array([[ 5.,  5.],
+           [ 5., 15.],
+           [ 5., 25.]])
+    >>> chart.window
+    3
     """
 
     corners: tuple[Corner, Corner, Corner, Corner]

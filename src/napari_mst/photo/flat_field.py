@@ -34,6 +34,23 @@ class FlatField:
     ------
     PhotoError
         If one of them is not linear, they differ in size, or the white frame is clipped.
+
+    Notes
+    -----
+    ===================  ============================================================
+    white, dark, frames  linear photos: uint16 0-65535 or float 0-1
+    corrected()          float32, linear, balanced: 1 is as bright as the white frame
+    ===================  ============================================================
+
+    Examples
+    --------
+    >>> white = nm.Photo.from_array(np.full((4, 5, 3), 0.8), encoding="linear")
+    >>> photo = nm.Photo.from_array(np.full((4, 5, 3), 0.2), encoding="linear")
+    >>> flat = nm.FlatField(white)
+    >>> flat.corrected(photo).pixels[:, 0, 0]
+    array([0.25, 0.25, 0.25], dtype=float32)
+    >>> flat.corrected(photo).sha256 == flat.sha256_of(photo.sha256)
+    True
     """
 
     white: Photo

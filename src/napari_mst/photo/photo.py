@@ -72,6 +72,31 @@ class Photo:
     shot
         How a RAW photo was taken; None for any other. Its pixels are the linear values of the
         sensor, without any white balance, 65535 being saturation.
+
+    Notes
+    -----
+    ====================  =========================================================================
+    pixels                uint8 0-255, uint16 0-65535, or float32 where `full_scale` is 1.0
+    valid                 (H, W) bool
+    from_array()          uint8 0-255, uint16 0-65535, float 0-1 (or 0-255, 0-65535); sRGB, or
+                          linear if told
+    read()                files of 8 or 16 bits or floats as sRGB, or linear if told; RAW as linear
+                          0-65535
+    rows()                (3, rows, W) float32 0-1; floats may exceed 1
+    extrema()             0-1; floats may exceed 1
+    cropped(), sampled()  as stored
+    reduced()             float32 0-1, in the same encoding
+    ====================  =========================================================================
+
+    Examples
+    --------
+    >>> photo = nm.Photo.from_array(np.full((4, 6, 3), 128, np.uint8))
+    >>> photo.shape, photo.encoding, photo.full_scale
+    ((4, 6), 'srgb', 255.0)
+    >>> round(photo.extrema()[1], 3), photo.rows(0, 1, linear=True)[:, 0, 0].round(3)
+    (0.502, array([0.216, 0.216, 0.216], dtype=float32))
+    >>> photo.cropped((0, 2, 0, 3)).shape, photo.reduced(6).shape, photo.sampled(1, 2).shape
+    ((2, 3), (2, 3), (2, 2))
     """
 
     pixels: Pixels
@@ -96,6 +121,13 @@ class Photo:
         PhotoError
             If the file is missing, damaged, not an image, larger than 178 megapixels, or holds
             several images; or if it is a RAW photo that LibRaw does not know, or said to be sRGB.
+
+        Examples
+        --------
+        >>> from PIL import Image
+        >>> Image.fromarray(np.full((4, 6, 3), 128, np.uint8)).save("photo.png")
+        >>> nm.Photo.read("photo.png").pixels.shape
+        (3, 4, 6)
         """
         file = Path(path)
         notes: list[str] = []
@@ -181,6 +213,10 @@ class Photo:
         ------
         PhotoError
             If the pixels have 8 bits.
+
+        Examples
+        --------
+        >>> nm.Photo.from_array(np.full((4, 6, 3), 0.2), encoding="linear").check_linear()
         """
         if self.pixels.dtype == np.uint8:
             raise PhotoError(

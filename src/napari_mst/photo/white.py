@@ -48,6 +48,18 @@ class GreyPatch:
         A pixel of it (a square of 1 % of the photo's longer side is taken), or a rectangle.
     reflectance
         Share of light that it reflects at all wavelengths: 0.18 for a grey card.
+
+    Notes
+    -----
+    ===========  =====================================
+    place        pixels of the photo
+    reflectance  above 0, to 1.5: 0.18 for a grey card
+    ===========  =====================================
+
+    Examples
+    --------
+    >>> nm.GreyPatch((120, 80), reflectance=0.18)
+    GreyPatch(place=(120, 80), reflectance=0.18)
     """
 
     place: Place
@@ -89,6 +101,22 @@ def capture_from_patch(
         If the patch is clipped, dark, uneven, outside the photo, or not grey.
     CameraError
         If camera or illuminant are unknown, or are neither told nor found.
+
+    Notes
+    -----
+    =======  ==========================================
+    photo    RAW, or linear uint16 0-65535 or float 0-1
+    returns  `white` as stored in the photo
+    =======  ==========================================
+
+    Examples
+    --------
+    >>> card = nm.Capture("Nikon_D5100", "D65").white_of_sensor * 0.18
+    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), card), encoding="linear")
+    >>> patch = nm.GreyPatch((20, 30), reflectance=0.18)
+    >>> found = nm.capture_from_patch(photo, patch, "Nikon_D5100", start="by the sensitivities")
+    >>> found.illuminant, round(found.white, 2)
+    ('D65', 1.0)
     """
     camera = camera or (photo.shot.camera if photo.shot else "")
     if not camera:

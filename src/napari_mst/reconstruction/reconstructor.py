@@ -78,6 +78,30 @@ class Reconstructor:
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
+
+    Notes
+    -----
+    =============================  ================================================================
+    photo                          a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3),
+                                   sRGB;
+                                   linear RGB of a camera, uint16 0-65535 or float 0-1, for a model
+                                   that needs a camera
+    reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
+    preview()                      the same, averaged down to 0.25 megapixels
+    cube_of(), compute()           (B, H, W) in the precision: float32, or float64 if asked for
+    read(), lit_for(), plan_for()  photos as for `reconstruct`
+    memory                         bytes
+    =============================  ================================================================
+
+    Examples
+    --------
+    >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+    >>> photo = np.full((4, 6, 3), 128, np.uint8)
+    >>> cube = reconstructor.reconstruct(photo)
+    >>> cube.spectrum(row=0, column=0)[::10].round(2)
+    array([0.17, 0.22, 0.22, 0.22], dtype=float32)
+    >>> reconstructor.preview(photo).provenance.is_preview
+    True
     """
 
     def __init__(  # noqa: PLR0913 (public, its options by name)
@@ -155,6 +179,10 @@ class Reconstructor:
         ------
         Cancelled
             As soon as *is_cancelled* says so.
+
+        Examples
+        --------
+        >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).prepare(print)
         """
         compile_kernels(self.setup, say, Watch(is_cancelled=is_cancelled))
 
@@ -167,6 +195,12 @@ class Reconstructor:
         ------
         OutOfMemory
             If the photo fits neither into the memory nor onto the disk.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> reconstructor.plan(3000, 4000).memory > 1e6  # bytes
+        True
         """
         return plan_run(self._setup_for(None, ensemble), height, width)
 
@@ -190,6 +224,12 @@ class Reconstructor:
             See `reconstruct`.
         DeviceError
             If features of this photo are beyond what float16 holds.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> reconstructor.plan_for(np.full((4, 6, 3), 128, np.uint8)).error
+        ''
         """
         setup = self._setup_for(region, ensemble)
         job = preparing.prepare(setup, photo, Watch(is_cancelled=is_cancelled))
@@ -241,6 +281,15 @@ class Reconstructor:
             If memory and disk are too small, before anything is computed. Or if the device runs out
             of memory after all, and again within half of it or the least that a run can do with;
             nothing of the run remains in it.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> photo = np.full((40, 60, 3), 128, np.uint8)
+        >>> reconstructor.reconstruct(photo).shape
+        (31, 40, 60)
+        >>> reconstructor.reconstruct(photo, region=(10, 20, 0, 30)).shape
+        (31, 10, 30)
         """
         setup = self._setup_for(region, ensemble)
         watch = Watch(progress, is_cancelled)
@@ -277,11 +326,26 @@ class Reconstructor:
         """The planes that *compute* makes of *photo*, or of a *region*, instead of a cube.
 
         Errors are those of `reconstruct`.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> photo = reconstructor.read(np.full((4, 6, 3), 128, np.uint8))
+        >>> planes, history = reconstructor.compute(reconstructor.cube_of, photo)
+        >>> planes.shape, history.model
+        ((31, 4, 6), 'pixelwise-srgb')
         """
         return pipeline.compute_planes(self._setup_for(region), photo, compute, watch)
 
     def read(self, photo: PhotoLike) -> Photo:
-        """Read *photo* and check that the network can be given it; else `PhotoError`."""
+        """Read *photo* and check that the network can be given it; else `PhotoError`.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> reconstructor.read(np.full((4, 6, 3), 128, np.uint8)).full_scale
+        255.0
+        """
         return preparing.read(self.setup, photo)
 
     def lit_for(self, photo: PhotoLike) -> Self:
@@ -293,6 +357,12 @@ class Reconstructor:
         ------
         PhotoError, CameraError
             If the photo cannot tell its light.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> reconstructor.lit_for(np.full((4, 6, 3), 128, np.uint8)) is reconstructor
+        True
         """
         capture = self.capture
         if capture is None or not capture.is_estimated:
@@ -304,7 +374,13 @@ class Reconstructor:
     def origin(
         self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False
     ) -> Provenance:
-        """The part of a history that is known before the run, for a photo of this *sha256*."""
+        """The part of a history that is known before the run, for a photo of this *sha256*.
+
+        Examples
+        --------
+        >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).origin("5e1f", "srgb").model
+        'pixelwise-srgb'
+        """
         return provenance.origin(self._setup_for(region, ensemble), sha256, encoding)
 
     def _setup_for(self, region: Rectangle | None, ensemble: bool = False) -> Setup:

@@ -116,6 +116,22 @@ def compare_region(
     ------
     SpectrumError
         If the images differ in size, or share fewer than two bands.
+
+    Notes
+    -----
+    ===============  ================================================================
+    cube, reference  reflectance, 0 to about 1, or both in one other unit
+    dark             in that unit: darker values have no relative error and no angle
+    returns          MRAE as a share, RMSE in the unit of the cubes, angle in degrees
+    ===============  ================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> reference = nm.SpectralCube(np.full((3, 4, 5), 0.4, np.float32), [500, 550, 600])
+    >>> found = nm.compare_region(cube, reference, nm.Region.of_window(2, 2, (4, 5), window=3))
+    >>> round(found.mrae, 2), round(found.rmse, 2), found.pixels
+    (0.25, 0.1, 9)
     """
     check_inside(cube, region)
     alignment = align(cube, reference)

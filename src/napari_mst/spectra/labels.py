@@ -73,6 +73,22 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
         unknown.
     Cancelled
         Soon after *is_cancelled* returned true.
+
+    Notes
+    -----
+    =======  ===================================
+    cube     any unit: reflectance, radiance
+    labels   (H, W) whole numbers; 0 is no label
+    returns  float64 in the unit of the cube
+    =======  ===================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
+    >>> labels = np.array([[0, 1, 1, 1], [0, 2, 2, 2], [2, 2, 2, 2]])
+    >>> spectra = nm.label_spectra(cube, labels)
+    >>> list(spectra), spectra[1].values
+    ([1, 2], array([ 2., 14.]))
     """
     checked = _checked(np.asarray(labels), cube)
     kind = spread_name(spread)

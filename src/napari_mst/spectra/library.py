@@ -67,6 +67,19 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
     ------
     CubeFileError
         If the file is missing, damaged, too large or of another kind.
+
+    Notes
+    -----
+    =======  =============================================================
+    returns  values as stored; wavelengths in nm where their unit is known
+    =======  =============================================================
+
+    Examples
+    --------
+    >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf")
+    >>> (again,) = nm.read_spectra(nm.write_spectra("spectra.csv", [leaf]))
+    >>> again.name, again.values
+    ('leaf', array([0.1, 0.4, 0.2]))
     """
     path = Path(path)
     try:
@@ -94,6 +107,18 @@ def write_spectra(
     SaveError
         If the suffix is unknown, there are no spectra, or their wavelengths have several units or,
         for ENVI, differ; or for the reasons of `crash_safe.saving`. An older file is then intact.
+
+    Notes
+    -----
+    =======  ==================================================
+    spectra  any unit of values; wavelengths in one unit, as nm
+    =======  ==================================================
+
+    Examples
+    --------
+    >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf")
+    >>> nm.write_spectra("spectra.csv", [leaf]).name
+    'spectra.csv'
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:

@@ -81,6 +81,22 @@ class MapInputs:
         The photo that the cube was made from, to compare colours with.
     reference
         The cube that errors are measured against.
+
+    Notes
+    -----
+    ===============  ==================================================================
+    cube, reference  reflectance or radiance in any number type; (B, H, W)
+    spectra          in the unit of the cube
+    wavelengths      in the unit of the cube: nm
+    photo            a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    ===============  ==================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> inputs = nm.MapInputs(cube, wavelengths=(600, 500))
+    >>> nm.MAPS["normalised-difference"].make(inputs).planes[0].pixels.max().item()
+    0.0
     """
 
     cube: SpectralCube
@@ -418,4 +434,22 @@ _ROWS = (
 )
 
 MAPS: dict[str, MapKind] = {kind.name: kind for kind in _ROWS}
-"""Every map, by name, in the order in which the window lists them."""
+"""Every map, by name, in the order in which the window lists them.
+
+Notes
+-----
+======  ===========================================
+labels  (H, W) uint16, classes from 1 on; 0 is none
+values  (H, W), in `MapKind.unit`
+rgb     (H, W, 3) uint8 0-255, sRGB
+======  ===========================================
+
+Examples
+--------
+>>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+>>> made = nm.MAPS["ratio"].make(nm.MapInputs(cube, wavelengths=(600, 500)))
+>>> made.planes[0].pixels.shape
+(4, 5)
+>>> nm.MAPS["ratio"].title
+'Ratio A / B'
+"""

@@ -44,6 +44,21 @@ def best_matches(
     ------
     SpectrumError
         If no spectrum of the library can be compared.
+
+    Notes
+    -----
+    =================  ==================================================
+    spectrum, library  any unit of values, since only shapes are compared
+    returns            angles in degrees, 0 for the same shape
+    =================  ==================================================
+
+    Examples
+    --------
+    >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf")
+    >>> soil = nm.Spectrum([500, 550, 600], [0.2, 0.3, 0.4], name="soil")
+    >>> found = nm.best_matches(leaf.with_values(leaf.values * 2), [soil, leaf])
+    >>> [(match.spectrum.name, round(match.angle, 1)) for match in found]
+    [('leaf', 0.0), ('soil', 26.9)]
     """
     found = (_match(spectrum, entry) for entry in library)
     matches = [match for match in found if match is not None]

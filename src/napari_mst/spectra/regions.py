@@ -38,6 +38,27 @@ class Region:
         (h, w), True for the pixels of the region.
     origin
         What the region is; it becomes the origin of its spectrum.
+
+    Notes
+    -----
+    ============  ==========================================================
+    mask          (h, w) bool
+    row, column   pixels of the image, from 0
+    of_mask()     (H, W) bool, or numbers that are not 0
+    of_label()    (H, W) whole numbers
+    of_polygon()  pixels, (row, column); centres of pixels are whole numbers
+    ============  ==========================================================
+
+    Examples
+    --------
+    >>> nm.Region.of_window(2, 2, (4, 5), window=3).size
+    9
+    >>> nm.Region.of_polygon([(0, 0), (0, 4), (3, 0)], (4, 5), name="leaf").size
+    11
+    >>> nm.Region.of_mask(np.eye(4), name="diagonal").size
+    4
+    >>> nm.Region.of_label(np.array([[0, 7], [7, 7]]), 7).box
+    (slice(0, 2, None), slice(0, 2, None))
     """
 
     row: int
@@ -131,6 +152,21 @@ def point_spectrum(
     """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
 
     *changes* are further arguments of `region_spectrum`.
+
+    Notes
+    -----
+    =======  =====================================================
+    cube     any unit: reflectance, radiance
+    returns  float64 in the unit of the cube; wavelengths as there
+    =======  =====================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
+    >>> nm.point_spectrum(cube, row=1, column=2).values
+    array([ 6., 18.])
+    >>> nm.point_spectrum(cube, row=1, column=2, window=3).upper.round(1)
+    array([ 9.4, 21.4])
     """
     region = Region.of_window(row, column, cube.shape[1:], window)
     spread = STD if window > 1 else ""
@@ -170,6 +206,22 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     ------
     SpectrumError
         If the region is not within the image.
+
+    Notes
+    -----
+    =======  =====================================================
+    cube     any unit: reflectance, radiance
+    known    float64 in the unit of the cube
+    returns  float64 in the unit of the cube; wavelengths as there
+    =======  =====================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
+    >>> region = nm.Region.of_mask([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]], name="corner")
+    >>> leaf = nm.region_spectrum(cube, region)
+    >>> leaf.values, leaf.lower.round(1)
+    (array([ 2.5, 14.5]), array([ 0.4, 12.4]))
     """
     check_inside(cube, region)
     found = _averaged(cube.data, region, known)

@@ -73,12 +73,22 @@ def resample(
     Cancelled
         If *is_cancelled* says so.
 
+    Notes
+    -----
+    =======  =====================================================
+    cube     any unit; wavelengths in nm
+    to       nm; or responses of 0 or more, relative to each other
+    returns  float32 in the unit of the cube
+    =======  =====================================================
+
     Examples
     --------
-    >>> from napari_mst import SpectralCube
-    >>> cube = SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
-    >>> resample(cube, [510, 520]).shape
+    >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+    >>> nm.resample(cube, [510, 520]).shape
     (2, 40, 50)
+    >>> green = nm.Spectrum([500, 550, 600], [0, 1, 0], name="green")
+    >>> nm.resample(cube, [green]).wavelengths
+    array([550.])
     """
     _check(cube)
     bands = _bands(cube.wavelengths, to)

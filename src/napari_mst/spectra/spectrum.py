@@ -90,6 +90,24 @@ class Spectrum:
     ------
     SpectrumError
         If the arrays differ in length, the wavelengths are not finite, or *colour* is not one.
+
+    Notes
+    -----
+    =====================  ========================================================================
+    wavelengths            nm, where `unit` says so
+    values, lower, upper   reflectance 0 to about 1, or the unit of the cube that it was taken from
+    with_values(), each()  as given
+    =====================  ========================================================================
+
+    Examples
+    --------
+    >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf", colour="#3cb44b")
+    >>> leaf.with_values(leaf.values / 2).values
+    array([0.05, 0.2 , 0.1 ])
+    >>> leaf.each(np.sqrt, name="root").values.round(2)
+    array([0.32, 0.63, 0.45])
+    >>> leaf.plot().get_xlabel()
+    'wavelength (nm)'
     """
 
     wavelengths: Values

@@ -1,0 +1,94 @@
+"""Every public name has a docstring, an example that is true, and a table of domain and scale."""
+
+import dataclasses
+import doctest
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.reference import PAGE, Entry, entries_of, page
+
+import napari_mst
+from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.photo.cameras import GRID
+from napari_mst.photo.chart import load_chart
+
+NAMES = sorted(set(napari_mst.__all__) - {"__version__"})
+
+ARRAYS = r"\b(ndarray|NDArray|_NestedSequence|SpectralCube|Photo|Spectrum)\b"
+"""The types of arguments and results that hold numbers with a unit."""
+
+
+@pytest.fixture(scope="module")
+def chart() -> Image.Image:
+    """A ColorChecker, each patch 10 x 10 pixels, that the camera made a little too dark."""
+    linear = (load_chart().reflectances @ srgb_response(GRID)).clip(0, 1)
+    codes = np.rint(linear_to_srgb(linear**1.1) * 255).astype(np.uint8)
+    return Image.fromarray(codes.reshape(4, 6, 3).repeat(10, axis=0).repeat(10, axis=1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_are_true(
+    name: str, chart: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chart.save("chart.png")
+    runner = doctest.DocTestRunner()
+    said: list[str] = []
+    for entry in entries_of(name):
+        names = {"nm": napari_mst, "np": np}
+        examples = doctest.DocTestParser().get_doctest(entry.doc, names, entry.name, None, 0)
+        runner.run(examples, out=said.append)
+    assert not said, "".join(said)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_and_method_has_a_docstring_and_an_example(name: str) -> None:
+    own, *members = entries_of(name)
+    assert [entry.name for entry in (own, *members) if not entry.doc] == []
+    assert ">>> " in own.doc
+    docs = "\n".join(entry.doc for entry in (own, *members))
+    examples = "\n".join(re.findall(r"(?:>>>|\.\.\.) (.*)", docs))
+    methods = [entry.name.split(".")[1] for entry in members if entry.is_called]
+    assert [method for method in methods if not re.search(rf"\.{method}\b", examples)] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_array_in_and_out_has_a_domain_and_a_scale(name: str) -> None:
+    own, *members = entries_of(name)
+    assert own.table
+    assert [label for label in arrays_of(own, members) if label not in own.table] == []
+
+
+def arrays_of(own: Entry, members: list[Entry]) -> list[str]:
+    """The labels that the table has to have."""
+    if inspect.isroutine(own.thing):
+        taken, is_given = arrays_in(own)
+        return [*taken, "returns"] if is_given else taken
+    if not inspect.isclass(own.thing):
+        return []
+    labels = []
+    if dataclasses.is_dataclass(own.thing):
+        fields = dataclasses.fields(own.thing)
+        labels = [field.name for field in fields if re.search(ARRAYS, str(field.type))]
+    for member in members:
+        taken, is_given = arrays_in(member)
+        if taken or is_given:
+            labels.append(member.label)
+    return labels
+
+
+def arrays_in(entry: Entry) -> tuple[list[str], bool]:
+    """The arguments that are arrays, and whether the result is one."""
+    signature = inspect.signature(entry.thing)
+    arguments = signature.parameters.values()
+    taken = [each.name for each in arguments if re.search(ARRAYS, str(each.annotation))]
+    return taken, bool(re.search(ARRAYS, str(signature.return_annotation)))
+
+
+def test_page_of_reference_is_that_of_the_docstrings() -> None:
+    """`python -m tests.reference` writes it anew."""
+    assert PAGE.read_text("utf-8") == page()
