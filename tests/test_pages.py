@@ -19,6 +19,7 @@ PAGES = (
     "docs/error_bands.md",
     "docs/known_spectra.md",
     "docs/pictures.md",
+    "docs/python.md",
 )
 
 pytestmark = pytest.mark.docs

@@ -1,0 +1,47 @@
+"""The links of README and docs lead to pages, pictures and headings that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")])
+OURS = r"https://(?:raw\.githubusercontent|github)\.com/napari-mst/napari-mst/(?:blob/)?main/"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    broken = [target for target in targets if not is_there(target, page)]
+    assert broken == []
+
+
+def is_there(target: str, page: Path) -> bool:
+    """True for a file and a heading that exist, and for the pages of others."""
+    ours = re.sub(f"^{OURS}", f"{ROOT.as_posix()}/", target)
+    if re.match(r"https?:", ours):
+        return True
+    path, _, anchor = ours.partition("#")
+    file = page.parent / path if path else page
+    return file.exists() and (not anchor or anchor in anchors_of(file))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The names that GitHub gives to the headings of a page."""
+    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text("utf-8"))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = set(re.findall(r"\]\((\w+\.md)\)", (DOCS / "README.md").read_text("utf-8")))
+    assert {page.name for page in DOCS.glob("*.md")} == {*listed, "README.md"}
+
+
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    from napari_mst.cli.main import COMMANDS
+
+    page = (DOCS / "command_line.md").read_text("utf-8")
+    listed = set(re.findall(r"(?m)^\| `napari-mst ([\w-]+)", page))
+    assert listed == {each.name for each in COMMANDS}
