@@ -85,7 +85,8 @@ class AttentionRecord:
     (5, (4, 31, 31))
     >>> record["stages.0.bottleneck"].attention.sum(axis=2).round(3).min().item()
     1.0
-    >>> record.plot(["stages.0.bottleneck"]).savefig("bottleneck.png")
+    >>> record.plot(["stages.0.bottleneck"]).axes[0].get_title()
+    'stage 1, bottleneck 124, head 0'
     """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
@@ -405,6 +406,7 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     >>> model = nm.load_model("mstpp-srgb")
     >>> with nm.record_attention(model) as record:
     ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
-    >>> nm.attention_figure(record, ["stages.0.bottleneck"]).savefig("attention.png")
+    >>> nm.attention_figure(record, ["stages.0.bottleneck"]).axes[0].get_title()
+    'stage 1, bottleneck 124, head 0'
     """
     return record.plot(blocks)

@@ -221,7 +221,8 @@ class SpectralCube:
         Examples
         --------
         >>> cube = nm.SpectralCube(np.full((31, 4, 5), 0.5, np.float32), np.arange(400, 701, 10))
-        >>> cube.plot([(0, 0), (3, 4)]).savefig("cube.png")
+        >>> cube.plot([(0, 0), (3, 4)]).axes[1].get_xlabel()
+        'wavelength (nm)'
         """
         return cube_figure(self._labelled(), {pixel: self.spectrum(*pixel) for pixel in pixels})
 
