@@ -124,7 +124,11 @@ def _lines(entries: list[Entry]) -> list[str]:
     own, *members = entries
     table = own.table
     labels = {each.label for each in members}
-    told = [f"{label}: {text}" for label, text in table.items() if label not in labels]
+    own_labels: dict[str, list[str]] = {}
+    for label, text in table.items():
+        if label not in labels:
+            own_labels.setdefault(text, []).append(label)
+    told = [f"{', '.join(alike)}: {text}" for text, alike in own_labels.items()]
     first = _row(own.name, own.title, "<br>".join(told))
     rows = [_row(f".{each.label}", each.title, table.get(each.label, "")) for each in members]
     return [first, *rows]

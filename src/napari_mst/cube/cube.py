@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SpectralCube:
-    """A cube of spectra.
+    """A cube of spectra: (B, H, W) numbers, their wavelengths, and where they came from.
 
     NumPy takes it as an array: `np.asarray(cube)` is `cube.data`, read into memory if it was not,
     and `cube[0]` is the plane of the first band. It has no length, and a loop over it is an error,
@@ -176,7 +176,7 @@ class SpectralCube:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(bands, rows, columns)."""
+        """Bands, rows and columns, (B, H, W)."""
         bands, rows, columns = self.data.shape
         return bands, rows, columns
 

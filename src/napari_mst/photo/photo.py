@@ -189,7 +189,7 @@ class Photo:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(H, W)."""
+        """Rows and columns, (H, W)."""
         _, rows, columns = self.pixels.shape
         return rows, columns
 

@@ -87,7 +87,7 @@ class Reconstructor:
                                    linear RGB of a camera, uint16 0-65535 or float 0-1, for a model
                                    that needs a camera
     reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
-    preview()                      the same, averaged down to 0.25 megapixels
+    preview()                      as `reconstruct`, of about 0.25 megapixels
     cube_of(), compute()           (B, H, W) in the precision: float32, or float64 if asked for
     read(), lit_for(), plan_for()  photos as for `reconstruct`
     memory                         bytes

@@ -69,7 +69,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A curve.
+    """A curve: values over wavelengths, with their bounds where these are known.
 
     Attributes
     ----------
