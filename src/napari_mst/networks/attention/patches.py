@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_one, check_query, unmasked
+from napari_mst.networks.attention.query import QueryWeights, check_pixel, unmasked
 from napari_mst.networks.attention.windows import check_window, filled_up, partitioned, united
 
 MOST_SCORES = 1 << 22
@@ -85,8 +85,7 @@ class PatchAttention(Heads):
         AttentionError
             If the query lies outside the map, or there are several maps.
         """
-        check_one(x, 4)
-        check_query(query, x.shape[-2:])
+        check_pixel(x, query)
         height, width = (-(-side // self.patch) for side in x.shape[-2:])
         row, column = (index // self.patch for index in query)
         queries, keys, _ = self.split(self.tokens(x))

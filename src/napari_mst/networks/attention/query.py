@@ -84,6 +84,18 @@ def check_one(x: Tensor, axes: int) -> None:
         )
 
 
+def check_pixel(x: Tensor, query: Sequence[int]) -> None:
+    """Refuse a *query* that is no row and column of the map *x*, which has to be one: (1, C, H, W).
+
+    Raises
+    ------
+    AttentionError
+        If it lies outside, or there are several maps.
+    """
+    check_one(x, 4)
+    check_query(query, x.shape[-2:])
+
+
 def check_heads(channels: int, heads: int) -> None:
     """Refuse a number of *heads* that does not divide the *channels*.
 

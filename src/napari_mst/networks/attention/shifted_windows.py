@@ -20,7 +20,7 @@ from torch import Tensor
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
-from napari_mst.networks.attention.query import QueryWeights, check_one, check_query
+from napari_mst.networks.attention.query import QueryWeights, check_pixel
 from napari_mst.networks.attention.windows import (
     Geometry,
     WindowAttention,
@@ -113,8 +113,7 @@ class ShiftedWindowAttention(WindowAttention):
         AttentionError
             If the query lies outside the map, or there are several maps.
         """
-        check_one(x, 4)
-        check_query(query, x.shape[-2:])
+        check_pixel(x, query)
         filled = filled_up(x, self.window)
         sizes = filled.shape[-2:]
         shifts = self.shifts(filled)

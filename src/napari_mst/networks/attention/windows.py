@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_one, check_query, unmasked
+from napari_mst.networks.attention.query import QueryWeights, check_pixel, unmasked
 from napari_mst.networks.attention.relative_position import RelativePositionBias
 
 
@@ -99,8 +99,7 @@ class WindowAttention(Heads):
         AttentionError
             If the query lies outside the map, or there are several maps.
         """
-        check_one(x, 4)
-        check_query(query, x.shape[-2:])
+        check_pixel(x, query)
         corner = [index // self.window * self.window for index in query]
         top, left = corner
         filled = filled_up(x, self.window)
