@@ -37,10 +37,10 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
 ) -> Doubles:
     """Each pixel of *image* as the mean of the pixels whose surroundings look like its own.
 
-    The weight of pixel q in the mean of pixel p is exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over
-    the sum of all such weights. d is the squared difference of the patches around both, its mean
-    over channels and pixels; the pixels of a patch weigh by a Gaussian, and the image is reflected
-    at its edges. `denoising.attention` writes the same as self-attention.
+    Pixel q weighs exp(-max(d(p, q) - 2 sigma^2, 0) / h^2) in the mean of pixel p. d is the squared
+    difference of the patches around both, its mean over channels and pixels; a Gaussian weighs the
+    pixels of a patch, and the image is reflected at its edges. `denoising.attention` writes the
+    same as self-attention.
 
     Parameters
     ----------
@@ -48,15 +48,13 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
         (C, H, W), a photo or a cube: its patches are compared. A pixel that is NaN or infinite in
         any channel is NaN in the result and weighs nothing; patches that reach into it see 0.
     h
-        The difference between patches at which a weight falls to 1/e, in the unit of *image*: 0.4
-        to 1 times the standard deviation of its noise. Where distances are to be summed over the
-        channels, give h / sqrt(C).
+        The difference of patches at which a weight falls to 1/e, in the unit of *image*: 0.4 to 1
+        times the standard deviation of its noise. To sum distances over channels, give h / sqrt(C).
     patch
         Pixels along each side of a patch, an odd number; 1 compares single pixels.
     distance
-        Pixels to each side that a pixel looks at, so that the window has 2 *distance* + 1; less at
-        the edges of the image. None looks at the whole image, which takes time as the square of its
-        pixels.
+        Pixels to each side that a pixel looks at: its window has 2 *distance* + 1, less at the
+        edges. None looks at the whole image, which takes time as the square of its pixels.
     sigma
         The standard deviation of the noise, in the unit of *image*.
     value
@@ -98,12 +96,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     (0.1, 0.01)
     """
     pixels = _planes(image, "image")
-    averaged = pixels if value is None else _planes(value, "value")
-    if averaged.shape[1:] != pixels.shape[1:]:
-        raise DenoisingError(
-            f"Expected a value of {_size(pixels)} pixels like the image, got {_size(averaged)}. "
-            "Give one of the same size."
-        )
+    averaged = pixels if value is None else _guided(value, pixels)
     using = checked(h, patch, distance, sigma, pixels.shape)
     return _means(pixels, averaged, using, Watch(progress, is_cancelled))
 
@@ -217,6 +210,17 @@ def _planes(image: ArrayLike, name: str) -> NDArray[np.generic]:
         raise DenoisingError(
             f"Expected real numbers of shape (channels, rows, columns) as {name}, "
             f"got {planes.dtype} of shape {planes.shape}. Put the channels first."
+        )
+    return planes
+
+
+def _guided(value: ArrayLike, image: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The planes of *value*, which the *image* guides; raises `DenoisingError` if sizes differ."""
+    planes = _planes(value, "value")
+    if planes.shape[1:] != image.shape[1:]:
+        raise DenoisingError(
+            f"Expected a value of {_size(image)} pixels like the image, got {_size(planes)}. "
+            "Give one of the same size."
         )
     return planes
 
