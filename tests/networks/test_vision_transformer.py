@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.attention.class_token import TokenAttention, rollout
+from napari_mst.networks.attention.class_token import rollout
+from napari_mst.networks.attention.multi_head import MultiHeadAttention
 from napari_mst.networks.vision_transformer import (
     TransformerHyperparameters,
     VisionTransformer,
@@ -59,7 +60,7 @@ def test_a_hook_on_the_softmax_hears_the_attention() -> None:
     network = small()
     heard: list[Tensor] = []
     for part in network.modules():
-        if isinstance(part, TokenAttention):
+        if isinstance(part, MultiHeadAttention):
             part.softmax.register_forward_hook(lambda _part, _given, made: heard.append(made))
     encoding = network.encoded(torch.rand(1, 2, 12, 12))
     assert len(heard) == SMALL.depth

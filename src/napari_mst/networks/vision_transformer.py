@@ -2,8 +2,8 @@
 
 The photo is cut into patches. Each becomes a token by one linear map; the class token and learnt
 positions are added; blocks of attention follow, and the last class token gives the outputs.
-Attributes have the names of timm, so its weights fit. Letters: N batch, H rows, W columns, T
-tokens, C features, h heads, L blocks, B outputs.
+Attributes have the names of timm, but for those of the attention, which are renamed: its weights
+fit. Letters: N batch, H rows, W columns, T tokens, C features, h heads, L blocks, B outputs.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929.
 """
@@ -22,6 +22,7 @@ from napari_mst.networks.attention.class_token import EncoderBlock
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 _HEADS = "heads"  # an entry of our weights files: no tensor of timm tells the number of heads
+_RENAMED = (".attn.qkv.", ".attn.to_qkv.")  # of timm and of the bundled file -> ours
 _USUAL_HEAD = 64  # features of a head in the published networks
 _SPREAD = 0.02  # standard deviation of the first positions, as published
 
@@ -199,7 +200,7 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
             network = VisionTransformer(hyperparameters_of(state))
         heads = torch.tensor(float(network.hyperparameters.heads))
         weights = {
-            key: value.to(torch.float32, memory_format=torch.contiguous_format)
+            key.replace(*_RENAMED): value.to(torch.float32, memory_format=torch.contiguous_format)
             for key, value in {_HEADS: heads, **state}.items()
         }
         network.load_state_dict(weights, assign=True)

@@ -1,9 +1,9 @@
-"""Self-attention between tokens, and the encoder block of the vision transformer.
+"""The encoder block of the vision transformer, and what its class token says of the patches.
 
 The first token, the class token, belongs to no patch: it collects what the network says of the
 whole photo, so its row of the attention tells which patches that came from. Attributes have the
-names of timm, so its weights fit. Letters: N batch, T tokens (the class token and the patches), C
-features, h heads, L blocks.
+names of timm, but for those of the attention. Letters: N batch, T tokens (the class token and the
+patches), C features, h heads, L blocks.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929;
 Abnar & Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020,
@@ -15,41 +15,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from napari_mst.networks.attention.multi_head import MultiHeadAttention
+
 _EPSILON = 1e-6  # of the LayerNorms of the published vision transformer
 _OWN_SHARE = 0.5  # of a token in its own row: the residual connection, in Abnar & Zuidema
-
-
-class TokenAttention(nn.Module):
-    """Multi-head self-attention between tokens: softmax(q k^T / sqrt(C / h)) v, and a projection.
-
-    *features* must be divisible by *heads*. `softmax` has no parameters: a forward hook on it sees
-    the (N, h, T, T) attention, whose rows are queries and sum to 1.
-    """
-
-    def __init__(self, features: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(features, 3 * features)
-        self.softmax = nn.Softmax(dim=-1)
-        self.proj = nn.Linear(features, features)
-
-    def attention(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (N, T, C) -> attention (N, h, T, T) and values (N, h, T, C / h)."""
-        # The rows of the one matrix are all queries, then all keys, then all values.
-        query, key, value = (
-            self.qkv(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        )
-        scale = query.shape[-1] ** -0.5
-        return self.softmax(scale * query @ key.mT), value
-
-    def attended(self, attention: Tensor, value: Tensor) -> Tensor:
-        """The heads' sums of values, side by side and projected: (N, T, C)."""
-        heads = (attention @ value).transpose(1, 2)
-        return self.proj(heads.flatten(2))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(N, T, C) -> (N, T, C)."""
-        return self.attended(*self.attention(tokens))
 
 
 class TokenFeedForward(nn.Module):
@@ -72,14 +41,14 @@ class EncoderBlock(nn.Module):
     def __init__(self, features: int, heads: int, hidden: int) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(features, _EPSILON)
-        self.attn = TokenAttention(features, heads)
+        self.attn = MultiHeadAttention(features, heads)
         self.norm2 = nn.LayerNorm(features, _EPSILON)
         self.mlp = TokenFeedForward(features, hidden)
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (N, T, C) -> the tokens after the block, and its attention (N, h, T, T)."""
-        attention, value = self.attn.attention(self.norm1(tokens))
-        tokens = tokens + self.attn.attended(attention, value)
+        attention, values = self.attn.attention(self.norm1(tokens))
+        tokens = tokens + self.attn.joined(attention @ values)
         return tokens + self.mlp(self.norm2(tokens)), attention
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -30,8 +30,13 @@ class MultiHeadAttention(Heads):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, T, C) -> (N, T, C)."""
+        attention, values = self.attention(x)
+        return self.joined(attention @ values)
+
+    def attention(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (N, T, C) -> attention A (N, h, T, T), whose rows sum to 1, and values v."""
         queries, keys, values = self.split(x)
-        return self.joined(self.softmax(self.scores(queries, keys)) @ values)
+        return self.softmax(self.scores(queries, keys)), values
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
         """The weights of all T tokens for the token *query*; *x* is (1, T, C).
