@@ -157,6 +157,11 @@ class Program:
         rows, columns = (-(-side // self.multiple) * self.multiple for side in (height, width))
         return rows, columns
 
+    @property
+    def has_windows(self) -> bool:
+        """Tells whether a pass works in whole windows, to which the photo is padded."""
+        return any(each.align > 1 for each in self.passes)
+
     def sizes(self, height: int, width: int) -> dict[str, tuple[int, int]]:
         """Height and width of every map, for a photo of *height* x *width*.
 

@@ -57,6 +57,7 @@ def provenance_of(result: RunResult) -> Provenance:
         *_capture_notes(job.options.capture, photo.shot),
         *job.setup.model.assumptions,
         *job.notes,
+        *_padding_notes(job),
     )
     return replace(
         origin(job.setup, photo.sha256, photo.encoding),
@@ -67,6 +68,19 @@ def provenance_of(result: RunResult) -> Provenance:
         precision_error=job.precision_error,
         is_light_estimated=job.is_light_estimated,
         is_preview=job.is_preview,
+    )
+
+
+def _padding_notes(job: Job) -> tuple[str, ...]:
+    """The padding of a photo that windows of attention do not divide."""
+    program = job.setup.program
+    height, width = job.part.shape
+    rows, columns = program.padded(height, width)
+    if not program.has_windows or (rows, columns) == (height, width):
+        return ()
+    return (
+        f"Windows of attention do not divide {height} x {width} pixels, so the network saw "
+        f"{rows} x {columns}: its end is the photo reflected.",
     )
 
 
