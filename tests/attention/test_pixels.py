@@ -43,7 +43,7 @@ def heard(reconstructor: Reconstructor, block: str) -> Tensor:
 
 
 @pytest.mark.parametrize("block", ["encoder.1", "bottleneck", "decoder.1"])
-@pytest.mark.parametrize("kind", ["window", "shifted", "overlapping", "global"])
+@pytest.mark.parametrize("kind", ["window", "shifted", "hybrid", "overlapping", "global"])
 def test_weights_of_a_pixel_are_those_of_the_whole_network(
     kind: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

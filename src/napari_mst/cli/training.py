@@ -91,7 +91,8 @@ def _add_step_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="KIND",
         help="who attends to whom in a new network: spectral (channels, default), window, shifted, "
-        "overlapping (pixels of windows), global (all pixels), none",
+        "overlapping (pixels of windows), hybrid (spectral and shifted windows), global (all "
+        "pixels), none",
     )
     group.add_argument(
         "--norm-before-attention",

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from napari_mst.errors import ModelError
 from napari_mst.messages import shown
-from napari_mst.networks.attention.kinds import ATTENTIONS, AttentionKind
+from napari_mst.networks.attention.kinds import ATTENTIONS, LARGEST_WINDOW, AttentionKind
 
 # Two halvings need no more than 4. The padding counts in the attention, so it is as published.
 MULTIPLE = 8
@@ -24,10 +24,10 @@ class AttentionParameters(TypedDict, total=False):
     Attributes
     ----------
     attention
-        A name of `ATTENTIONS`: "spectral" as published, "window", "shifted", "overlapping",
-        "global" or "none".
+        A name of `ATTENTIONS`: "spectral" as published, "window", "shifted",
+        "overlapping", "hybrid", "global" or "none".
     window
-        Side of a window in pixels, where there are windows: 8.
+        Side of a window in pixels, 1 to 64, where there are windows: 8.
     norm_before_attention
         Put a LayerNorm before the attention, as the text of the paper says. By default it is there
         as published: not before spectral attention, and before every other.
@@ -66,6 +66,11 @@ class Hyperparameters:
             # Not `isinstance`, which takes True for an integer.
             if field.type is int and (type(value) is not int or value < 1):
                 raise ModelError(f"Expected {field.name} to be a positive integer, got {value!r}.")
+        if self.window > LARGEST_WINDOW:
+            raise ModelError(
+                f"Expected a window of at most {LARGEST_WINDOW} pixels, got {self.window}. "
+                f"Choose {WINDOW}, or global attention."
+            )
         if not self.kind.has_windows:  # so that networks alike have equal hyperparameters
             object.__setattr__(self, "window", WINDOW)
 

@@ -116,7 +116,7 @@ def test_weights_say_the_attention_that_they_belong_to(
     assert loaded.hyperparameters == network.hyperparameters
 
 
-@pytest.mark.parametrize("kind", ["spectral", "shifted", "none"])
+@pytest.mark.parametrize("kind", ["spectral", "shifted", "hybrid", "none"])
 def test_a_refining_network_comes_back_with_its_attention(kind: str) -> None:
     pixelwise = PixelwiseNetwork(out_bands=6, width=8)
     network = drawn(
@@ -139,6 +139,17 @@ def test_photos_of_any_size_give_cubes_of_their_size(kind: str, tmp_path: Path) 
     own = Reconstructor(load_model(tmp_path / "own.safetensors"), "cpu")
     for size in [(1, 1), (5, 18)]:
         assert own.reconstruct(np.full((*size, 3), 99, np.uint8)).shape == (31, *size)
+
+
+def test_the_history_says_that_windows_do_not_divide_a_photo(tmp_path: Path) -> None:
+    said = {}
+    for kind in ("window", "spectral"):
+        save_file(built(kind, bands=31).state_dict(), tmp_path / "own.safetensors")
+        own = Reconstructor(load_model(tmp_path / "own.safetensors"), "cpu")
+        for size in [(16, 32), (20, 32)]:
+            cube = own.reconstruct(np.full((*size, 3), 99, np.uint8))
+            said[kind, size] = any("saw 32 x 32" in text for text in cube.provenance.assumptions)
+    assert [key for key, is_said in said.items() if is_said] == [("window", (20, 32))]
 
 
 def test_photos_are_padded_until_windows_divide_every_map() -> None:
@@ -212,9 +223,26 @@ def test_windows_that_are_not_those_of_the_weights_are_refused(
     [
         ({"attention": "windows"}, r"attention of spectral, window, .*, got windows"),
         ({"attention": "window", "window": 0}, r"window to be a positive integer, got 0"),
+        ({"attention": "shifted", "window": 65}, r"window of at most 64 pixels, got 65"),
         ({"attention": "overlapping", "window": 6}, r"even number of pixels, got 3"),
     ],
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, str | int], message: str) -> None:
     with pytest.raises(ModelError, match=rf"Expected .*{message}"):
         MSTPlusPlus(stages=1, **parameters)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("half", "other"), [("attention", "spectral"), ("spectral", "attention")])
+def test_a_hybrid_is_either_half_where_the_other_has_no_values(half: str, other: str) -> None:
+    hybrid, alone = built("hybrid"), built({"attention": "shifted"}.get(half, half))
+    silent = (f".{other}.to_qkv", f".{other}.to_v", f".{other}.proj.bias")
+    own = {
+        key: torch.zeros_like(value) if any(part in key for part in silent) else value
+        for key, value in hybrid.state_dict().items()
+    }
+    hybrid.load_state_dict(own)
+    alone.load_state_dict(
+        {key: own[key.replace(".attention.", f".{half}.")] for key in alone.state_dict()}
+    )
+    photo = torch.rand(1, 3, 16, 32)
+    torch.testing.assert_close(hybrid(photo), alone(photo))

@@ -25,6 +25,7 @@ from napari_mst.networks.attention.spectral import (
     FeedForward,
     SpectralAttention,
     SpectralAttentionBlock,
+    gram,
 )
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
@@ -104,8 +105,8 @@ def statistic_form(
 ) -> Local:
     """The fastest form of the *statistic* of a map of *dtype*."""
     # A LayerNorm before the attention makes the Gram matrix that of other features than the map's.
-    is_gram = _is_method(statistic, SpectralAttentionBlock.input_gram) and _has_no_norm(
-        _owner(statistic)
+    is_gram = statistic is gram or (
+        _is_method(statistic, SpectralAttentionBlock.input_gram) and _has_no_norm(_owner(statistic))
     )
     if not is_gram or not native.can_run(device, dtype):
         return statistic

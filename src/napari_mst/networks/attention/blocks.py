@@ -4,6 +4,8 @@ Letters: N batch, C channels, H rows, W columns.
 
     x = x + attention(LN(x)) + pos(W_v LN(x))        x = x + FFN(LN(x))
 
+`HybridBlock` adds spectral attention, S-MSA(x), to the first sum.
+
 All but the attention is that of the spectral block: the position branch `pos` of two depthwise
 convolutions of the values, the feed-forward network with a depthwise convolution, and scores that
 are cosines times a learnt number. So what these blocks do otherwise than the spectral one is who
@@ -18,7 +20,12 @@ from torch.nn import functional as F
 from napari_mst.networks.attention.heads import HeadOptions
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.spectral import FeedForward, position_branch
+from napari_mst.networks.attention.spectral import (
+    FeedForward,
+    SpectralAttention,
+    gram,
+    position_branch,
+)
 from napari_mst.networks.attention.windows import WindowAttention
 from napari_mst.networks.network import Pass
 
@@ -140,6 +147,49 @@ class WindowBlock(AttentionBlock):
             work=self.local_work + 2 * keys * channels,
             values=3 * attention.heads * keys + 8 * channels,
         )
+
+
+class HybridBlock(WindowBlock):
+    """Spectral attention and attention in windows side by side, of the same features.
+
+        x = x + S-MSA(x) + W-MSA(LN(x)) + pos(W_v LN(x))        x = x + FFN(LN(x))
+
+    S-MSA has its own position branch and, as published, no LayerNorm before it. Attention between
+    channels and in shifted windows side by side is also the hybrid block of HAT: Chen et al., CVPR
+    2023, arXiv:2205.04437.
+    """
+
+    def __init__(self, attention: WindowAttention, has_norm: bool = True) -> None:
+        super().__init__(attention, has_norm)
+        self.spectral = SpectralAttention(attention.channels, attention.heads)
+
+    def prepared(self, source: Pass) -> Pass:
+        """*source*, which also adds up the Gram matrix of its map and folds it for this block."""
+        return replace(source, statistic=gram, fold=self.folded)
+
+    def folded(self, summed: Tensor, _pixels: int = 0) -> Tensor:
+        """The Gram matrix of the whole image -> the mixing matrix of S-MSA, both (N, C, C)."""
+        return self.spectral.mixing(self.spectral.attention(summed))
+
+    def attention_pass(self, name: str, source: str) -> Pass:
+        """The first half of the block: in whole windows, with the matrix of the whole image."""
+        in_windows = super().attention_pass(name, source)
+        return replace(in_windows, local=self.attended_and_mixed, uses=source)
+
+    def attended_and_mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """The first half, with the mixing matrix of S-MSA: (N, C, H, W) -> (N, C, H, W)."""
+        return super().attended(x) + self.spectral.apply_mixing(x, mixing)
+
+    def attended(self, x: Tensor) -> Tensor:
+        """x + S-MSA(x) + W-MSA(LN(x)) + pos(W_v LN(x)): (N, C, H, W) -> (N, C, H, W)."""
+        return self.attended_and_mixed(x, self.folded(gram(x)))
+
+    @property
+    def local_work(self) -> float:
+        """Multiplications and additions of the first half for each pixel, without scores."""
+        # The matrices of q and k only meet the Gram matrix, once an image.
+        once_an_image = 2 * self.attention.channels**2
+        return super().local_work + parameters_of(self.spectral) - once_an_image
 
 
 class GlobalBlock(AttentionBlock):

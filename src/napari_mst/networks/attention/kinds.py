@@ -15,6 +15,7 @@ from napari_mst.networks.attention.blocks import (
     LIKE_SPECTRAL,
     AttentionBlock,
     GlobalBlock,
+    HybridBlock,
     NoAttention,
     WindowBlock,
 )
@@ -23,6 +24,8 @@ from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.shifted_windows import ShiftedWindowAttention
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.attention.windows import Geometry, WindowAttention
+
+_HALF_OF_HYBRID = "spectral.to_q.weight"  # it has windows as well
 
 Block = Any
 """A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
@@ -33,7 +36,8 @@ MOST_GLOBAL_PIXELS = 1 << 16
 Twice as many take four times as long.
 """
 
-_LARGEST_WINDOW = 64  # of a file: 4,096 pixels that attend to each other
+LARGEST_WINDOW = 64
+"""Side of a window in pixels at most: 4,096 pixels that attend to each other."""
 
 
 class Place(NamedTuple):
@@ -99,11 +103,11 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
         return None
     sides = stored.double().flatten().tolist()
     is_sane = len(sides) == len(Geometry._fields) and all(
-        side.is_integer() and 0 <= side <= 2 * _LARGEST_WINDOW for side in sides
+        side.is_integer() and 0 <= side <= 2 * LARGEST_WINDOW for side in sides
     )
-    if not is_sane or not 1 <= sides[0] <= _LARGEST_WINDOW:
+    if not is_sane or not 1 <= sides[0] <= LARGEST_WINDOW:
         raise CheckpointError(
-            f"Expected windows of 1 to {_LARGEST_WINDOW} pixels in the weights, got {sides[:3]}. "
+            f"Expected windows of 1 to {LARGEST_WINDOW} pixels in the weights, got {sides[:3]}. "
             "Ask for another copy of the file."
         )
     return Geometry(*map(int, sides))
@@ -111,7 +115,7 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
 
 def _has_windows(block: Mapping[str, Tensor], is_shifted: bool, is_overlapping: bool) -> bool:
     geometry = geometry_of(block)
-    if geometry is None:
+    if geometry is None or _HALF_OF_HYBRID in block:
         return False
     found = geometry.shift > 0, geometry.keys > geometry.window
     return found == (is_shifted, is_overlapping)
@@ -127,10 +131,16 @@ def _window(place: Place) -> Block:
 
 
 def _shifted(place: Place) -> Block:
-    channels, heads, window, has_norm, is_turn = place
-    shift = window // 2 if is_turn else 0
-    attention = ShiftedWindowAttention(channels, heads, window, shift, LIKE_SPECTRAL)
-    return WindowBlock(attention, has_norm)
+    return WindowBlock(_shifted_windows(place), place.has_norm)
+
+
+def _hybrid(place: Place) -> Block:
+    return HybridBlock(_shifted_windows(place), place.has_norm)
+
+
+def _shifted_windows(place: Place) -> ShiftedWindowAttention:
+    shift = place.window // 2 if place.is_turn else 0
+    return ShiftedWindowAttention(place.channels, place.heads, place.window, shift, LIKE_SPECTRAL)
 
 
 def _overlapping(place: Place) -> Block:
@@ -171,6 +181,12 @@ ATTENTIONS: dict[str, AttentionKind] = {
         "attention to overlapping windows",
         _overlapping,
         lambda block: _has_windows(block, is_shifted=False, is_overlapping=True),
+        has_windows=True,
+    ),
+    "hybrid": AttentionKind(
+        "spectral attention and shifted windows",
+        _hybrid,
+        lambda block: _HALF_OF_HYBRID in block,
         has_windows=True,
     ),
     "global": AttentionKind(
