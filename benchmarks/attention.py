@@ -3,23 +3,30 @@
 `python benchmarks/attention.py [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds 1]`
 
 Every kind is trained alike: one stage around the bundled pixelwise network, as many steps, the same
-scenes. The positions of windows and the queries and keys that "none" lacks are all by which the
-numbers of parameters differ. Accuracy is on the middle 128 x 128 pixels of the scenes in FOLDER,
-without correction of colours; without a FOLDER nothing is trained, and costs alone are measured.
-FLOPs are those of one forward, a multiplication and an addition
-counting as two. Time and memory are those of the engine in this process, on one thread: the time of
-the processor, so that other work on the machine disturbs it less, and what the plan of memory says.
+scenes, in float32. The positions of windows and the queries and keys that "none" lacks are all by
+which the numbers of parameters differ, but for "hybrid", which has those of two kinds. Accuracy is
+on the middle 128 x 128 pixels of the scenes in FOLDER, without correction of colours; without a
+FOLDER nothing is trained, and costs alone are measured.
+
+With `--keep FOLDER` a fit that was stopped goes on, one that is finished is not done again, and the
+scenes are drawn once for all kinds. So several processes may train some kinds each, before one asks
+for the table of all.
+
+FLOPs are those of one forward, a multiplication and an addition counting as two. Time and memory
+are those of the engine in this process, on one thread: the time of the processor in turns of all
+kinds, so that other work on the machine disturbs it less, and what the plan of memory says.
 """
 
 import argparse
 import csv
+import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +43,9 @@ from napari_mst.evaluation.scenes import Scene, read_scenes
 from napari_mst.evaluation.tables import compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.network import Network
-from napari_mst.training.fit import Fit, FitSettings, pixelwise_network
+from napari_mst.simulation.scenes import Lesson
+from napari_mst.training.fit import Fit, FitOptions, FitSettings, pixelwise_network
+from napari_mst.training.sources import Simulated
 
 CPU = torch.device("cpu")
 JUDGED = ("clean", "noise 1e-3", "noise 4e-3", "JPEG 75")
@@ -44,8 +53,18 @@ START = "pixelwise"
 CROP = slice(64, 192)
 MEASURED = 256  # side of the photo that is timed: the largest that global attention takes
 PATCH, BATCH = 48, 3
+REPORTED = 200  # steps from one report and checkpoint to the next
 TURNS = 3
 LONG = 10  # seconds
+
+
+class Trained(NamedTuple):
+    """A network to compare, and its MRAE and colour difference for each input."""
+
+    attention: str
+    seed: int
+    network: Network
+    accuracy: dict[str, tuple[float, float]]
 
 
 @dataclass
@@ -67,29 +86,31 @@ class Row:
 
 
 def main() -> int:
-    """Print the table, row by row, and write it if asked."""
+    """Print the table, and write it if asked."""
     options = _options()
     torch.set_num_threads(1)
     settings = FitSettings(
         steps=options.steps,
-        batch=BATCH,
+        batch=options.batch,
         size=options.size,
         learning_rate=1e-3,
         warm_up=min(FitSettings.warm_up, options.steps // 10 + 1),
+        is_half=False,  # many processors take far longer for a step in 16 bits
+        norm_before_attention=options.norm,
     )
     scenes = []
-    names = ""
     if options.scenes:
         scenes = [_cropped(scene) for scene in read_scenes(options.scenes)]
-        names = "  ".join(f"{name:>13}" for name in JUDGED)
+    rows = _rows(_trained(options, settings, scenes))
+    if scenes:
         print(
-            f"{options.steps} steps, patches of {options.size}; MRAE / dE of {len(scenes)} scenes"
+            f"{options.steps} steps of {options.batch} patches of {options.size} x {options.size}; "
+            f"MRAE / dE of {len(scenes)} scenes"
         )
-    print(f"{'attention':12}  seed {names}     param.  GFLOPs B/pixel us/pixel", flush=True)
-    rows = []
-    for row in _rows(options, settings, scenes):
-        print(row, flush=True)
-        rows.append(row)
+    names = "  ".join(f"{name:>13}" for name in rows[0].accuracy)
+    print(f"{'attention':12}  seed {names}     param.  GFLOPs B/pixel us/pixel")
+    for row in rows:
+        print(row)
     if options.csv:
         _write(options.csv, rows)
     return 0
@@ -100,43 +121,103 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scenes", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--size", type=int, default=PATCH, help="side of the patches to learn from")
+    parser.add_argument("--batch", type=int, default=BATCH, help="patches in a step")
     parser.add_argument("--seeds", type=int, default=1, help="fits of each kind")
     parser.add_argument(
         "--kinds", default=",".join(["none", *[k for k in ATTENTIONS if k != "none"]])
     )
     parser.add_argument("--norm", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--csv", type=Path, help="write the table to this file as well")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep fits and scenes here")
     return parser.parse_args()
 
 
-def _rows(options: argparse.Namespace, settings: FitSettings, scenes: list[Scene]) -> Iterator[Row]:
-    yield _row(START, settings, pixelwise_network(), scenes)
+def _trained(
+    options: argparse.Namespace, settings: FitSettings, scenes: list[Scene]
+) -> list[Trained]:
+    """The pixelwise network, and those of all kinds and seeds."""
+    start = pixelwise_network()
+    trained = [Trained(START, settings.seed, start, _accuracy(start, scenes))]
     for kind in options.kinds.split(","):
         for seed in range(settings.seed, settings.seed + options.seeds):
-            own = replace(settings, attention=kind, norm_before_attention=options.norm, seed=seed)
-            steps = own.steps if scenes else 0
-            yield _row(kind, own, _fitted(replace(own, steps=steps)), scenes)
+            own = replace(settings, attention=kind, seed=seed)
+            if not scenes:
+                own = replace(own, steps=0)
+            network = _fitted(own, options.keep)
+            trained.append(Trained(kind, seed, network, _accuracy(network, scenes)))
+            _report(kind, trained[-1].accuracy)
+    return trained
 
 
-def _fitted(settings: FitSettings) -> Network:
-    """The network after all steps, averaged over the last ones."""
-    with TemporaryDirectory() as folder:
-        fit = Fit(settings, Path(folder) / "checkpoint")
-        while fit.step < settings.steps:
-            fit.take_step()
+def _fitted(settings: FitSettings, keep: Path | None) -> Network:
+    """The network after all steps, averaged over the last ones; kept in the folder *keep*."""
+    with TemporaryDirectory() as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        norm = {None: "", True: "-norm", False: "-no-norm"}[settings.norm_before_attention]
+        name = f"{settings.attention}{norm}"
+        told = FitOptions(
+            source=Drawn(settings, keep and folder),
+            report=lambda progress: _report(name, progress),
+        )
+        checkpoint = folder / f"{name}-{_setting(settings)}.checkpoint"
+        fit = Fit(settings, checkpoint, options=told)
+        fit.run(REPORTED)
     return fit.average.eval()
 
 
-def _row(name: str, settings: FitSettings, network: Network, scenes: list[Scene]) -> Row:
-    return Row(
-        attention=name,
-        seed=settings.seed,
-        parameters=_own_parameters(network),
-        gflops=_flops(network) / 1e9,
-        bytes_a_pixel=_bytes(network) / MEASURED**2,
-        us_a_pixel=_seconds(network) / MEASURED**2 * 1e6,
-        accuracy=_accuracy(network, scenes),
-    )
+def _report(name: str, told: object) -> None:
+    print(name, told, file=sys.stderr, flush=True)
+
+
+def _setting(settings: FitSettings) -> str:
+    """The part of a file name that tells fits of one kind, and their lessons, apart."""
+    return f"{settings.steps}x{settings.batch}x{settings.size}-{settings.seed}"
+
+
+class Drawn:
+    """The lessons of a fit, kept in a *folder* for the next one with the same settings."""
+
+    def __init__(self, settings: FitSettings, folder: Path | None) -> None:
+        self._simulated = Simulated(settings.seed, settings.size)
+        self.response = self._simulated.response
+        self._folder = folder and folder / f"lessons-{_setting(settings)}"
+        if self._folder:
+            self._folder.mkdir(exist_ok=True)
+
+    def draw(self, index: int, count: int, lesson: Lesson) -> tuple[torch.Tensor, torch.Tensor]:
+        """Photos and cubes to train on: read, or drawn and kept."""
+        if self._folder is None:
+            return self._simulated.draw(index, count, lesson)
+        path = self._folder / f"{index}.pt"
+        if not path.exists():
+            # Another process may be drawing the same lesson: each writes a file of its own.
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            torch.save(self._simulated.draw(index, count, lesson), unfinished)
+            unfinished.replace(path)
+        photos, cubes = torch.load(path, weights_only=True)
+        return photos, cubes
+
+    def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Photos and cubes that are never trained on."""
+        return self._simulated.held_out()
+
+
+def _rows(trained: list[Trained]) -> list[Row]:
+    """The table: what is known of each network, and what it costs."""
+    times = _seconds([each.network for each in trained])
+    return [
+        Row(
+            attention=each.attention,
+            seed=each.seed,
+            parameters=_own_parameters(each.network),
+            gflops=_flops(each.network) / 1e9,
+            bytes_a_pixel=_bytes(each.network) / MEASURED**2,
+            us_a_pixel=seconds / MEASURED**2 * 1e6,
+            accuracy=each.accuracy,
+        )
+        for each, seconds in zip(trained, times, strict=True)
+    ]
 
 
 def _own_parameters(network: nn.Module) -> int:
@@ -163,18 +244,22 @@ def _bytes(network: Network) -> int:
     return make_plan(PlannedRun(network.program(), MEASURED, MEASURED, CPU)).memory
 
 
-def _seconds(network: Network) -> float:
-    """Time of the processor of one exact run: the median of several, unless one takes long."""
+def _seconds(networks: list[Network]) -> list[float]:
+    """Time of the processor of an exact run of each: medians of turns, but for those that last."""
     photo = _photo().numpy()
     source = PhotoRows(lambda top, bottom: photo[:, top:bottom], MEASURED, MEASURED)
     small = PhotoRows(source.rows, 64, MEASURED)
-    execute(network.program(), small, CPU)  # kernels are compiled, or loaded
-    times: list[float] = []
-    while len(times) < TURNS and sum(times) < LONG:
-        started = time.process_time()
-        execute(network.program(), source, CPU)
-        times.append(time.process_time() - started)
-    return statistics.median(times)
+    times: list[list[float]] = []
+    for network in networks:
+        execute(network.program(), small, CPU)  # kernels are compiled, or loaded
+        times.append([])
+    for _ in range(TURNS):
+        for network, own in zip(networks, times, strict=True):
+            if sum(own) < LONG:
+                started = time.process_time()
+                execute(network.program(), source, CPU)
+                own.append(time.process_time() - started)
+    return [statistics.median(own) for own in times]
 
 
 def _cropped(scene: Scene) -> Scene:
