@@ -54,10 +54,15 @@ class Hyperparameters:
     window: int = WINDOW
 
     def __post_init__(self) -> None:
-        if self.attention not in ATTENTIONS:
+        if str(self.attention) not in ATTENTIONS:  # a list, say, could not be looked up
             known = ", ".join(ATTENTIONS)
             raise ModelError(
                 f"Expected an attention of {known}, got {shown(self.attention, 40)}. Choose one."
+            )
+        if self.norm_before_attention not in (None, True, False):
+            raise ModelError(
+                "Expected norm_before_attention to be True, False or None (as published), "
+                f"got {shown(self.norm_before_attention, 40)}. Choose one."
             )
         if self.norm_before_attention is None:
             object.__setattr__(self, "norm_before_attention", self.kind.has_norm)

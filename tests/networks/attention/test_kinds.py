@@ -224,10 +224,12 @@ def test_windows_that_are_not_those_of_the_weights_are_refused(
         ({"attention": "windows"}, r"attention of spectral, window, .*, got windows"),
         ({"attention": "window", "window": 0}, r"window to be a positive integer, got 0"),
         ({"attention": "shifted", "window": 65}, r"window of at most 64 pixels, got 65"),
+        ({"attention": ["window"]}, r"attention of spectral, window"),
+        ({"norm_before_attention": "yes"}, r"to be True, False or None .*, got yes"),
         ({"attention": "overlapping", "window": 6}, r"even number of pixels, got 3"),
     ],
 )
-def test_impossible_parameters_are_refused(parameters: dict[str, str | int], message: str) -> None:
+def test_impossible_parameters_are_refused(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ModelError, match=rf"Expected .*{message}"):
         MSTPlusPlus(stages=1, **parameters)  # type: ignore[arg-type]
 

@@ -195,6 +195,12 @@ REFUSED: dict[str, tuple[Callable[[], object], type[NapariMstError], str]] = {
     "odd overlap": (lambda: OverlappingAttention(6, 2, 6), ModelError, r"even number.*got 3"),
     "query outside": (weights_of(made("window"), IMAGE, 8, 0), AttentionError, r"8 x 12, got \(8"),
     "query before": (weights_of(made("overlapping"), IMAGE, 0, -1), AttentionError, r"got \(0, -1"),
+    "part of a pixel": (
+        lambda: made("window").weights(IMAGE, (0.5, 0)),  # type: ignore[arg-type]
+        AttentionError,
+        r"\(0.5, 0",
+    ),
+    "half a head": (lambda: WindowAttention(6, 1.5), ModelError, r"got 1.5"),  # type: ignore[arg-type]
     "query of a row": (weights_of(made("shifted"), IMAGE, 3), AttentionError, r"8 x 12, got \(3\)"),
     "no such channel": (weights_of(SpectralAttention(6, 2), IMAGE, 3), AttentionError, r"within 3"),
     "batch": (weights_of(made("pixels"), IMAGE.expand(2, -1, -1, -1), 0, 0), AttentionError, "one"),

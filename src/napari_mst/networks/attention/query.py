@@ -4,8 +4,10 @@ Each mechanism of this folder has `forward`, and `weights(x, query)`, which give
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -62,10 +64,10 @@ def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
     Raises
     ------
     AttentionError
-        If it lies outside, or has another number of axes.
+        If it lies outside, has another number of axes, or is no whole number.
     """
     is_inside = len(query) == len(sizes) and all(
-        0 <= index < size for index, size in zip(query, sizes, strict=True)
+        _is_index(index, size) for index, size in zip(query, sizes, strict=True)
     )
     if not is_inside:
         within = " x ".join(map(str, sizes))
@@ -73,6 +75,10 @@ def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
         raise AttentionError(
             f"Expected a query within {within}, got ({given}). Count from 0 to the size minus 1."
         )
+
+
+def _is_index(index: object, size: int) -> bool:
+    return isinstance(index, SupportsIndex) and 0 <= operator.index(index) < size
 
 
 def check_one(x: Tensor, axes: int) -> None:
@@ -104,7 +110,7 @@ def check_heads(channels: int, heads: int) -> None:
     ModelError
         If heads are left without channels, or channels without a head.
     """
-    if heads < 1 or channels % heads:
+    if type(heads) is not int or heads < 1 or channels % heads:
         divisors = [count for count in range(1, channels + 1) if channels % count == 0]
         known = ", ".join(map(str, divisors[:8]))
         raise ModelError(

@@ -54,7 +54,7 @@ class ShiftedWindowAttention(WindowAttention):
     ) -> None:
         super().__init__(channels, heads, window, options)
         shift = window // 2 if shift is None else shift
-        if not 0 <= shift < window:
+        if type(shift) is not int or not 0 <= shift < window:
             raise ModelError(
                 f"Expected a shift of 0 to {window - 1} pixels, got {shift}. "
                 f"Choose {window // 2}, half a window."
