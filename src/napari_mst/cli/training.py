@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.console import note
 from napari_mst.cli.options import add_device, add_full_scale, add_output
 from napari_mst.crash_safe import check_targets
 from napari_mst.errors import ModelError
@@ -130,6 +131,7 @@ def _train(arguments: argparse.Namespace) -> int:
     _check_weights_name(arguments.output)
     _check_sizes(arguments)
     _check_attention(arguments)
+    _tell_padding(arguments)
     # An older file is replaced; this only asks, before hours of work, whether it can be written.
     check_targets([arguments.output], overwrite=True)
     card = train(_plan(arguments), _settings(arguments))
@@ -167,6 +169,20 @@ def _check_attention(arguments: argparse.Namespace) -> None:
             "model has its own. Leave one out."
         )
     Hyperparameters(attention=arguments.attention or FIRST_ATTENTION)
+
+
+def _tell_padding(arguments: argparse.Namespace) -> None:
+    """Note that the photos of a new network are padded until windows divide them."""
+    from napari_mst.networks.hyperparameters import Hyperparameters
+
+    network = Hyperparameters(attention=arguments.attention or FIRST_ATTENTION)
+    size = arguments.size
+    padded = -(-size // network.multiple) * network.multiple
+    if padded != size and not arguments.start:
+        note(
+            f"Windows do not divide photos of {size} x {size}, so the network pads them to "
+            f"{padded} x {padded}. --size {padded} takes as long and shows it more."
+        )
 
 
 def _plan(arguments: argparse.Namespace) -> "TrainingPlan":
