@@ -33,6 +33,7 @@ LIKE_SPECTRAL = HeadOptions(score="cosine", has_bias=False)
 """Heads as S-MSA has them."""
 
 _POSITION_HALO = 2  # two convolutions of 3x3
+_MIXING_VALUES = 4  # for each channel: the sum, mixed features, values and their positions
 _FEED_FORWARD_VALUES = 12  # for each channel: hidden layers of 4 C, input, norm and output
 _QUERIES_OF_WORK = 1 << 12  # keys that global attention is expected to have, for progress
 
@@ -174,7 +175,12 @@ class HybridBlock(WindowBlock):
     def attention_pass(self, name: str, source: str) -> Pass:
         """The first half of the block: in whole windows, with the matrix of the whole image."""
         in_windows = super().attention_pass(name, source)
-        return replace(in_windows, local=self.attended_and_mixed, uses=source)
+        return replace(
+            in_windows,
+            local=self.attended_and_mixed,
+            uses=source,
+            values=(in_windows.values or 0) + _MIXING_VALUES * self.attention.channels,
+        )
 
     def attended_and_mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
         """The first half, with the mixing matrix of S-MSA: (N, C, H, W) -> (N, C, H, W)."""
