@@ -153,6 +153,29 @@ def test_width_of_the_band_is_a_layer_that_follows() -> None:
     assert layer not in viewer.layers
 
 
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> None:
+    viewer = with_scene()
+    bench = bench_of(viewer)
+    pin(bench, *SPOTS)
+    bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
+    bench.finish()
+    base = viewer.layers["estimate"]
+    assert not base.visible
+    viewer.layers.remove("estimate adapted")
+    if is_undone:
+        bench.undo()
+    bench.finish()
+    assert base.visible
+    assert not bench.snapshot.known.has_adapted
+    if not is_undone:
+        # The marks are still there: the switch makes the layer again.
+        bench.known.is_after = True
+        bench.finish()
+        assert viewer.layers["estimate adapted"].visible
+        assert not base.visible
+
+
 def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     viewer = with_scene()
     bench = bench_of(viewer)

@@ -239,6 +239,7 @@ class KnownSpectra:
 
     def follow(self) -> None:
         """Adapt the cube if something else is known than before. Called when picks have changed."""
+        self._layers.notice_deletion()
         self._restore()
         points = picks.picks_layer(self._scene.viewer)
         if points is not None:

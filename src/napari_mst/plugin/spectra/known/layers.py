@@ -111,9 +111,7 @@ class KnownLayers:
         shown, hidden = (adapted, base) if is_after else (base, adapted)
         was_active = _shown_by(viewer.layers.selection.active) in (base, adapted)
         # In this order there is a cube at every moment: curves would go away and come back.
-        shown.visible = True
-        for picture in composites_of(viewer, shown):
-            picture.visible = self._is_picture
+        _show(viewer, shown, is_picture=self._is_picture)
         if was_active:
             viewer.layers.selection.active = shown
         _hide(viewer, hidden)
@@ -122,6 +120,15 @@ class KnownLayers:
         """Remember whether *layer* shows its picture. One that is still painted tells nothing."""
         if composites_of(viewer, layer):
             self._is_picture = is_picture_shown(viewer, layer)
+
+    def notice_deletion(self) -> None:
+        """Show the cube before again, if a person has deleted the adapted one."""
+        viewer, base = self._viewer_ref(), self.base
+        if self._adapted is None or self.adapted is not None:
+            return
+        self._adapted = None
+        if viewer is not None and base is not None:
+            _show(viewer, base, is_picture=self._is_picture)
 
     def end(self) -> None:
         """Take the adapted cube away, and show the one before."""
@@ -179,6 +186,13 @@ class KnownLayers:
 def _shown_by(layer: Layer | None) -> Layer | None:
     """The cube layer that *layer* is the picture of, or else *layer*."""
     return layer if layer is None else cube_layer_of(layer) or layer
+
+
+def _show(viewer: ViewerModel, cube_layer: Image, *, is_picture: bool) -> None:
+    """Show the bands of *cube_layer*, and above them its pictures if they are wanted."""
+    cube_layer.visible = True
+    for picture in composites_of(viewer, cube_layer):
+        picture.visible = is_picture
 
 
 def _hide(viewer: ViewerModel, cube_layer: Image) -> None:
