@@ -9,7 +9,7 @@ import copy
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 
@@ -31,15 +31,20 @@ Contender = Callable[[Photo], NDArray[np.float32]]
 CHECKED_PIXELS = 512 * 512
 
 
-def published_network(authors: str | None) -> nn.Module:
-    """The authors' network from their file, or our plain form of it; random weights of seed 0."""
+def published_network() -> nn.Module:
+    """Our plain form of the published network, with random weights of seed 0."""
     torch.manual_seed(0)
-    if authors is None:
-        return PublishedMSTPlusPlus().eval()
-    spec = spec_from_file_location("authors", authors)
+    return PublishedMSTPlusPlus().eval()
+
+
+def authors_network(path: str, weights: Mapping[str, torch.Tensor]) -> nn.Module:
+    """The network of the authors' own file, with the *weights* that all contenders have."""
+    spec = spec_from_file_location("authors", path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.MST_Plus_Plus().eval()
+    network = module.MST_Plus_Plus()
+    network.load_state_dict(weights)
+    return network.eval()
 
 
 def published(network: nn.Module, device: torch.device) -> Contender:
@@ -169,6 +174,7 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
 
 CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "published": published,
+    "authors": published,
     "published, exact": exact,
     "channels-last": channels_last,
     "compiled": compiled,
@@ -191,12 +197,13 @@ def main() -> None:
         int(sys.argv[3]),
         torch.device(sys.argv[4]),
     )
-    network = published_network(sys.argv[5] if len(sys.argv) > 5 else None)
+    network = published_network()
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     with torch.inference_mode():
-        contend = CONTENDERS[name](network, device)
+        own = authors_network(sys.argv[5], network.state_dict()) if name == "authors" else network
+        contend = CONTENDERS[name](own, device)
         contend(photo[:, :64, :64])
         idle, start = _idle(device), time.perf_counter()
         result = contend(photo)

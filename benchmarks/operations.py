@@ -2,14 +2,16 @@
 
 With the kernels of the extra `fast` each of them is timed, in one run; without them the profiler of torch tells the
 operations apart, in another.
-The roofline is measured in the same run: GFLOP/s by the product of two matrices, GB/s by a copy. An operation's share
-of it is the time that it would take at these rates, whichever of the two is the longer, of the time that it took.
+The roofline (`roofline.py`) is measured in the same run, before and after it: the larger of the two counts, because a
+processor that others share changes its pace. An operation's share of it is the time that it would take at the peak of
+its own type of number, or at the bandwidth of a copy, whichever of the two is the longer, of the time that it took.
 """
 
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 from typing import Any
 from unittest.mock import patch
@@ -17,10 +19,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from contender import published_network
+from roofline import Roofline, roofline
 from torch import Tensor
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from napari_mst import load_model
 from napari_mst.engine.forms import native
 from napari_mst.engine.run import run
 from napari_mst.networks.attention import spectral
@@ -49,7 +53,7 @@ KERNELS = [
 
 
 def print_operations(height: int, width: int, device: torch.device) -> None:
-    """The tables of one run of *height* x *width*: of the kernels, where there are any, and without them."""
+    """The tables of runs of *height* x *width*: of the kernels, where there are any, and without them."""
     if device.type == "mps":
         print("\ntorch tells no times of operations on MPS")
         return
@@ -57,38 +61,57 @@ def print_operations(height: int, width: int, device: torch.device) -> None:
         torch.cuda.set_device(device)
     torch.set_num_threads(1)
     photo = np.random.default_rng(0).random((3, height, width), dtype=np.float32)
-    network = build_mst_plus_plus(published_network(None).state_dict()).to(device)
-
-    def contend() -> None:
-        run(network, lambda start, stop: photo[:, start:stop], height, width, device)
-
-    rates = roofline(device)
-    print(
-        f"\noperations at {height}x{width}; roofline {rates[0] / 1e9:.0f} GFLOP/s, {rates[1] / 1e9:.1f} GB/s"
-    )
-    contend()
-    if native.can_run(device, torch.float32):
-        print_totals("kernels of numba", timed(contend), height * width, *rates)
-        native.is_ready = lambda: False
+    three = build_mst_plus_plus(published_network().state_dict()).to(device)
+    networks = {"three stages": three, "mstpp-srgb": load_model("mstpp-srgb").network.to(device)}
+    runs = {
+        name: lambda network=network: run(
+            network, lambda start, stop: photo[:, start:stop], height, width, device
+        )
+        for name, network in networks.items()
+    }
+    print(f"\noperations at {height}x{width}, one thread")
+    for contend in runs.values():
         contend()
-    print_totals("torch alone", profiled(contend, device), height * width, *rates)
+    if native.can_run(device, torch.float32):
+        for name, contend in runs.items():
+            print_totals(f"{name}, kernels", partial(timed, contend), height * width, device)
+        native.is_ready = lambda: False
+        for contend in runs.values():
+            contend()
+    for name, contend in runs.items():
+        print_totals(f"{name}, torch", partial(profiled, contend, device), height * width, device)
 
 
-def print_totals(title: str, totals: Totals, pixels: int, flops: float, bandwidth: float) -> None:
-    """A table of *totals*; *flops* and *bandwidth* are those of the machine."""
+def print_totals(
+    title: str, measure: Callable[[], Totals], pixels: int, device: torch.device
+) -> None:
+    """A table of the totals that *measure* returns, with their shares of what *device* can do."""
+    before = roofline(device)
+    totals = measure()
+    peak = faster(before, roofline(device))
     everything = sum(seconds for seconds, _, _ in totals.values())
+    print(f"\n  roofline: {peak}")
     print(
         f"  {title:24} {'us/pixel':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>6} {'of roofline':>12}"
     )
     for name, (seconds, operations, size) in sorted(totals.items(), key=lambda item: -item[1][0]):
         if seconds < 0.005 * everything:
             continue
-        bound = max(operations / flops, size / bandwidth)
+        flops = peak.double if name.startswith("Gram") else peak.single
+        bound = max(operations / flops, size / peak.bandwidth)
         print(
             f"  {name:24} {seconds / pixels * 1e6:9.2f} {seconds / everything:6.0%} {operations / seconds / 1e9:8.1f} "
             f"{size / seconds / 1e9:6.1f} {bound / seconds:12.0%}"
         )
-    print(f"  {'all':24} {everything / pixels * 1e6:9.2f}")
+    operations = sum(own for _, own, _ in totals.values())
+    share = operations / everything / peak.single
+    print(f"  {'all':24} {everything / pixels * 1e6:9.2f} {'':22} {share:12.0%}")
+
+
+def faster(one: Roofline, other: Roofline) -> Roofline:
+    """The larger of each rate."""
+    rates = [max(pair) for pair in zip(one[:3], other[:3], strict=True)]
+    return Roofline(*rates, one.source)
 
 
 def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
@@ -200,27 +223,3 @@ def work(key: str, shapes: list[list[int]]) -> tuple[str, float, float]:
     if key == "copy_":
         return "copies", 0, 2 * prod(shapes[0])
     return "other", 0, 0
-
-
-def roofline(device: torch.device) -> tuple[float, float]:
-    """FLOP/s of a matrix product and bytes/s of a copy: the best of five."""
-    side = 1024 if device.type == "cpu" else 8192
-    a, b = torch.rand(2, side, side, device=device)
-    source = torch.rand(1 << 26, device=device)
-    target = torch.empty_like(source)
-    product = best(lambda: torch.mm(a, b), device)
-    copy = best(lambda: target.copy_(source), device)
-    return 2 * side**3 / product, 2 * FLOAT * len(source) / copy
-
-
-def best(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds, on a CPU those of the processor, of the fastest of five calls, after one."""
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    seconds = []
-    for _ in range(6):
-        start = clock()
-        call()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        seconds.append(clock() - start)
-    return min(seconds[1:])
