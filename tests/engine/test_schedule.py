@@ -1,12 +1,13 @@
 """Which passes are one sweep, which maps share memory, and on which pixels a window depends."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
 
-from napari_mst.engine.schedule import REACH, Schedule, schedule
+from napari_mst.engine.schedule import REACH, Schedule, schedule, thrifty
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window, whole
 from napari_mst.networks.network import PHOTO, Pass, Program
@@ -233,3 +234,23 @@ def test_windows_are_scaled_outwards_clipped_to_the_map_and_joined_around_both()
     )
     assert window.grown(8).missing((9, 12)) == (5, 4, 1, 7)
     assert window.missing((9, 12)) == (0, 0, 0, 0)
+
+
+def test_map_is_read_again_rather_than_computed_again_where_that_takes_no_memory() -> None:
+    first = a_pass("a", PHOTO, statistic=added)
+    again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
+    second = a_pass("b", "a", halo=1, uses="a")
+    short = Program((first, second, again, a_pass("c", "b", "a again")))
+    kept = thrifty(short, torch.float32)
+    assert [each.writes for each in kept.passes] == ["a", "b", "c"]
+    assert kept.output.reads == ("b", "a")
+    # Where a whole sweep lies between, it would be one map more.
+    second = replace(second, statistic=added)
+    long = Program((first, second, again, a_pass("c", "b", "a again", halo=1, uses="b")))
+    assert thrifty(long, torch.float32) is long
+
+
+def test_map_of_narrow_numbers_takes_the_place_of_none_that_is_computed_in_wide_ones() -> None:
+    again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
+    program = Program((a_pass("a", PHOTO), again, a_pass("b", "a", "a again")))
+    assert thrifty(program, torch.bfloat16) is program

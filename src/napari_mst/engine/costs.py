@@ -3,7 +3,7 @@
 import torch
 
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.schedule import Schedule, Slot, Sweep, schedule
+from napari_mst.engine.schedule import Schedule, Slot, Sweep, schedule, thrifty
 from napari_mst.engine.steps import precisions, steps_of
 from napari_mst.networks.network import Program
 
@@ -24,7 +24,8 @@ none.
 
 def run_cost(program: Program, device: torch.device, plan: Plan) -> float:
     """The time of a run: microseconds a pixel of the photo, of one thread of a CPU."""
-    return sum(sweep_costs(schedule(program), device, plan))
+    planned = schedule(thrifty(program, plan.dtype(program.dtype)))
+    return sum(sweep_costs(planned, device, plan))
 
 
 def sweep_costs(planned: Schedule, device: torch.device, plan: Plan) -> list[float]:

@@ -19,7 +19,7 @@ import torch
 from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import plain_values
 from napari_mst.engine.memory import free_memory
-from napari_mst.engine.schedule import Schedule, schedule
+from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.errors import OutOfMemory
 from napari_mst.networks.network import Program
 
@@ -234,7 +234,7 @@ def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> O
 
 def all_plans(job: PlannedRun) -> Iterator[Plan]:
     """All plans for *job*, the fastest first."""
-    planned = schedule(job.program)
+    planned = schedule(thrifty(job.program, getattr(torch, job.precision)))
     slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
     plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
     for plan in plans(job, planned, sum(slabs)):

@@ -28,7 +28,7 @@ from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import statistic_form
 from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
-from napari_mst.engine.schedule import Sweep, result_size, schedule
+from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
 from napari_mst.engine.steps import Executable, Step, needs, precisions, steps_of, within
 from napari_mst.engine.tiling import cpu_tile, kernel_tile, up_to
 from napari_mst.engine.windows import Size, Window, tiles, whole
@@ -146,13 +146,14 @@ class Execution:
         plan: Plan,
         watch: Watch = UNWATCHED,
     ) -> None:
+        self._dtype = plan.dtype(program.dtype)
+        program = thrifty(program, self._dtype)
         self._program = program
         self._device = device
         self._plan = plan
         self._schedule = schedule(program)
         self._costs = sweep_costs(self._schedule, device, plan)
         self._watch = watch
-        self._dtype = plan.dtype(program.dtype)
         self._dtypes = precisions(program, self._dtype, program.dtype)
         self._sizes = program.sizes(source.height, source.width)
         self._photo = PaddedPhoto(source, device, program)

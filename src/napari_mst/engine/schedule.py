@@ -11,6 +11,8 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
+import torch
+
 from napari_mst.engine.windows import Size
 from napari_mst.networks.network import PHOTO, Pass, Program
 
@@ -203,6 +205,23 @@ def schedule(program: Program) -> Schedule:
         adds_up = tuple(each.writes for each in own if each.statistic is not None)
         sweeps.append(Sweep(tuple(passes), keeps, adds_up))
     return Schedule(program, tuple(sweeps))
+
+
+def thrifty(program: Program, dtype: torch.dtype) -> Program:
+    """*program* with the maps kept that it would compute again, where that takes no memory.
+
+    *dtype* is that of the maps: where it is narrower than the weights', maps that are kept have
+    lost digits that those computed again have.
+    """
+    remembering = program.remembering()
+    if dtype != program.dtype or len(remembering.passes) == len(program.passes):
+        return program
+    side, number = program.multiple, dtype.itemsize
+    before, after = (
+        sum(schedule(each).storage(side, side, number, number)[0])
+        for each in (program, remembering)
+    )
+    return remembering if after <= before else program
 
 
 def result_size(program: Program, height: int, width: int) -> Size:

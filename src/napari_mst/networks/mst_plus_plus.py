@@ -217,14 +217,15 @@ class MSTPlusPlus(Network):
         """All passes, from the photo to the cube.
 
         The first features are needed once more in the end, and then computed again rather than
-        kept.
+        kept, unless that takes no more memory.
         """
         passes = self.first_passes("shallow")
         features = "shallow"
         for index, stage in enumerate(self.stages):
             passes += stage.passes(f"stages.{index}", features)
             features = f"stages.{index}"
-        passes += [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
+        again = [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
+        passes += [*again[:-1], replace(again[-1], same_as="shallow")]
         passes += self._bands(features, "shallow again")
         passes += self.last_passes("bands")
         return Program(

@@ -70,6 +70,9 @@ class Pass:
         Tells whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
         map that is not kept is computed again where it is read: for cheap maps, which would take
         memory.
+    same_as
+        Name of an earlier map of the same numbers. The engine reads that one, and leaves this pass
+        out, where it keeps it anyway in the precision of the weights.
     work
         Multiplications and additions for each pixel that it writes; by default the number of
         parameters of `local`.
@@ -90,6 +93,7 @@ class Pass:
     fold: Callable[[Tensor, int], Any] = _as_it_is
     gathers: int = 0
     is_kept: bool = True
+    same_as: str = ""
     work: float | None = None
     values: int | None = None
 
@@ -200,6 +204,20 @@ class Program:
         """A copy of the program in which *changed* replaces the pass that writes the same map."""
         passes = tuple(changed if each.writes == changed.writes else each for each in self.passes)
         return replace(self, passes=passes)
+
+    def remembering(self) -> "Program":
+        """A copy that reads earlier maps of the same numbers, where passes know of one."""
+        known = {each.writes: each.same_as for each in self.passes if each.same_as}
+        passes: list[Pass] = []
+        wanted = {self.output.writes}
+        for each in reversed(self.passes):
+            # What only passes have read that are left out is not wanted any more.
+            if each.writes in known or each.writes not in wanted:
+                continue
+            reads = tuple(known.get(name, name) for name in each.reads)
+            wanted |= {*reads, each.uses}
+            passes.insert(0, replace(each, reads=reads))
+        return replace(self, passes=tuple(passes))
 
     def whole(
         self, photo: Tensor, folded: Folded | None = None, apply: Apply = Pass.apply

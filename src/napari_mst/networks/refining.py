@@ -19,8 +19,9 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 
 _PREFIX = "pixelwise."
 
+BLACK = 0.003
+"""Light that is added before a power is taken, so that its slope at black is finite."""
 
-_BLACK = 0.003  # light that is added before a power is taken, so that its slope at black is finite
 _POWER_WORK = 8
 """Multiplications that take as long as one power."""
 
@@ -66,7 +67,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     def last_passes(self, bands: str) -> list[Pass]:
         """Encoded spectra -> reflectance."""
         work = _POWER_WORK * self.out_bands
-        return [Pass("reflectance", (bands,), self.finish, self.out_bands, work=work)]
+        return [Pass("reflectance", (bands,), decoded, self.out_bands, work=work)]
 
     def first_spectra(self, photo: Tensor) -> Tensor:
         """The pixelwise estimate, encoded: (N, 3, H, W) -> (N, B, H, W).
@@ -76,17 +77,18 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         with torch.autocast(photo.device.type, enabled=False):
             return encoded(self.pixelwise(photo))
 
-    def finish(self, bands: Tensor) -> Tensor:
-        """Encoded spectra -> reflectance."""
-        return (bands.clamp_min(0) ** 2.4 - _BLACK).clamp_min(0)
-
 
 def encoded(light: Tensor) -> Tensor:
     """Linear light or reflectance on a scale where equal steps look about equal.
 
     Negative light is black.
     """
-    return (light.clamp_min(0) + _BLACK) ** (1 / 2.4)
+    return (light.clamp_min(0) + BLACK) ** (1 / 2.4)
+
+
+def decoded(codes: Tensor) -> Tensor:
+    """Encoded spectra -> reflectance, which is never negative."""
+    return (codes.clamp_min(0) ** 2.4 - BLACK).clamp_min(0)
 
 
 def is_refining(state: Mapping[str, Tensor]) -> bool:

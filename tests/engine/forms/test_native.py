@@ -18,6 +18,8 @@ from torch.nn import functional as F
 from napari_mst.engine.forms import native
 from napari_mst.engine.tiling import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import decoded, encoded
 
 if native.is_ready():
     from napari_mst.engine.forms.kernel_forms import (
@@ -26,6 +28,7 @@ if native.is_ready():
         CompiledUpFusion,
         compiled_gram,
     )
+    from napari_mst.engine.forms.spectra_forms import CompiledDecoding, CompiledSpectra
 
 Sides = tuple[int, int, int, int]
 
@@ -365,3 +368,40 @@ def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Pa
             )
             assert done.stdout == f"{step}\n"
     assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2
+
+
+@needs_numba
+@pytest.mark.parametrize("size", [(1, 1), (2, 9), (3, 47), (2, 101)], ids=str)
+@pytest.mark.parametrize("width", [5, 64])
+def test_encoded_estimate_of_a_pixelwise_network_is_that_of_torch(
+    width: int, size: tuple[int, int]
+) -> None:
+    torch.manual_seed(width)
+    network = PixelwiseNetwork(7, width).requires_grad_(False)
+    # From below black to beyond white, of every brightness; in a photo whose rows are longer.
+    photo = 10 ** torch.empty(1, 3, size[0], size[1] + 3).uniform_(-9, 1)
+    photo[..., 0] = -0.5
+    window = photo[..., : size[1]]
+    exact = encoded(network.double()(window.double()))
+    assert_equal(CompiledSpectra(network.float())(window), exact)
+
+
+@needs_numba
+@pytest.mark.parametrize("bands", [1, 8, 31])
+def test_spectra_are_decoded_as_by_torch(bands: int) -> None:
+    torch.manual_seed(bands)
+    codes = torch.randn(1, 3, 13, bands).permute(0, 3, 1, 2)
+    codes[0, 0, 0, :3] = torch.tensor([0.0, 20.0, -3.0])
+    assert_equal(CompiledDecoding()(codes), decoded(codes.double()))
+
+
+@needs_numba
+def test_number_that_is_none_stays_none_in_its_pixel() -> None:
+    network = PixelwiseNetwork(7, 5).requires_grad_(False)
+    photo = torch.rand(1, 3, 2, 9)
+    photo[0, 1, 1, 4] = torch.nan
+    spectra = CompiledSpectra(network)(photo)
+    expected = torch.zeros(2, 9, dtype=torch.bool)
+    expected[1, 4] = True
+    assert torch.equal(spectra[0, 0].isnan(), expected)
+    assert torch.equal(CompiledDecoding()(spectra)[0, 0].isnan(), expected)

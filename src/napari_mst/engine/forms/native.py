@@ -63,6 +63,6 @@ def check_kernels() -> bool:
 
 def largest_error() -> float:
     """The error of the kernels against torch, by the largest value; compiles them if need be."""
-    from napari_mst.engine.forms import kernel_forms
+    from napari_mst.engine.forms import kernel_forms, spectra_forms
 
-    return kernel_forms.largest_error()
+    return max(kernel_forms.largest_error(), spectra_forms.largest_spectra_error())

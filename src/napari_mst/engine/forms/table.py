@@ -29,6 +29,8 @@ from napari_mst.networks.attention.spectral import (
 )
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
 
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
@@ -43,6 +45,10 @@ IsKind = Callable[[Local], bool]
 # and 15 in torch: time of the processor, of one thread.
 COMPILED_PACE = 32e-6
 """Microseconds of one thread for a multiplication and addition in compiled kernels."""
+
+# A pass of 31 powers, each as long as 8 multiplications, took 0.09 us a pixel.
+DECODING_PACE = 36e-5
+"""Microseconds of one thread for a multiplication in the kernel that decodes spectra."""
 
 TORCH_PACE = 47e-6
 """Microseconds of one thread for a multiplication and addition in torch."""
@@ -215,6 +221,18 @@ def _is_doubling(local: Local) -> bool:
     return is_two_by_two and local.padding == (0, 0) and local.groups == 1
 
 
+def _is_encoded_estimate(local: Local) -> bool:
+    """Tell whether *local* encodes the estimate of the pixelwise network that is bundled."""
+    if not _is_method(local, RefiningMSTPlusPlus.first_spectra):
+        return False
+    pixelwise = _estimator(local)
+    return type(pixelwise) is PixelwiseNetwork and pixelwise.in_bands == 3
+
+
+def _is_decoding(local: Local) -> bool:
+    return local is decoded
+
+
 def _is_fusion(local: Local) -> bool:
     # `UpFusion` adds the bias of the doubling only.
     return type(local) is Concatenated and local.convolution.bias is None
@@ -274,6 +292,25 @@ def _up_fusion(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Com
     return lambda windows, _missing: fused(*windows)
 
 
+def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+    from napari_mst.engine.forms.spectra_forms import CompiledSpectra
+
+    estimate = CompiledSpectra(cast("PixelwiseNetwork", _estimator(passes[0].local)))
+    return lambda windows, _missing: estimate(windows[0])
+
+
+def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+    from napari_mst.engine.forms.spectra_forms import CompiledDecoding
+
+    decode = CompiledDecoding()
+    return lambda windows, _missing: decode(windows[0])
+
+
+def _estimator(method: Callable[..., Any]) -> nn.Module:
+    """The pixelwise network whose estimate this method of a refining network encodes."""
+    return cast("RefiningMSTPlusPlus", cast("MethodType", method).__self__).pixelwise
+
+
 def _owner(method: Callable[..., Any]) -> SpectralAttentionBlock:
     """The block of which this is a method."""
     return cast("SpectralAttentionBlock", cast("MethodType", method).__self__)
@@ -316,6 +353,14 @@ FORMS: list[Form] = [
         _up_fusion,
         COMPILED_PACE,
     ),
+    Form(
+        "estimate, compiled",
+        (_is_encoded_estimate,),
+        native.can_run,
+        _compiled_estimate,
+        COMPILED_PACE,
+    ),
+    Form("decoding, compiled", (_is_decoding,), native.can_run, _compiled_decoding, DECODING_PACE),
     Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _up_fusion),
 ]
 """The rows in order of speed: the first that fits is taken."""

@@ -110,6 +110,16 @@ class Emitter:
             lanes,
         )
 
+    def scatter(self, value: Value, address: Value, stride: Value | int) -> None:
+        """Write the lanes of *value* to *address* and on, *stride* bytes from one to the next."""
+        for lane in range(LANES):
+            one = self.builder.extract_element(value, ir.Constant(_INDEX, lane))
+            self.store(one, self.along(address, lane, stride))
+
+    def integer(self, value: int) -> Value:
+        """A number of bytes or a count."""
+        return ir.Constant(_INT, value)
+
     def _pointer(self, address: Value, kind: Value) -> Value:
         return self.builder.inttoptr(address, kind.as_pointer())
 
@@ -181,6 +191,22 @@ class Emitter:
     def _positive(self, value: Value) -> Value:
         zero = self.constant(0)
         return self.builder.select(self.builder.fcmp_ordered(">", value, zero), value, zero)
+
+    def larger(self, value: Value, least: Value) -> Value:
+        """*value*, or *least* where that is larger; NaN stays NaN."""
+        return self.builder.select(self.builder.fcmp_ordered("<", value, least), least, value)
+
+    def smaller(self, value: Value, most: Value) -> Value:
+        """*value*, or *most* where that is smaller; NaN stays NaN."""
+        return self.builder.select(self.builder.fcmp_ordered(">", value, most), most, value)
+
+    def limited(self, value: Value, least: float, most: float) -> Value:
+        """*value* within *least* and *most*."""
+        return self.smaller(self.larger(value, self.constant(least)), self.constant(most))
+
+    def root(self, value: Value) -> Value:
+        """The square root of a vector."""
+        return self.call(f"llvm.sqrt.v{LANES}f32", FLOATS, value)
 
     # Control
 

@@ -1,0 +1,240 @@
+"""The pixelwise network: from linear sRGB to the encoded spectrum of each pixel, and back.
+
+Pixels lie in the lanes of a vector where a step has a few numbers for each of them, and channels
+where it has many. A row is computed in short pieces, whose layers stay in the fastest cache.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from numba import njit
+
+from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
+from napari_mst.engine.kernels.powers import exponential, power
+from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR
+from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
+from napari_mst.engine.kernels.rows import Features, Row, clear_row, row_bytes
+
+ENCODING = Fraction(5, 12)
+"""The power that encodes light; its inverse decodes."""
+
+FEATURES = 9
+"""Numbers that the first layer takes of each pixel."""
+
+_FLOAT_BYTES = 4
+_PIECE = 8 * PIXELS
+"""Pixels of a row that go through all layers together."""
+
+_FEATURE_PLANES = -(-FEATURES // LANES)
+# Where they fill no vector, only the groups of channels that they fill are multiplied.
+_FEATURE_STEPS = min(-(-FEATURES // STEP), LANES // STEP)
+
+FEATURE_CHANNELS = _FEATURE_PLANES * _FEATURE_STEPS * STEP
+"""Channels that the weights of the first layer are filled up to."""
+
+
+class Planes(NamedTuple):
+    """A picture whose channels are planes, (C, h, w): an address, and bytes to the next of each."""
+
+    address: int
+    channel: int
+    row: int
+
+
+class SpectrumWeights(NamedTuple):
+    """The weights and biases of a pixelwise network, by their addresses.
+
+    Attributes
+    ----------
+    hidden_planes, planes
+        Vectors of a pixel in the hidden layers, and of its spectrum.
+    first, second, third, last
+        The weights of the layers.
+    first_bias, second_bias, third_bias, last_bias
+        What they add.
+    limits
+        Four numbers: the least light, the offset of the brightness, the limit of a reflectance, and
+        the light that is added before a spectrum is encoded.
+    """
+
+    hidden_planes: int
+    planes: int
+    first: int
+    first_bias: int
+    second: int
+    second_bias: int
+    third: int
+    third_bias: int
+    last: int
+    last_bias: int
+    limits: int
+
+
+class _Colours(NamedTuple):
+    """A vector of pixels of a photo, and the places where its features and its light go.
+
+    The brightness of a pixel goes to *light*, and its share of the limit behind those of a piece.
+    """
+
+    photo: Planes
+    pixels: int
+    limits: int
+    target: Row
+    light: int
+
+
+class _Spectrum(NamedTuple):
+    """What the last layer gives for a pixel, its light, and the address of its spectrum."""
+
+    row: Row
+    light: int
+    channels: int
+    target: int
+    limits: int
+
+
+class _Decoding(NamedTuple):
+    """The encoded spectrum of a pixel, and the places of its bands: bytes from one to the next."""
+
+    pixel: int
+    channels: int
+    target: int
+    band: int
+    planes: int
+    limits: int
+
+
+@emitted
+def _take_features(e: Emitter, colours: _Colours) -> None:
+    """Write the features and the light of a vector of pixels; see `colour_features`."""
+    photo, pixels, limits, target, light = colours
+    builder = e.builder
+    lanes = e.lanes_left(pixels, e.integer(0))
+    darkest, offset, most = (_limit(e, limits, index) for index in range(3))
+    channels = [e.load_some(e.along(photo.address, i, photo.channel), lanes) for i in range(3)]
+    channels = [e.larger(channel, darkest) for channel in channels]
+    total = builder.fadd(builder.fadd(channels[0], channels[1]), channels[2])
+    of_total = builder.fdiv(e.constant(3), builder.fadd(total, offset))
+    minus_one = e.constant(-1)
+    features = [e.multiply_add(channel, of_total, minus_one) for channel in channels]
+    for index in range(3):
+        product = builder.fmul(channels[index], channels[index - 1])
+        features.append(e.multiply_add(e.root(product), of_total, minus_one))
+    for channel in channels:
+        code = power(e, e.smaller(channel, e.constant(1)), ENCODING)
+        features.append(e.multiply_add(code, e.constant(2), minus_one))
+    for index, feature in enumerate(features):
+        plane = e.along(target.address, index // LANES, target.plane)
+        e.scatter(feature, e.at(plane, index % LANES * _FLOAT_BYTES), VECTOR)
+    brightest = e.larger(e.larger(e.larger(channels[0], channels[1]), channels[2]), e.constant(1))
+    brightness = e.multiply_add(total, e.constant(1 / 3), offset)
+    e.store(brightness, light)
+    share = builder.fdiv(brightness, builder.fmul(most, brightest))
+    e.store(share, e.at(light, _PIECE * _FLOAT_BYTES + VECTOR))
+
+
+@emitted
+def _bound(e: Emitter, spectrum: _Spectrum) -> None:
+    """Write, encoded, limit x sigmoid(estimate + log(brightness / limit)): a pixel's spectrum."""
+    row, light, channels, target, limits = spectrum
+    builder = e.builder
+    brightness = e.splat(e.load(light, FLOAT))
+    share = e.splat(e.load(e.at(light, _PIECE * _FLOAT_BYTES + VECTOR), FLOAT))
+    black = _limit(e, limits, 3)
+    with e.loop(row.planes) as loop:
+        estimate = e.load(e.along(row.address, loop.index, row.plane))
+        # The same without a logarithm, as e^-log(x) is 1 / x.
+        negative = exponential(e, builder.fsub(e.constant(0), estimate))
+        result = builder.fdiv(brightness, builder.fadd(share, negative))
+        code = power(e, builder.fadd(result, black), ENCODING)
+        lanes = e.lanes_left(channels, loop.index)
+        e.store_some(code, e.along(target, loop.index, VECTOR), lanes)
+
+
+@emitted
+def _decode(e: Emitter, decoding: _Decoding) -> None:
+    """Write the reflectance of a pixel, band by band."""
+    pixel, channels, target, band, planes, limits = decoding
+    builder = e.builder
+    black = _limit(e, limits, 3)
+    zero = e.constant(0)
+    with e.loop(planes) as loop:
+        lanes = e.lanes_left(channels, loop.index)
+        code = e.load_some(e.along(pixel, loop.index, VECTOR), lanes)
+        # Codes of all light that float32 holds; the least is zero, once black is taken off.
+        light = power(e, e.limited(code, 1e-9, 1e15), 1 / ENCODING)
+        result = e.larger(builder.fsub(light, black), zero)
+        first = e.along(target, builder.mul(loop.index, e.integer(LANES)), band)
+        e.scatter(result, first, band)
+
+
+def _limit(e: Emitter, limits: Value, index: int) -> Value:
+    return e.splat(e.load(e.at(limits, index * _FLOAT_BYTES), FLOAT))
+
+
+def scratch_bytes(weights: SpectrumWeights) -> int:
+    """Scratch memory that `estimate_spectra` needs."""
+    vectors = _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes)
+    return row_bytes(_PIECE, vectors) + 2 * (_PIECE * _FLOAT_BYTES + VECTOR)
+
+
+@njit
+def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int) -> Row:
+    """The estimate of *width* pixels: all layers, of which two rows take turns."""
+    plane = features.plane
+    here = Row(scratch, weights.hidden_planes, plane)
+    there = Row(scratch + max(weights.hidden_planes, weights.planes) * plane, here.planes, plane)
+    last = Row(there.address, weights.planes, plane)
+    taps = Taps(1, 0, 1, 0, 1, _FEATURE_STEPS)
+    target = Target(here.address, VECTOR, here.planes, 0, 0)
+    multiply_row(features, taps, Layer(weights.first, weights.first_bias, 1), target, width)
+    target = Target(there.address, VECTOR, there.planes, 0, 0)
+    multiply_row(here, POINT, Layer(weights.second, weights.second_bias, 1), target, width)
+    target = Target(here.address, VECTOR, here.planes, 0, 0)
+    multiply_row(there, POINT, Layer(weights.third, weights.third_bias, 1), target, width)
+    target = Target(last.address, VECTOR, last.planes, 0, 0)
+    multiply_row(here, POINT, Layer(weights.last, weights.last_bias, 0), target, width)
+    return last
+
+
+@compiled
+def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
+    """Compute the encoded spectra *out* of all pixels of the *photo*."""
+    plane = row_bytes(_PIECE, 1)
+    features = Row(scratch, _FEATURE_PLANES, plane)
+    light = scratch + _FEATURE_PLANES * plane
+    layers = light + 2 * (_PIECE * _FLOAT_BYTES + VECTOR)
+    for y in range(out.height):
+        for start in range(0, out.width, _PIECE):
+            width = min(_PIECE, out.width - start)
+            clear_row(features, 0, width)
+            for x in range(0, width, LANES):
+                place = photo.address + y * photo.row + (start + x) * _FLOAT_BYTES
+                vector = Planes(place, photo.channel, photo.row)
+                target = Row(features.address + x * VECTOR, features.planes, plane)
+                place = light + x * _FLOAT_BYTES
+                _take_features(_Colours(vector, width - x, weights.limits, target, place))
+            last = _estimate(features, weights, layers, width)
+            pixel = out.address + y * out.row + start * out.pixel
+            for x in range(width):
+                row = Row(last.address + x * VECTOR, last.planes, plane)
+                _bound(
+                    _Spectrum(
+                        row,
+                        light + x * _FLOAT_BYTES,
+                        out.channels,
+                        pixel + x * out.pixel,
+                        weights.limits,
+                    )
+                )
+
+
+@compiled
+def decode_spectra(source: Features, limits: int, planes: int, out: Planes) -> None:
+    """Compute the reflectances *out*, of whole *planes* of vectors, of encoded spectra."""
+    for y in range(source.height):
+        for x in range(source.width):
+            pixel = source.address + y * source.row + x * source.pixel
+            place = out.address + y * out.row + x * _FLOAT_BYTES
+            _decode(_Decoding(pixel, source.channels, place, out.channel, planes, limits))
