@@ -22,7 +22,7 @@ from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
-_CHUNK = 512
+_CHUNK = 512  # the longest side of a chunk
 _BLOCK_BYTES = 16 * 2**20
 
 
@@ -62,7 +62,7 @@ def write_zarr(
 def _create(store: Any, cube: SpectralCube, dtype: np.dtype[Any], name: str) -> Any:
     """The array `0` of a new group, as OME-Zarr calls the full resolution of an image."""
     import zarr
-    from zarr.codecs import ZstdCodec
+    from zarr.codecs import BloscCodec, Crc32cCodec
 
     _, height, width = cube.shape
     attributes = {"ome": _ome(cube, name), OWN: json.dumps(record_of(cube))}
@@ -71,12 +71,25 @@ def _create(store: Any, cube: SpectralCube, dtype: np.dtype[Any], name: str) -> 
         "0",
         shape=cube.shape,
         dtype=dtype,
-        chunks=(1, min(_CHUNK, height), min(_CHUNK, width)),
-        compressors=[ZstdCodec(checksum=True)],
+        chunks=(1, _chunk_side(height), _chunk_side(width)),
+        # Once the bytes of numbers are sorted, even the fastest compressor finds something in
+        # floats: more than zstd does as they are, in a third of its time. It has no checksum.
+        compressors=[
+            BloscCodec(cname="lz4", clevel=1, shuffle="shuffle", typesize=dtype.itemsize),
+            Crc32cCodec(),
+        ],
         dimension_names=("wavelength", "y", "x"),
         # By default zarr leaves out chunks of zeros, and nothing would tell them from lost ones.
         config={"write_empty_chunks": True},
     )
+
+
+def _chunk_side(length: int) -> int:
+    """The side of chunks that share *length* about evenly.
+
+    zarr fills the last chunk up, so one of a few pixels would take the time of a whole one.
+    """
+    return -(-length // -(-length // _CHUNK))
 
 
 def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
@@ -112,7 +125,8 @@ def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], watch: 
     """
     bands, height, width = cube.shape
     row_bytes = width * dtype.itemsize
-    rows = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * row_bytes))
+    side = _chunk_side(height)
+    rows = side * max(1, _BLOCK_BYTES // (side * row_bytes))
     planes = max(1, _BLOCK_BYTES // (height * row_bytes))
     crc = 0
     for band in range(0, bands, planes):
