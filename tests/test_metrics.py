@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spectral
 
-from napari_mst.colour import render_lab
+from napari_mst.illuminants import render_lab
 from napari_mst.metrics import (
     DARK,
     colour_difference,

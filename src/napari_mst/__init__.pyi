@@ -44,6 +44,8 @@ from napari_mst.spectra.library import write_spectra as write_spectra
 from napari_mst.spectra.maps import MAPS as MAPS
 from napari_mst.spectra.maps import MapInputs as MapInputs
 from napari_mst.spectra.matching import best_matches as best_matches
+from napari_mst.spectra.metamers import Metamers as Metamers
+from napari_mst.spectra.metamers import metamers as metamers
 from napari_mst.spectra.regions import Region as Region
 from napari_mst.spectra.regions import point_spectrum as point_spectrum
 from napari_mst.spectra.regions import region_spectrum as region_spectrum

@@ -68,20 +68,6 @@ def render_srgb(
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
 
-def render_lab(
-    cube: NDArray[np.floating], wavelengths: ArrayLike, light: str = "D65"
-) -> NDArray[np.float64]:
-    """Reflectance cube (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
-
-    Reflectance 1 is the white.
-    """
-    xyz = _xyz_response(wavelengths, light)
-    relative = np.tensordot((xyz / xyz.sum(axis=0)).T, cube, axes=1)
-    straight = relative * (29 / 6) ** 2 / 3 + 4 / 29  # near black, where a root would be too steep
-    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), straight)
-    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
 def _xyz_response(wavelengths: ArrayLike, light: str) -> NDArray[np.float64]:
     """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
     at = np.asarray(wavelengths, dtype=np.float64)

@@ -122,6 +122,20 @@ def colour_weights(
     return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
 
 
+def render_lab(
+    cube: NDArray[np.floating], wavelengths: ArrayLike, light: Light = DAYLIGHT
+) -> NDArray[np.float64]:
+    """Reflectance (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
+
+    Reflectance 1 is the white. CIE 1931 2 degree observer.
+    """
+    weights = _xyz_weights(np.asarray(wavelengths, dtype=np.float64), light)
+    relative = np.tensordot((weights / weights.sum(axis=0)).T, cube, axes=1)
+    straight = relative * (29 / 6) ** 2 / 3 + 4 / 29  # near black, where a root would be too steep
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), straight)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
 def _is_fine(wavelengths: NDArray[np.float64]) -> bool:
     """True if the bands rise evenly, by 10 nm at most."""
     steps = np.diff(wavelengths)

@@ -6,7 +6,7 @@ Dark pixels make relative measures meaningless, so each function says which pixe
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.colour import render_lab
+from napari_mst.illuminants import DAYLIGHT, Light, render_lab
 
 Cube = NDArray[np.floating]
 """(B, H, W) numbers."""
@@ -92,7 +92,7 @@ def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float
 
 
 def colour_difference(
-    estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: str = "D65"
+    estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: Light = DAYLIGHT
 ) -> float:
     """Mean CIEDE2000 between the colours of two reflectance cubes under *light*, all pixels."""
     first = render_lab(estimate, wavelengths, light)
