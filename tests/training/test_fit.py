@@ -44,6 +44,20 @@ def test_pixelwise_part_stays_as_it_is(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("precisions", [("float32",), ("float32", "bfloat16")])
+def test_features_have_16_bits_only_where_that_is_fast(
+    precisions: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit.DeviceChoice, "precisions", precisions)
+    half = start(tmp_path / "checkpoint")
+    types: list[torch.dtype] = []
+    half.network.stages[0].mapping.register_forward_hook(
+        lambda _, __, made: types.append(made.dtype)
+    )
+    half.take_step()
+    assert types == [torch.bfloat16 if "bfloat16" in precisions else torch.float32]
+
+
 def test_same_settings_give_the_same_weights(tmp_path: Path) -> None:
     first, again = (start(tmp_path / name).run() for name in ("a", "b"))
     assert torch.equal(weights(first), weights(again))
