@@ -14,7 +14,8 @@ from qtpy.QtWidgets import QWidget
 
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.keys import Act, DockKeys, Key
-from napari_mst.plugin.session import unwrapped, workspace_of
+from napari_mst.plugin.session import workspace_of
+from napari_mst.plugin.viewer.sharing import unwrapped
 
 Link = tuple[Any, Callable[..., object]]
 """An emitter of events, napari's or psygnal's, and the function that it calls."""
@@ -50,15 +51,14 @@ class Dock(QWidget):
 
     def links(self) -> Iterable[Link]:
         """List what the dock listens to while it is shown."""
-        raise NotImplementedError  # Qt's metaclass leaves no room for an abstract method
+        return ()
 
     def acts(self) -> Sequence[tuple[Key, Act]]:
         """List the keys of the dock, and what they do."""
         return ()
 
     def refresh(self) -> None:
-        """Draw the present state."""
-        raise NotImplementedError
+        """Draw the present state; a dock that has none draws nothing."""
 
     def showEvent(self, event: QShowEvent | None) -> None:
         """Qt calls this when the dock appears."""

@@ -12,7 +12,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QWidget
 
-from napari_mst.plugin.session import shared
+from napari_mst.plugin.viewer.sharing import shared
 
 
 class Key(NamedTuple):

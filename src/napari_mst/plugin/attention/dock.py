@@ -18,9 +18,9 @@ from napari_mst.plugin.attention.panel import AttentionPanel
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.session import shared
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.sharing import shared
 
 SIZE = (460, 640)
 """Width and height, in pixels, that the dock asks for."""

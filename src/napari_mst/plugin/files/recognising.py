@@ -38,6 +38,7 @@ from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength
 
 UNTOUCHED = "gray"
@@ -47,24 +48,23 @@ UPRIGHT = 1
 ON_ITS_SIDE = range(5, 9)
 """The EXIF orientations that exchange rows and columns."""
 
-# Events of napari hold bound methods weakly, so nothing else keeps a recogniser.
-_attending: "weakref.WeakKeyDictionary[ViewerModel, Recogniser]" = weakref.WeakKeyDictionary()
-
 
 def attend(viewer: ViewerModel) -> "Recogniser":
     """Look at every layer of *viewer*, now and to come, and at what napari saves."""
-    if viewer not in _attending:
-        builtin_writer.watch()
-        recogniser = Recogniser(viewer)
-        _attending[viewer] = recogniser
-        viewer.layers.events.inserted.connect(recogniser.hear)
-        show_wavelength(viewer)
-        composer_of(viewer)
-        contrast_of(viewer)
-        wiper_of(viewer)
-        for layer in list(viewer.layers):
-            recogniser.look_at(layer)
-    return _attending[viewer]
+    return shared(viewer, _new_recogniser)
+
+
+def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
+    builtin_writer.watch()
+    recogniser = Recogniser(viewer)
+    viewer.layers.events.inserted.connect(recogniser.hear)
+    show_wavelength(viewer)
+    composer_of(viewer)
+    contrast_of(viewer)
+    wiper_of(viewer)
+    for layer in list(viewer.layers):
+        recogniser.look_at(layer)
+    return recogniser
 
 
 class Recogniser:

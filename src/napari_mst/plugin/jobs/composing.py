@@ -27,6 +27,7 @@ from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer import composites
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.watch import UNWATCHED, Watch
 
 AT_ONCE = 2**21
@@ -108,17 +109,9 @@ def paint_order(order: Order, reports: Reports) -> Painted:
     return painted(order, reports.watch)
 
 
-# Events of napari hold bound methods weakly, so nothing else keeps a composer.
-_composing: "weakref.WeakKeyDictionary[ViewerModel, Composer]" = weakref.WeakKeyDictionary()
-
-
 def composer_of(viewer: ViewerModel) -> "Composer":
     """Return what paints the cubes of *viewer*, made on first use."""
-    # napari gives docks a proxy of the viewer, which cannot be held weakly.
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _composing:
-        _composing[viewer] = Composer(viewer)
-    return _composing[viewer]
+    return shared(viewer, Composer)
 
 
 class Composer:

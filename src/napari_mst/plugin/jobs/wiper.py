@@ -19,6 +19,7 @@ from napari_mst.plugin.viewer.canvas_mouse import LEFT
 from napari_mst.plugin.viewer.composites import composite_of, cube_layer_of, set_picture
 from napari_mst.plugin.viewer.layers import active_cube_layer, put_on_top
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.plugin.viewer.slots import calling
 
 KEY = "W"
@@ -183,12 +184,6 @@ def _add_line(viewer: ViewerModel, layer: Image) -> Vectors:
     return line
 
 
-_wipers: "weakref.WeakKeyDictionary[ViewerModel, Wiper]" = weakref.WeakKeyDictionary()
-
-
 def wiper_of(viewer: ViewerModel) -> Wiper:
     """Return the wiper of *viewer*, made on first use."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _wipers:
-        _wipers[viewer] = Wiper(viewer)
-    return _wipers[viewer]
+    return shared(viewer, Wiper)

@@ -32,11 +32,12 @@ from napari_mst.plugin.reconstruct.measuring import (
 )
 from napari_mst.plugin.reconstruct.remembering import new_form, recall, remembered
 from napari_mst.plugin.reconstruct.rows import FormRows
-from napari_mst.plugin.session import shared, workspace_of
+from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import quality_layer
 from napari_mst.plugin.viewer.marking import Places, ask_for_places
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.sharing import shared
 
 DRAW = "Draw a rectangle on the photo, then press Run."
 

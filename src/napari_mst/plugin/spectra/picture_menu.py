@@ -23,6 +23,7 @@ from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.composites import is_picture_shown
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.sharing import unwrapped
 from napari_mst.plugin.viewer.slots import calling
 
 PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
@@ -43,7 +44,7 @@ class PictureMenu:
     """Fills *menu*, and has the picture of the active cube of *viewer* do what a person chooses."""
 
     def __init__(self, viewer: ViewerModel, menu: QMenu, parent: QWidget) -> None:
-        self._viewer_ref = weakref.ref(getattr(viewer, "__wrapped__", viewer))
+        self._viewer_ref = weakref.ref(unwrapped(viewer))
         self._parent = parent
         self._worker: JobWorker | None = None
         self.menu = menu.addMenu("Picture of the cube")

@@ -7,12 +7,12 @@ from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication
 
-from napari_mst.plugin.session import shared
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.pace import Pace
 from napari_mst.plugin.spectra.threads import start_job, start_reading
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.plugin.viewer.slots import calling
 
 

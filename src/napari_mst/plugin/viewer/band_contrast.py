@@ -10,6 +10,7 @@ from napari.utils.colormaps import Colormap
 
 from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, contrast_limits, cube_of
+from napari_mst.plugin.viewer.sharing import shared
 
 VISIBLE = (380.0, 780.0)
 """nm; bands beyond are shown in grey, as the eye sees no colour there."""
@@ -142,12 +143,6 @@ def _rgb(wavelengths: Any) -> Any:
     return np.clip(colour_matching_functions(wavelengths) @ XYZ_TO_SRGB.T, 0, None)
 
 
-_contrasts: "weakref.WeakKeyDictionary[ViewerModel, BandContrast]" = weakref.WeakKeyDictionary()
-
-
 def contrast_of(viewer: ViewerModel) -> BandContrast:
     """Return what dresses the bands of *viewer*, made on first use."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _contrasts:
-        _contrasts[viewer] = BandContrast(viewer)
-    return _contrasts[viewer]
+    return shared(viewer, BandContrast)

@@ -11,6 +11,7 @@ from napari.components import ViewerModel
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of, go_to
+from napari_mst.plugin.viewer.sharing import shared
 
 FIRST_BAND = 550.0
 """nm; the band that is shown first, where the eye is most sensitive."""
@@ -77,14 +78,6 @@ def _first_wavelength(cube: SpectralCube) -> float:
     return float(cube.wavelengths[len(cube.wavelengths) // 2])
 
 
-# Events of napari hold bound methods weakly: a label that nobody else held would be gone at once.
-_labels: "weakref.WeakKeyDictionary[ViewerModel, SliderLabel]" = weakref.WeakKeyDictionary()
-
-
 def show_wavelength(viewer: ViewerModel) -> None:
     """Have the slider of *viewer* say its wavelength, from now on."""
-    # napari gives docks a proxy of the viewer, which cannot be held weakly.
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _labels:
-        _labels[viewer] = SliderLabel(viewer)
-    _labels[viewer].write()
+    shared(viewer, SliderLabel).write()
