@@ -18,6 +18,7 @@ PAGES = (
     "docs/denoising.md",
     "docs/error_bands.md",
     "docs/known_spectra.md",
+    "docs/metamers.md",
     "docs/pictures.md",
     "docs/python.md",
 )

@@ -24,8 +24,11 @@ from tests.plugin.in_viewer import picks_in
 from napari_mst import read_cube
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.snapshot import HINT
+from napari_mst.plugin.teaching import estimating
+from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
+from napari_mst.spectra.spectrum import Spectrum
 
 PLUGIN = "napari-mst"
 RECONSTRUCT = "Hyperspectral reconstruction (MST++)"
@@ -33,6 +36,7 @@ SPECTRA = "Spectra"
 ATTENTION = "Attention (MST++)"
 MAPS = "Maps"
 WORKSPACE = "Workspace"
+METAMERS = "Metamers"
 TIMES = 15
 """How often a dock is opened and closed in a window, to see what each leaves behind."""
 MOST_GROWTH = 200
@@ -300,6 +304,10 @@ def test_bad_input(window: napari.Viewer, job: GatedJob, qtbot: QtBot, ending: s
     assert [layer.name for layer in window.layers] in ([], ["photo"])
 
 
+def flat(_: Codes) -> Spectrum:
+    return Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.5))
+
+
 def living() -> Counter[str]:
     """How many objects of ours, of the plot's library and of Qt there are, and how many widgets."""
     QApplication.processEvents()
@@ -333,12 +341,22 @@ class Ends:
 
 @pytest.mark.parametrize(
     "name",
-    [SPECTRA, RECONSTRUCT, ATTENTION, MAPS, WORKSPACE],
-    ids=["078-spectra", "078-reconstruction", "078-attention", "078-maps", "078-workspace"],
+    [SPECTRA, RECONSTRUCT, ATTENTION, MAPS, WORKSPACE, METAMERS],
+    ids=[
+        "078-spectra",
+        "078-reconstruction",
+        "078-attention",
+        "078-maps",
+        "078-workspace",
+        "078-metamers",
+    ],
 )
 def test_bad_input_opened_and_closed_through_the_window(
-    window: napari.Viewer, qtbot: QtBot, name: str
+    window: napari.Viewer, qtbot: QtBot, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The network would be imported, and run once for all docks, while objects are counted.
+    monkeypatch.setattr(estimating, "estimated", flat)
+
     emitters = (
         window.layers.events,
         window.layers.events.inserted,

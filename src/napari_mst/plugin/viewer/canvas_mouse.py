@@ -1,5 +1,6 @@
 """Tells a dock what the mouse and the undo key do on the canvas."""
 
+import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -51,21 +52,56 @@ class CanvasMouse:
         self._on_move(event.position)
 
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
-        # napari runs this up to the next `yield` at the press, at each move, and at the release.
-        start = np.array(event.pos)
         # The place of a click is that of the press: the mouse may still move by `CLICK_RADIUS`.
         position = event.position
-        is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)
-        yield
-        while event.type == "mouse_move":
-            distance = np.linalg.norm(np.array(event.pos) - start)
-            is_click = is_click and bool(distance <= CLICK_RADIUS)
-            yield
-        if is_click:
+        if (yield from _is_clicked(viewer, event)):
             self._on_click(position)
 
     def _undo(self, _: ViewerModel) -> None:
         self._on_undo()
+
+
+class CanvasClicks:
+    """An emitter of the clicks on the canvas of *viewer*, which it does not keep alive.
+
+    Whoever is connected is called with the world position.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(viewer)
+        self._slot: Callable[[Position], object] | None = None
+
+    def connect(self, slot: Callable[[Position], object]) -> None:
+        """Call *slot* at each click from now on."""
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            self._slot = slot
+            viewer.mouse_drag_callbacks.append(self._press)
+
+    def disconnect(self, _: object = None) -> None:
+        """Call nothing any more."""
+        viewer = self._viewer_ref()
+        self._slot = None
+        if viewer is not None and self._press in viewer.mouse_drag_callbacks:
+            viewer.mouse_drag_callbacks.remove(self._press)
+
+    def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
+        position = event.position
+        if (yield from _is_clicked(viewer, event)) and self._slot is not None:
+            self._slot(position)
+
+
+def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:
+    """Follow a press until its release, and tell whether it was a click."""
+    # napari runs this up to the next `yield` at the press, at each move, and at the release.
+    start = np.array(event.pos)
+    is_click = event.button == LEFT and not event.modifiers and _is_free(viewer)
+    yield
+    while event.type == "mouse_move":
+        distance = np.linalg.norm(np.array(event.pos) - start)
+        is_click = is_click and bool(distance <= CLICK_RADIUS)
+        yield
+    return is_click
 
 
 def _is_free(viewer: ViewerModel) -> bool:

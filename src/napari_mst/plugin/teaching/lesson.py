@@ -1,0 +1,270 @@
+"""The state of the dock "Metamers", without Qt: a spectrum, its estimate, and a metamer of it.
+
+The dock forwards what a person does to a `Lesson` and draws its `Page`; a script uses it alone.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from psygnal import Signal
+
+from napari_mst.colour import linear_to_srgb
+from napari_mst.illuminants import DAYLIGHT, colour_weights, illuminant_title
+from napari_mst.spectra.library import colour_checker
+from napari_mst.spectra.metamers import COUNT, Metamers, metamers
+from napari_mst.spectra.spectrum import Spectrum
+
+TO_ESTIMATE = COUNT
+"""The direction that leads from the spectrum to its estimate; those below are waves."""
+SECOND_LIGHT = "A"
+"""The light of old bulbs, in which metamers of daylight come apart."""
+FIRST_PATCH = 12
+"""Foliage: a paint of the colour of leaves in daylight is far off it under a lamp."""
+FIRST_AMOUNT = 0.6
+JUST_VISIBLE = 1.0
+"""CIEDE2000 from which on a difference can be seen side by side."""
+PLAIN = 3.0
+"""CIEDE2000 from which on anybody sees it."""
+_NOTHING = 1e-6  # length of a metameric black that is only rounding
+
+Codes = tuple[int, int, int]
+
+
+class Seen(NamedTuple):
+    """One spectrum as the page shows it.
+
+    Attributes
+    ----------
+    codes
+        What an exact sRGB photo in daylight has for it.
+    second
+        Its sRGB codes in the second light, seen by eyes that are used to that light.
+    difference
+        CIEDE2000 from the first spectrum in the second light.
+    """
+
+    spectrum: Spectrum
+    codes: Codes
+    second: Codes
+    difference: float
+
+
+class Page(NamedTuple):
+    """Everything that the dock shows.
+
+    Attributes
+    ----------
+    first, metamer
+        The spectrum that is looked at, and the one of its colour that the slider makes.
+    estimate
+        The network's spectrum for the colour of the first; None before it is known.
+    has_truth
+        False if the first spectrum is itself an estimate, as of a reconstructed cube.
+    highest
+        The largest reflectance of all, wherever the slider is.
+    """
+
+    first: Seen
+    metamer: Seen
+    estimate: Seen | None
+    has_truth: bool
+    highest: float
+    sentence: str
+
+
+class Subject(NamedTuple):
+    """A spectrum that is looked at.
+
+    Attributes
+    ----------
+    spectrum
+        Reflectance; its name tells the patch or the pixel.
+    estimate
+        Where a cube of the viewer has one for the same place; None leaves it to the network.
+    has_truth
+        False if the spectrum is itself an estimate.
+    """
+
+    spectrum: Spectrum
+    estimate: Spectrum | None = None
+    has_truth: bool = True
+
+
+class Lesson:
+    """A spectrum, a metamer of it, and the light in which both are compared.
+
+    `changed` tells that the page is another one, and `subject_changed` before it that another
+    spectrum is looked at; use the methods to change it.
+
+    Attributes
+    ----------
+    patch
+        Number of the chosen patch of the chart; None for a pixel of a cube.
+    direction
+        The metameric black that the slider moves along: 0 is the smoothest wave, `TO_ESTIMATE`
+        leads to the estimate.
+    amount
+        -1 to 1: the share of the range within which reflectances stay within 0-1.
+    light
+        A name of `illuminants.illuminant_names`, in which colours are compared.
+    """
+
+    changed = Signal()
+    subject_changed = Signal()
+
+    def __init__(self) -> None:
+        self.chart = tuple(colour_checker())
+        self.patch: int | None = FIRST_PATCH
+        self.direction = 0
+        self.amount = FIRST_AMOUNT
+        self.light = SECOND_LIGHT
+        self.subject = Subject(self.chart[FIRST_PATCH])
+        self._family: Metamers = metamers(self.subject.spectrum)
+        self._first = self._seen(self.subject.spectrum)
+        self._estimated: Seen | None = None
+
+    # ------------------------------------------------------------------------ what is looked at
+
+    @property
+    def codes(self) -> Codes:
+        """The photo's three numbers for the spectrum: everything that a network is told of it."""
+        return codes_of(self.subject.spectrum)
+
+    @property
+    def estimate(self) -> Spectrum | None:
+        """The estimated spectrum; None before it is known, and where there is no other truth."""
+        return self.subject.estimate
+
+    def choose_patch(self, number: int) -> None:
+        """Look at a patch of the chart, 0 to 23."""
+        self._choose(Subject(self.chart[number]), number)
+
+    def choose(self, subject: Subject) -> None:
+        """Look at any spectrum. Raises `SpectrumError` if it has no metamers; nothing changes."""
+        self._choose(subject, None)
+
+    def _choose(self, subject: Subject, patch: int | None) -> None:
+        # First, as it raises where the spectrum cannot be used.
+        self._family = metamers(subject.spectrum)
+        self.subject = subject
+        self.patch = patch
+        self._look()
+        self.subject_changed.emit()
+        self.changed.emit()
+
+    def take_estimate(self, codes: Codes, estimate: Spectrum) -> None:
+        """Show the network's spectrum for a photo's *codes*, if these are still looked at."""
+        if codes == self.codes and self.subject.has_truth and self.estimate is None:
+            self.subject = self.subject._replace(estimate=estimate)
+            self._look()
+            self.changed.emit()
+
+    # ------------------------------------------------------------------------ what is changed
+
+    def choose_direction(self, direction: int) -> None:
+        """Move along another metameric black."""
+        self.direction = direction
+        self.changed.emit()
+
+    def slide(self, amount: float) -> None:
+        """Move the metamer: 0 is the spectrum itself, -1 and 1 are the ends of the range."""
+        self.amount = min(max(amount, -1.0), 1.0)
+        self.changed.emit()
+
+    def choose_light(self, light: str) -> None:
+        """Compare the colours in another light."""
+        self.light = light
+        self._look()
+        self.changed.emit()
+
+    @property
+    def can_reach_estimate(self) -> bool:
+        """True if there is an estimate at the very wavelengths of the spectrum."""
+        estimate = self.estimate
+        wavelengths = self.subject.spectrum.wavelengths
+        return estimate is not None and np.array_equal(estimate.wavelengths, wavelengths)
+
+    # ------------------------------------------------------------------------ what is shown
+
+    @property
+    def metamer(self) -> Spectrum:
+        """The spectrum of the same colour that the slider makes."""
+        return self._moved(self.amount)
+
+    @property
+    def _highest(self) -> float:
+        curves = [self.subject.spectrum, self._moved(-1.0), self._moved(1.0)]
+        if self.estimate is not None:
+            curves.append(self.estimate)
+        return max(float(curve.values.max()) for curve in curves)
+
+    def _moved(self, amount: float) -> Spectrum:
+        black = self._black
+        # Where nothing is left to move, the range has no end.
+        if np.abs(black).max() < _NOTHING:
+            return self.subject.spectrum
+        low, high = self._family.limits(black)
+        if self.direction == TO_ESTIMATE:
+            low, high = max(low, -1.0), min(high, 1.0)
+        reach = high if amount > 0 else -low
+        return self._family.moved(black, amount * reach)
+
+    @property
+    def _black(self) -> NDArray[np.float64]:
+        """The metameric black that the slider moves along; zeros while there is none."""
+        if self.direction < len(self._family.blacks):
+            return self._family.blacks[self.direction]
+        if self.estimate is None or not self.can_reach_estimate:
+            return np.zeros(self.subject.spectrum.values.size)
+        return self._family.toward(self.estimate)
+
+    @property
+    def page(self) -> Page:
+        """Everything that is to be shown now."""
+        metamer = self._seen(self.metamer)
+        return Page(
+            first=self._first,
+            metamer=metamer,
+            estimate=self._estimated,
+            has_truth=self.subject.has_truth,
+            highest=self._highest,
+            sentence=self._sentence(metamer),
+        )
+
+    def _look(self) -> None:
+        """See the spectrum and its estimate anew; the slider changes neither."""
+        estimate = self.estimate
+        self._first = self._seen(self.subject.spectrum)
+        self._estimated = None if estimate is None else self._seen(estimate)
+
+    def _seen(self, spectrum: Spectrum) -> Seen:
+        difference = self._family.difference(spectrum, self.light)
+        return Seen(spectrum, codes_of(spectrum), codes_of(spectrum, self.light), difference)
+
+    def _sentence(self, metamer: Seen) -> str:
+        if self.direction == TO_ESTIMATE and not self.can_reach_estimate:
+            return self._why_no_estimate()
+        if not self.amount:
+            return "Move the slider: the spectrum changes, the colour in the photo does not."
+        told = " ".join(str(code) for code in self._first.codes)
+        title = illuminant_title(self.light)
+        same = f"Spectrum and metamer are RGB {told} in the photo: no network can tell them apart."
+        if metamer.difference < JUST_VISIBLE:
+            return f"{same} Under {title} an eye can hardly tell them apart either."
+        how = "can be seen" if metamer.difference < PLAIN else "is plain to see"
+        return f"{same} Under {title} the difference {how}."
+
+    def _why_no_estimate(self) -> str:
+        if not self.subject.has_truth:
+            return "This spectrum is itself an estimate. Choose a wave to move along."
+        if self.estimate is None:
+            return "The network is estimating the spectrum."
+        return "The estimate has other bands than this spectrum. Choose a wave to move along."
+
+
+def codes_of(spectrum: Spectrum, light: str = DAYLIGHT) -> Codes:
+    """The 8-bit sRGB codes of a reflectance under *light*, adapted to its white."""
+    linear = np.clip(spectrum.values @ colour_weights(spectrum.wavelengths, light), 0, 1)
+    red, green, blue = np.round(255 * linear_to_srgb(linear)).astype(int).tolist()
+    return red, green, blue

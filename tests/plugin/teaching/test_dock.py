@@ -1,0 +1,106 @@
+"""The dock "Metamers": what a person does reaches the lesson, and its page is drawn."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt
+
+from napari_mst.plugin.teaching import estimating
+from napari_mst.plugin.teaching.dock import METAMER, MetamersDock
+from napari_mst.plugin.teaching.lesson import Codes
+from napari_mst.spectra.spectrum import Spectrum
+
+
+def halved(codes: Codes) -> Spectrum:
+    """Stands for the network, whose torch takes seconds to import."""
+    return Spectrum(np.arange(400, 701, 10.0), np.linspace(0.1, sum(codes) / 765, 31))
+
+
+@pytest.fixture
+def dock(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> MetamersDock:
+    monkeypatch.setattr(estimating, "estimated", halved)
+    estimating.estimator.cache_clear()
+    dock = MetamersDock(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    return dock
+
+
+def drawn(dock: MetamersDock, colour: str) -> Spectrum:
+    (line,) = [one for one in dock.plot.curves.lines if one.spectrum.colour == colour]
+    return line.spectrum
+
+
+def test_the_slider_moves_the_curve_and_not_the_colour_in_the_photo(dock: MetamersDock) -> None:
+    before = drawn(dock, METAMER).values
+    dock.slider.setValue(90)
+    assert np.abs(drawn(dock, METAMER).values - before).max() > 0.01
+    assert dock.colours.photo[0].text == dock.colours.photo[2].text != ""
+    assert dock.colours.photo[0].colour == dock.colours.photo[2].colour
+    assert dock.colours.second[0].colour != dock.colours.second[2].colour
+    dock.zero_button.click()
+    np.testing.assert_array_equal(drawn(dock, METAMER).values, dock.lesson.subject.spectrum.values)
+
+
+def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
+    dock: MetamersDock, qtbot: QtBot
+) -> None:
+    dock.chart.buttons[0].click()
+    qtbot.waitUntil(lambda: len(dock.plot.curves.lines) == 3)
+    # Qt asks who has the focus before it moves it.
+    qtbot.waitUntil(lambda: dock.activateWindow() or dock.isActiveWindow())
+    dock.chart.buttons[0].setFocus()
+    qtbot.keyClick(dock.chart.buttons[0], Qt.Key.Key_Down)
+    assert dock.lesson.patch == 1
+    assert dock.chart.buttons[1].isChecked()
+    assert not dock.chart.buttons[0].isChecked()
+    qtbot.waitUntil(lambda: len(dock.plot.curves.lines) == 3)
+    assert dock.lesson.estimate is not None
+    assert dock.lesson.estimate.values[-1] == pytest.approx(sum(dock.lesson.codes) / 765)
+
+
+def test_a_network_that_fails_says_so_and_the_rest_goes_on(
+    dock: MetamersDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Codes) -> Spectrum:
+        raise OSError("no weights")
+
+    qtbot.waitUntil(lambda: dock.lesson.estimate is not None)
+    monkeypatch.setattr(estimating, "estimated", fails)
+    dock.chart.buttons[5].click()
+    qtbot.waitUntil(lambda: "There is no estimate." in dock.text.text())
+    dock.slider.setValue(10)
+    assert len(dock.plot.curves.lines) == 2
+
+
+def test_a_click_on_a_cube_shows_its_pixel(
+    dock: MetamersDock, told: Callable[[], list[str]]
+) -> None:
+    dock.look_at((550.0, 3.0, 4.0))
+    assert dock.title.text() == "cube, row 3, column 4"
+    assert not any(button.isChecked() for button in dock.chart.buttons)
+    assert told() == []
+
+
+def test_another_light_is_another_second_colour(dock: MetamersDock) -> None:
+    before = dock.colours.second[2].text
+    dock.colours.lights.setCurrentIndex(dock.colours.lights.findData("F11"))
+    assert dock.lesson.light == "F11"
+    assert dock.colours.second[2].text != before
+
+
+def test_the_dock_is_narrow_and_low_enough(dock: MetamersDock) -> None:
+    dock.lesson.choose_patch(0)
+    assert dock.minimumSizeHint().width() <= 320
+    assert dock.minimumSizeHint().height() <= 620
+    for widget in (
+        dock.slider,
+        dock.waves,
+        dock.zero_button,
+        dock.help_button,
+        dock.colours.lights,
+    ):
+        assert widget.toolTip()

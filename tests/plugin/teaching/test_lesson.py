@@ -1,0 +1,129 @@
+"""The lesson on metamers: its colours and sentences, as a script sees them, without Qt."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from tests.plugin.conftest import make_cube
+
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.files.samples import chart_cube
+from napari_mst.plugin.teaching.lesson import TO_ESTIMATE, Lesson, Subject
+from napari_mst.plugin.teaching.pixels import subject_at
+from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.spectra.metamers import metamers
+from napari_mst.spectra.spectrum import Spectrum
+
+NEUTRAL = 15
+
+
+def test_the_spectrum_moves_and_its_codes_do_not() -> None:
+    lesson = Lesson()
+    for patch in range(24):
+        lesson.choose_patch(patch)
+        for direction in range(TO_ESTIMATE):
+            lesson.choose_direction(direction)
+            lesson.slide(-1.0)
+            page = lesson.page
+            assert np.abs(page.metamer.spectrum.values - page.first.spectrum.values).max() > 0.005
+            assert page.metamer.codes == page.first.codes
+            assert page.metamer.spectrum.values.max() <= page.highest
+
+
+def test_the_second_light_tells_them_apart_and_the_photo_s_does_not() -> None:
+    lesson = Lesson()
+    lesson.choose_patch(NEUTRAL)
+    lesson.slide(1.0)
+    assert lesson.page.metamer.difference > 3
+    assert "Under A the difference is plain to see." in lesson.page.sentence
+    lesson.choose_light("D65")
+    assert lesson.page.metamer.difference < 1e-9
+    assert "Under D65 an eye can hardly tell them apart either." in lesson.page.sentence
+
+
+def test_the_slider_leads_to_the_estimate() -> None:
+    lesson = Lesson()
+    lesson.choose_direction(TO_ESTIMATE)
+    assert lesson.metamer is lesson.subject.spectrum
+    assert "is estimating" in lesson.page.sentence
+    family = metamers(lesson.subject.spectrum)
+    _, high = family.limits(family.blacks[1])
+    estimate = family.moved(family.blacks[1], high / 2)
+    lesson.take_estimate((0, 0, 0), estimate)
+    assert lesson.estimate is None  # of a colour that is no longer looked at
+    lesson.take_estimate(lesson.codes, estimate)
+    lesson.slide(1.0)
+    np.testing.assert_allclose(lesson.metamer.values, estimate.values, atol=1e-12)
+    lesson.slide(0.5)
+    halfway = (estimate.values + lesson.subject.spectrum.values) / 2
+    np.testing.assert_allclose(lesson.metamer.values, halfway, atol=1e-12)
+
+
+def chart_viewer() -> ViewerModel:
+    viewer = ViewerModel()
+    data, arguments, _ = cube_layer(chart_cube(), "chart")
+    viewer.add_image(data, **arguments)
+    return viewer
+
+
+def test_a_click_on_a_cube_takes_its_pixel_and_the_estimate_of_another_cube_there() -> None:
+    viewer = chart_viewer()
+    truth = chart_cube()
+    made = SpectralCube(truth.data / 2, truth.wavelengths, provenance=Provenance(model="mstpp"))
+    data, arguments, _ = cube_layer(made, "made")
+    layer = viewer.add_image(data, **arguments)
+    subject = subject_at(viewer, (550.0, 20.0, 30.0))
+    assert subject is not None
+    assert subject.spectrum.name == "chart, row 20, column 30"
+    np.testing.assert_allclose(subject.spectrum.values, truth.spectrum(20, 30))
+    assert subject.estimate is not None
+    np.testing.assert_allclose(subject.estimate.values, truth.spectrum(20, 30) / 2)
+    viewer.layers.remove("chart")
+    alone = subject_at(viewer, (550.0, 20.0, 30.0))
+    assert alone is not None
+    assert not alone.has_truth
+    assert subject_at(viewer, (550.0, -9.0, 30.0)) is None
+    layer.visible = False
+    assert subject_at(viewer, (550.0, 20.0, 30.0)) is None
+
+
+def test_an_estimate_alone_is_not_called_true() -> None:
+    lesson = Lesson()
+    lesson.choose(Subject(lesson.chart[3], has_truth=False))
+    lesson.choose_direction(TO_ESTIMATE)
+    assert not lesson.page.has_truth
+    assert "is itself an estimate" in lesson.page.sentence
+
+
+def test_only_visible_bands_of_a_cube_are_moved() -> None:
+    wavelengths = np.arange(350, 2500, 10.0)
+    cube = SpectralCube(np.full((215, 4, 4), 0.3), wavelengths)
+    viewer = ViewerModel()
+    data, arguments, _ = cube_layer(cube, "wide")
+    viewer.add_image(data, **arguments)
+    subject = subject_at(viewer, (550.0, 1.0, 1.0))
+    assert subject is not None
+    assert (subject.spectrum.wavelengths.min(), subject.spectrum.wavelengths.max()) == (380, 780)
+    lesson = Lesson()
+    lesson.choose(subject)
+    estimate = Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.3))
+    lesson.take_estimate(lesson.codes, estimate)
+    lesson.choose_direction(TO_ESTIMATE)
+    assert "other bands" in lesson.page.sentence
+    assert lesson.page.estimate is not None
+    assert lesson.page.estimate.difference < 1
+
+
+def test_a_cube_that_is_no_reflectance_is_refused_and_nothing_changes() -> None:
+    cube = make_cube()
+    radiance = SpectralCube(cube.data, cube.wavelengths, quantity="radiance")
+    viewer = ViewerModel()
+    data, arguments, _ = cube_layer(radiance, "lamp")
+    viewer.add_image(data, **arguments)
+    with pytest.raises(SpectrumError, match="Expected a cube of reflectance, got radiance in"):
+        subject_at(viewer, (550.0, 1.0, 1.0))
+    lesson = Lesson()
+    before = lesson.subject
+    with pytest.raises(SpectrumError, match="without gaps"):
+        lesson.choose(Subject(lesson.chart[0].with_values(np.full(31, np.nan))))
+    assert lesson.subject is before
