@@ -160,7 +160,7 @@ class MapKind:
     content
         What the pixels are.
     unit
-        Unit of values.
+        What the values are, with their unit; "" where the title says it.
     number, lines, needs
         What it asks for.
     colormap
@@ -427,7 +427,7 @@ _ROWS = (
         title="SAM to the reference (deg)",
         tip="Spectral angle between each pixel and the reference.",
         compute=_error("angle"),
-        unit="deg",
+        unit="spectral angle, deg",
         needs="reference",
         colormap="magma",
     ),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.overlays import DESCRIPTIONS, Overlay
 from napari_mst.attention.record import AttentionMap
-from napari_mst.plugin.viewer.layers import METADATA_KEY, put_on_top
+from napari_mst.plugin.viewer.layers import METADATA_KEY, UNIT_KEY, put_on_top
 from napari_mst.plugin.viewer.placement import Placement
 
 UNSIGNED = "inferno"
@@ -89,8 +89,17 @@ def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
         "opacity": OPACITY,
         "blending": "translucent",
         # The layer's data are the numbers already.
-        "metadata": {METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32))},
+        "metadata": {
+            METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
+            UNIT_KEY: _unit(made),
+        },
     }
+
+
+def _unit(made: AttentionMap) -> str:
+    """What the values are, short enough to stand beside a colour bar."""
+    unit, *_ = made.unit.replace(",", ";").split(";")
+    return DESCRIPTIONS[made.overlay].title if unit == "1" else unit
 
 
 def map_layers(viewer: ViewerModel) -> list[Image]:

@@ -36,6 +36,7 @@ from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
+from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import shared
@@ -61,6 +62,7 @@ def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
     show_wavelength(viewer)
     composer_of(viewer)
     contrast_of(viewer)
+    colour_bar_of(viewer)
     wiper_of(viewer)
     for layer in list(viewer.layers):
         recogniser.look_at(layer)

@@ -9,7 +9,7 @@ from napari.layers import Image
 from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.plugin.spectra.region_layers import ROLE
-from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple
+from napari_mst.plugin.viewer.layers import METADATA_KEY, UNIT_KEY, LayerTuple
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MapInputs, MapKind, MapPlane, MapResult
@@ -57,7 +57,7 @@ def _layer(order: Order, result: MapResult, plane: MapPlane, is_first: bool) -> 
     title = plane.title or order.kind.title
     arguments = {
         "name": f"{title}: {order.name}",
-        "metadata": {METADATA_KEY: ROLE},
+        "metadata": {METADATA_KEY: ROLE, UNIT_KEY: order.kind.unit or title},
         "visible": is_first,
         **order.placement.image_kwargs(),
     }

@@ -21,6 +21,7 @@ from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
+from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.composites import is_picture_shown
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.sharing import unwrapped
@@ -65,7 +66,7 @@ class PictureMenu:
         self.own.setToolTip("Else all bands of a cube have one contrast, so they compare.")
         self.coloured = self._check("Bands in their colour", self._set_coloured)
         self.bar = self._check("Colour bar", self._set_bar)
-        self.bar.setToolTip("The values of the colours of the selected band or map, on the image.")
+        self.bar.setToolTip("The values of the colours of the band or map that is seen.")
         self.menu.addSeparator()
         self.always = self._check("New cubes open as pictures", self._set_always)
         self.save = self.menu.addAction("Save picture ...", self.ask_to_save)
@@ -105,8 +106,7 @@ class PictureMenu:
         self.own.setChecked(contrast.is_own)
         self.always.setChecked(composer_of(viewer).is_on)
         self.coloured.setChecked(contrast.is_coloured)
-        measured = self._measured
-        self.bar.setChecked(measured is not None and measured.colorbar.visible)
+        self.bar.setChecked(colour_bar_of(viewer).is_on)
         title = composer_of(viewer).title(layer)
         self.is_shown.setText(f"Picture ({title})" if title else "Picture")
 
@@ -162,18 +162,10 @@ class PictureMenu:
         if viewer is not None:
             contrast_of(viewer).is_coloured = is_on
 
-    @property
-    def _measured(self) -> Image | None:
-        """The layer whose values a colour bar tells: a map that is selected, else the cube."""
-        viewer = self._viewer_ref()
-        active = None if viewer is None else viewer.layers.selection.active
-        is_map = isinstance(active, Image) and not active.rgb
-        return active if is_map else self._layer
-
     def _set_bar(self, is_on: bool) -> None:
-        layer = self._measured
-        if layer is not None:
-            layer.colorbar.visible = is_on
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            colour_bar_of(viewer).is_on = is_on
 
     # ------------------------------------------------------------ saving
 

@@ -24,6 +24,8 @@ from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 METADATA_KEY = "napari_mst"
 """The key under which a layer's metadata hold what this plugin knows of the layer."""
+UNIT_KEY = "napari_mst_unit"
+"""The key in the metadata of a map under which lies what its values are, for the colour bar."""
 QUALITY_KEY = "napari_mst_quality"
 """Marks a layer that shows how far the colours were off; such a layer is no photo."""
 COLORMAP = "inferno"
@@ -81,7 +83,7 @@ def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerT
         "rgb": False,
         "contrast_limits": (0.0, max(high, 1.0)),
         "colormap": COLORMAP,
-        "metadata": {QUALITY_KEY: True},
+        "metadata": {QUALITY_KEY: True, UNIT_KEY: "colour error, 8-bit codes"},
     }
     return cube.quality, arguments, "image"
 

@@ -19,6 +19,7 @@ from napari_mst.plugin.viewer.composites import (
 from napari_mst.plugin.viewer.layers import (
     METADATA_KEY,
     QUALITY_KEY,
+    UNIT_KEY,
     contrast_limits,
     cube_layer,
     cube_of,
@@ -29,6 +30,7 @@ from napari_mst.plugin.viewer.placement import Placement
 
 ADAPTED = " adapted"
 """Ends the name of the layer of an adapted cube."""
+RELATIVE_WIDTH = "relative width"
 WIDTH = "Error band width: "
 """Begins the name of the layer that shows how wide its band is."""
 
@@ -157,7 +159,7 @@ class KnownLayers:
             "rgb": False,
             "colormap": "viridis",
             "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
-            "metadata": {METADATA_KEY: ROLE, QUALITY_KEY: True},
+            "metadata": {METADATA_KEY: ROLE, QUALITY_KEY: True, UNIT_KEY: RELATIVE_WIDTH},
         }
         added = viewer.add_image(width, **arguments)
         put_on_top(viewer, added)

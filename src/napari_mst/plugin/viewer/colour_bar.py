@@ -1,0 +1,134 @@
+"""The colour bar of the band or map that is seen: napari's own, and beside it the unit.
+
+napari's bar follows the colour map and the limits, and has no unit: that is a text of napari's, in
+the same corner. Pictures have no bar, since their colours are colours.
+"""
+
+import weakref
+from typing import Any
+
+from napari.components import ViewerModel
+from napari.components.overlays import TextOverlay
+from napari.layers import Image
+
+from napari_mst.cube import SpectralCube
+from napari_mst.messages import shown
+from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_of
+
+OVERLAY = "napari_mst_unit"
+"""The name of the text among the overlays of a canvas."""
+CORNER = "top_right"
+"""Where napari puts colour bars."""
+UNKNOWN = "value"
+_FILE_UNIT = "data units"  # the field of an ENVI header
+_EVENTS = ("inserted", "removed", "reordered", "visible", "data", "metadata")
+_LONGEST = 40
+
+
+def unit_of(layer: Any) -> str:
+    """Return what the values of *layer* are, with their unit; "" if it is no band and no map."""
+    if not isinstance(layer, Image) or layer.rgb:
+        return ""
+    cube = cube_of(layer)
+    if cube is not None:
+        return _unit_of_cube(cube)
+    return shown(str(layer.metadata.get(UNIT_KEY, "")), _LONGEST)
+
+
+def _unit_of_cube(cube: SpectralCube) -> str:
+    known = [cube.quantity or UNKNOWN, str(cube.metadata.get(_FILE_UNIT, ""))]
+    return ", ".join(shown(one, _LONGEST) for one in known if one)
+
+
+class ColourBar:
+    """Shows the colour bar of the topmost band or map of *viewer*, unless a picture covers it.
+
+    A bar that a person hides by napari's own menu stays hidden until another layer is seen.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(viewer)
+        self._measured: weakref.ref[Image] | None = None
+        self._is_on = True
+        # The list of layers passes on the events of each layer.
+        viewer.layers.events.connect(self._on_layers)
+        viewer.canvas.grid.events.enabled.connect(self._write)
+        self.update()
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether bands and maps have a bar."""
+        return self._is_on
+
+    @is_on.setter
+    def is_on(self, is_on: bool) -> None:
+        self._is_on = is_on
+        # To turn the switch is to give up what was hidden by hand.
+        self._measure(None)
+        self.update()
+
+    @property
+    def measured(self) -> Image | None:
+        """The layer whose bar is shown; None if there is none."""
+        layer = None if self._measured is None else self._measured()
+        return layer if layer is not None and layer.colorbar.visible else None
+
+    def update(self) -> None:
+        """Show the bar of the layer that is seen now, and no other."""
+        viewer = self._viewer_ref()
+        if viewer is None:
+            return
+        layer = _seen(viewer) if self._is_on else None
+        before = None if self._measured is None else self._measured()
+        if layer is not before:
+            self._measure(layer)
+        self._write()
+
+    def _measure(self, layer: Image | None) -> None:
+        """Take the bar from the layer that had it to *layer*."""
+        before = None if self._measured is None else self._measured()
+        self._measured = None
+        if before is not None:
+            before.colorbar.events.visible.disconnect(self._write)
+            before.colorbar.visible = False
+        if layer is not None:
+            self._measured = weakref.ref(layer)
+            layer.colorbar.visible = True
+            layer.colorbar.events.visible.connect(self._write)
+
+    def _write(self, _: object = None) -> None:
+        """Write the unit beside the bar that is shown, or nothing."""
+        viewer = self._viewer_ref()
+        if viewer is None:
+            return
+        overlays = viewer.canvas.overlays
+        text = unit_of(self.measured)
+        if OVERLAY not in overlays:
+            if not text:
+                return
+            overlays[OVERLAY] = TextOverlay(position=CORNER)
+        overlays[OVERLAY].text = text
+        # In a grid the bar is in the cell of its layer, where no text of the canvas follows it.
+        overlays[OVERLAY].visible = bool(text) and not viewer.canvas.grid.enabled
+
+    def _on_layers(self, event: Any) -> None:
+        if event.type in _EVENTS:
+            self.update()
+
+
+def _seen(viewer: ViewerModel) -> Image | None:
+    """Return the topmost visible image, if it is a band or a map; None if that is a picture."""
+    images = (one for one in reversed(viewer.layers) if isinstance(one, Image) and one.visible)
+    topmost = next(images, None)
+    return topmost if unit_of(topmost) else None
+
+
+_bars: "weakref.WeakKeyDictionary[ViewerModel, ColourBar]" = weakref.WeakKeyDictionary()
+
+
+def colour_bar_of(viewer: ViewerModel) -> ColourBar:
+    """Return what shows the colour bars of *viewer*, made on first use."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    if viewer not in _bars:
+        _bars[viewer] = ColourBar(viewer)
+    return _bars[viewer]
