@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from napari_mst import load_model
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training import fit
@@ -48,7 +49,7 @@ def test_pixelwise_part_stays_as_it_is(tmp_path: Path) -> None:
 def test_features_have_16_bits_only_where_that_is_fast(
     precisions: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit.DeviceChoice, "precisions", precisions)
+    monkeypatch.setattr(DeviceChoice, "precisions", precisions)
     half = start(tmp_path / "checkpoint")
     types: list[torch.dtype] = []
     half.network.stages[0].mapping.register_forward_hook(

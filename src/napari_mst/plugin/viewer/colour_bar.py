@@ -14,6 +14,7 @@ from napari.layers import Image
 from napari_mst.cube import SpectralCube
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_of
+from napari_mst.plugin.viewer.sharing import shared
 
 OVERLAY = "napari_mst_unit"
 """The name of the text among the overlays of a canvas."""
@@ -123,12 +124,6 @@ def _seen(viewer: ViewerModel) -> Image | None:
     return topmost if unit_of(topmost) else None
 
 
-_bars: "weakref.WeakKeyDictionary[ViewerModel, ColourBar]" = weakref.WeakKeyDictionary()
-
-
 def colour_bar_of(viewer: ViewerModel) -> ColourBar:
     """Return what shows the colour bars of *viewer*, made on first use."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    if viewer not in _bars:
-        _bars[viewer] = ColourBar(viewer)
-    return _bars[viewer]
+    return shared(viewer, ColourBar)
