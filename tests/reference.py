@@ -115,7 +115,8 @@ def _docstring_of_data(module: str, name: str) -> str:
 
 def page() -> str:
     """The text of `docs/reference.md`."""
-    names = sorted(set(napari_mst.__all__) - {"__version__"}, key=str.lower)
+    names = sorted(set(napari_mst.__all__) - {"__version__"})
+    names.sort(key=str.lower)  # `Metamers` before `metamers`
     return _HEAD + "".join(line for name in names for line in _lines(entries_of(name)))
 
 

@@ -75,14 +75,30 @@ class Metamers:
     blacks
         (n, B), orthogonal and of length 1, the smoothest first: see `metameric_blacks`.
 
+    Notes
+    -----
+    ============================  ================================================================
+    spectrum, fundamental, black  reflectance: 0-1 for the spectrum, of any sign for its black; nm
+    response                      (B, 3): reflectance 0-1 to a colour, light included
+    blacks                        (n, B) without a unit, of length 1
+    colour()                      (3,) linear, in the unit of the response
+    toward()                      reflectance in, (B,) of any sign out
+    limits()                      (B,) in; amounts that keep reflectance within 0-1
+    moved()                       (B,) in, reflectance out
+    difference()                  reflectance 0-1 in, CIEDE2000 out
+    ============================  ================================================================
+
     Examples
     --------
     >>> from napari_mst.spectra.library import colour_checker
-    >>> family = metamers(colour_checker()[1])
+    >>> skin, foliage = (colour_checker()[index] for index in (1, 3))
+    >>> family = nm.metamers(skin)
     >>> low, high = family.limits(family.blacks[0])
     >>> other = family.moved(family.blacks[0], high)
-    >>> bool(abs(family.colour(other) - family.colour(family.spectrum)).max() < 1e-12)
-    True
+    >>> round(family.difference(other), 3), round(family.difference(other, "A"), 1)
+    (0.0, 2.7)
+    >>> np.allclose(family.colour(other), family.colour(skin)), family.toward(foliage).shape
+    (True, (31,))
     """
 
     spectrum: Spectrum
@@ -176,6 +192,23 @@ def metamers(spectrum: Spectrum, response: Values | None = None, count: int = CO
     SpectrumError
         If *spectrum* has gaps, is not reflectance, has fewer than four bands, or does not cover
         450-650 nm; or if *response* is not three independent columns of B numbers.
+
+    Notes
+    -----
+    ========  ======================================================
+    spectrum  reflectance, 0-1; wavelengths in nm that cover 450-650
+    response  (B, 3): reflectance 0-1 to a colour, light included
+    returns   see `Metamers`
+    ========  ======================================================
+
+    Examples
+    --------
+    >>> wavelengths = np.arange(400, 701, 10)
+    >>> grey = nm.Spectrum(wavelengths, np.full(31, 0.5))
+    >>> nm.metamers(grey, count=2).blacks.shape
+    (2, 31)
+    >>> nm.metamers(grey, nm.Capture("Nikon_D5100", "A").response).spectrum is grey
+    True
     """
     _check(spectrum)
     if response is None:
