@@ -13,7 +13,7 @@ from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training import fit
-from napari_mst.training.fit import Fit, FitSettings, start_network
+from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings, start_network
 from napari_mst.training.loss import reconstruction_loss
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
@@ -75,6 +75,20 @@ def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
     assert torch.equal(weights(whole), weights(continued.run()))
 
 
+def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
+    tmp_path: Path,
+) -> None:
+    reports: list[FitProgress] = []
+    options = FitOptions(report=reports.append, drawers=2)
+    ahead = Fit(SMALL, tmp_path / "ahead", PIXELWISE, options=options).run(report_every=2)
+    assert torch.equal(weights(ahead), weights(start(tmp_path / "here").run(report_every=2)))
+    assert [report.step for report in reports] == [2, 4]
+    for report in reports:
+        assert report.photos == pytest.approx(1 / report.seconds)
+        assert 0 < report.waiting <= 1
+        assert f"{report.waiting:.0%} waiting for photos" in str(report)
+
+
 def test_fit_learns(tmp_path: Path) -> None:
     settings = replace(SMALL, steps=60, warm_up=10, learning_rate=1e-3, average_decay=0.8)
     job = start(tmp_path / "checkpoint", settings)
@@ -118,7 +132,8 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:
 
 
 def test_fit_writes_a_model_with_its_card(tmp_path: Path) -> None:
-    fit.fit_to_file(FitSettings(steps=0, seed=5), tmp_path / "model.safetensors")
+    files = fit.FitFiles(tmp_path / "model.safetensors")
+    fit.fit_to_file(FitSettings(steps=0, seed=5), files)
     model = load_model(tmp_path / "model.safetensors")
     assert model.card.name == "mstpp-srgb"
     assert "--seed 5" in model.card.reference

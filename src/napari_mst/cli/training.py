@@ -123,6 +123,17 @@ def _add_step_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STEPS",
         help="steps between two reports (default: 500)",
     )
+    _add_drawers(group)
+
+
+def _add_drawers(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--drawers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes that draw the photos of later steps meanwhile (default: 0, none)",
+    )
 
 
 def _train(arguments: argparse.Namespace) -> int:
@@ -130,6 +141,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
     _check_weights_name(arguments.output)
     _check_sizes(arguments)
+    _check_drawers(arguments)
     _check_attention(arguments)
     _tell_padding(arguments)
     # An older file is replaced; this only asks, before hours of work, whether it can be written.
@@ -156,6 +168,11 @@ def _check_sizes(arguments: argparse.Namespace) -> None:
             "Expected a batch, stages and reports of at least 1 and a size divisible by 8, "
             "got others."
         )
+
+
+def _check_drawers(arguments: argparse.Namespace) -> None:
+    if arguments.drawers < 0:
+        raise ModelError(f"Expected --drawers of at least 0, got {arguments.drawers}. Take 0 or 1.")
 
 
 def _check_attention(arguments: argparse.Namespace) -> None:
@@ -199,6 +216,7 @@ def _plan(arguments: argparse.Namespace) -> "TrainingPlan":
         scenes=arguments.scenes,
         patience=arguments.patience,
         report_every=arguments.report_every,
+        drawers=arguments.drawers,
     )
 
 
@@ -238,6 +256,7 @@ def _add_retrain_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("for mstpp-srgb")
     group.add_argument("--stages", type=int, default=1, help="stages of the network (default: 1)")
     add_device(parser, "cpu")
+    _add_drawers(group)
     group.add_argument(
         "--checkpoint",
         type=Path,
@@ -248,6 +267,7 @@ def _add_retrain_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _retrain(arguments: argparse.Namespace) -> int:
     _check_weights_name(arguments.output)
+    _check_drawers(arguments)
     check_targets([arguments.output], overwrite=True)
     if arguments.name == "pixelwise-srgb":
         _retrain_pixelwise(arguments)
@@ -265,13 +285,12 @@ def _retrain_pixelwise(arguments: argparse.Namespace) -> None:
 
 
 def _retrain_mstpp(arguments: argparse.Namespace) -> None:
-    from napari_mst.training.fit import FitSettings, fit_to_file
+    from napari_mst.training.fit import FitFiles, FitOptions, FitSettings, fit_to_file
 
     steps = FitSettings.steps if arguments.steps is None else arguments.steps
     settings = FitSettings(steps=steps, stages=arguments.stages, seed=arguments.seed)
-    fit_to_file(
-        settings, arguments.output, arguments.device, arguments.checkpoint, arguments.scenes
-    )
+    files = FitFiles(arguments.output, arguments.checkpoint, arguments.scenes)
+    fit_to_file(settings, files, arguments.device, FitOptions(drawers=arguments.drawers))
 
 
 def _add_light_arguments(parser: argparse.ArgumentParser) -> None:

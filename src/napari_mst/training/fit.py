@@ -33,6 +33,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.card import CARD
+from napari_mst.training.drawing import Drawing, Order
 from napari_mst.training.loss import distance, reconstruction_loss
 from napari_mst.training.sources import LessonSource, Simulated
 
@@ -131,18 +132,23 @@ def start_network(
 class FitProgress(NamedTuple):
     """One report of a fit.
 
-    *loss* is the mean over the steps since the last report, *seconds* the time of a step.
+    *loss* is the mean over the steps since the last report, *seconds* the time of a step, *photos*
+    the number that all processes learn from in a second, and *waiting* the share of the time in
+    which this process waited for them.
     """
 
     step: int
     loss: float
     held_out: float
     seconds: float
+    photos: float = 0.0
+    waiting: float = 0.0
 
     def __str__(self) -> str:
         """One line for a person."""
         losses = f"loss {self.loss:.4f}  held-out {self.held_out:.4f}"
-        return f"step {self.step}  {losses}  {self.seconds:.3f} s/step"
+        pace = f"{self.seconds:.3f} s/step  {self.photos:.1f} photos/s"
+        return f"step {self.step}  {losses}  {pace}  {self.waiting:.0%} waiting for photos"
 
 
 @dataclass(frozen=True)
@@ -159,12 +165,16 @@ class FitOptions:
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report
         Called with every report.
+    drawers
+        Processes that draw the photos of later steps meanwhile; 0 draws them in the fit. They
+        change no number.
     """
 
     source: LessonSource | None = None
     network: MSTPlusPlus | None = None
     patience: int = 0
     report: Callable[[FitProgress], None] = print
+    drawers: int = 0
 
 
 class Fit:
@@ -197,6 +207,7 @@ class Fit:
         # Before the network is made: its first weights are drawn at random.
         torch.manual_seed(settings.seed)
         self.source = options.source or Simulated(settings.seed, settings.size)
+        self._drawing = Drawing(self.source, options.drawers)
         self.patience = options.patience
         self.report = options.report
         self.best_loss = math.inf
@@ -223,23 +234,53 @@ class Fit:
         Returns the averaged network. With patience it is the best one, and the fit takes no more
         steps than are needed to be sure of it.
         """
-        started = time.perf_counter()
-        first = self.step
-        losses: list[Tensor] = []
-        while self.step < self.settings.steps and not self._is_out_of_patience():
-            losses.append(self.take_step())
-            if self.step % report_every == 0 or self.step == self.settings.steps:
-                seconds = (time.perf_counter() - started) / (self.step - first)
-                loss = torch.stack(losses).mean().item()
-                losses.clear()
-                held_out = self.validate()
-                self._remember(held_out)
-                if self.rank == 0:
-                    self.report(FitProgress(self.step, loss, held_out, seconds))
-                    self.save_checkpoint()
+        steps = range(self.step, self.settings.steps)
+        with self._drawing.ahead(self._order, steps):
+            self._take_steps(report_every)
         if self.patience and self._best:
             self.average.load_state_dict(self._best)
         return self.average
+
+    def _take_steps(self, report_every: int) -> None:
+        losses: list[Tensor] = []
+        pace = self._pace()
+        while self.step < self.settings.steps and not self._is_out_of_patience():
+            losses.append(self.take_step())
+            if self.step % report_every == 0 or self.step == self.settings.steps:
+                loss = torch.stack(losses).mean().item()
+                losses.clear()
+                # Before the validation, which is no part of a step.
+                measured = pace(self.step)
+                held_out = self.validate()
+                self._remember(held_out)
+                if self.rank == 0:
+                    self.report(FitProgress(self.step, loss, held_out, *measured))
+                    self.save_checkpoint()
+                pace = self._pace()
+
+    def _pace(self) -> Callable[[int], tuple[float, float, float]]:
+        """A clock that begins now.
+
+        It tells the seconds of a step, the photos in a second and the share of the time that was
+        spent waiting for them.
+        """
+        started = time.perf_counter()
+        first = self.step
+        waited = self._drawing.waited
+
+        def measured(step: int) -> tuple[float, float, float]:
+            seconds = time.perf_counter() - started
+            photos = (step - first) * self.settings.batch * self.processes
+            waiting = self._drawing.waited - waited
+            return seconds / (step - first), photos / seconds, waiting / seconds
+
+        return measured
+
+    def _order(self, step: int) -> Order:
+        """The photos of a *step*."""
+        # Every process draws other scenes in every step. Index 0 is never drawn.
+        index = 1 + step * self.processes + self.rank
+        return Order(index, self.settings.batch, self.settings.lesson_at(step))
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.patience <= self._reports_since_best
@@ -265,9 +306,7 @@ class Fit:
     def take_step(self) -> Tensor:
         """One step down the loss; returns the loss."""
         settings = self.settings
-        # Every process draws other scenes in every step. Index 0 is never drawn.
-        index = 1 + self.step * self.processes + self.rank
-        photos, cubes = self.source.draw(index, settings.batch, settings.lesson_at(self.step))
+        photos, cubes = self._drawing.take(self._order(self.step))
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)
@@ -382,22 +421,37 @@ def _card(settings: FitSettings, processes: int) -> ModelCard:
     return replace(CARD, reference=f"{CARD.reference}; made by `{command}`, one thread each")
 
 
+class FitFiles(NamedTuple):
+    """The files of a fit.
+
+    Attributes
+    ----------
+    output
+        The weights to write.
+    checkpoint
+        The file from which it goes on; by default one beside *output*.
+    scenes
+        A folder of real scenes; the accuracy on them goes into the card.
+    """
+
+    output: Path
+    checkpoint: Path | None = None
+    scenes: Path | None = None
+
+
 def fit_to_file(
     settings: FitSettings,
-    output: Path,
+    files: FitFiles,
     device: str = "cpu",
-    checkpoint: Path | None = None,
-    scenes: Path | None = None,
+    options: FitOptions | None = None,
 ) -> None:
     """Fit the network, and write it as float16 with its card.
 
     Of several processes the first writes.
-    The fit goes on from *checkpoint*, which lies beside *output* unless it is given. *scenes* is a
-    folder of real scenes; the accuracy on them goes into the card.
     """
     device = join_processes(device)
-    checkpoint = checkpoint or output.with_suffix(".checkpoint")
-    fit = Fit(settings, checkpoint, pixelwise_network(), device)
+    checkpoint = files.checkpoint or files.output.with_suffix(".checkpoint")
+    fit = Fit(settings, checkpoint, pixelwise_network(), device, options)
     network = fit.run()
     if fit.rank == 0:
-        save_measured(network, output, _card(settings, fit.processes), scenes)
+        save_measured(network, files.output, _card(settings, fit.processes), files.scenes)

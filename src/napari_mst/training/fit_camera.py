@@ -126,7 +126,8 @@ class CameraFit(Fit):
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         torch.manual_seed(settings.seed)
         network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
-        chosen = replace(options or FitOptions(), source=self._scenes, network=network)
+        # A draw also tells the networks the camera, so no other process may draw.
+        chosen = replace(options or FitOptions(), source=self._scenes, network=network, drawers=0)
         super().__init__(settings, checkpoint, device=device, options=chosen)
 
     def _see_with(self, response: Tensor) -> None:

@@ -72,6 +72,8 @@ class TrainingPlan:
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report_every
         Steps between reports.
+    drawers
+        Processes that draw the photos of later steps meanwhile.
     """
 
     output: Path
@@ -84,6 +86,7 @@ class TrainingPlan:
     scenes: Path | None = None
     patience: int = 0
     report_every: int = 500
+    drawers: int = 0
 
 
 def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
@@ -149,7 +152,11 @@ def _train_for_cameras(plan: TrainingPlan, settings: FitSettings, device: str) -
 
 def _options(plan: TrainingPlan) -> FitOptions:
     log = plan.output.with_suffix(".csv")
-    return FitOptions(patience=plan.patience, report=lambda progress: _log(log, progress))
+    return FitOptions(
+        patience=plan.patience,
+        report=lambda progress: _log(log, progress),
+        drawers=plan.drawers,
+    )
 
 
 def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
