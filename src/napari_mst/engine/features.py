@@ -3,11 +3,11 @@
 import mmap
 import os
 import tempfile
-from contextlib import suppress
 
 import torch
 from torch import Tensor
 
+from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
 from napari_mst.errors import OutOfMemory
 
@@ -76,11 +76,13 @@ class Slab:
         is_in_file: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        self._block: Tensor | None = None
         # Only Linux lets a program ask for large pages.
         if is_in_file:
             self._memory = _mapped_file(size, dtype)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory = _huge_pages(size, dtype)
+            self._block = KEPT.take(dtype.itemsize * size)
+            self._memory = self._block[: dtype.itemsize * size].view(dtype)
         else:
             self._memory = torch.empty(size, device=device, dtype=dtype)
 
@@ -98,16 +100,10 @@ class Slab:
         own_size = size * dtype.itemsize // self._memory.itemsize
         return self._memory[:own_size].view(dtype).view(bands, height, width)
 
-
-def _huge_pages(size: int, dtype: torch.dtype) -> Tensor:
-    """*size* values in large pages, so that a run does not wait for pages of 4 KB to be mapped."""
-    try:
-        pages = mmap.mmap(-1, dtype.itemsize * size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(error.strerror) from error
-    with suppress(OSError):  # not every system has them: Linux on a Raspberry Pi 5 does not
-        pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=dtype)
+    def taken_back(self) -> list[Tensor]:
+        """The block of memory of this slab, whose maps are no more; none if it cannot be kept."""
+        block, self._block = self._block, None
+        return [] if block is None else [block]
 
 
 def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:

@@ -251,9 +251,9 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
         of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
         working = of_threads + _rows_bytes(job) + whole
         fewer = threads if threads < most else 0
-        yield Plan("device", job.precision, memory=kept + working, threads=fewer)
-        # With the maps on disk, the work after the run may take more memory than the run itself.
+        # The work after the run may take more than the run itself, whose maps wait for the next.
         in_memory = max(working, job.after)
+        yield Plan("device", job.precision, memory=kept + in_memory, threads=fewer)
         yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
 
 

@@ -26,6 +26,7 @@ from napari_mst.engine.costs import sweep_costs
 from napari_mst.engine.features import FeatureMap, Slab
 from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import statistic_form
+from napari_mst.engine.pages import KEPT
 from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
@@ -169,13 +170,15 @@ class Execution:
         wide = program.dtype.itemsize
         sizes, places = self._schedule.storage(source.height, source.width, number, wide)
         slabs = [Slab(size // number, self._home, is_in_file, self._dtype) for size in sizes]
+        # The result keeps its own: it leaves the run.
+        result_slab = places[program.output.writes].slab
+        self._slabs = [slab for index, slab in enumerate(slabs) if index != result_slab]
         for name, (slab, offset) in places.items():
             if name != program.output.writes:
                 shape = (*self._sizes[name], program.channels(name))
                 self._maps[name] = slabs[slab].feature_map(*shape, offset // number, self._device)
         height, width = result_size(program, source.height, source.width)
-        own = slabs[places[program.output.writes].slab]
-        return own.planes(program.output.channels, height, width, program.dtype)
+        return slabs[result_slab].planes(program.output.channels, height, width, program.dtype)
 
     @property
     def _home(self) -> torch.device:
@@ -191,7 +194,13 @@ class Execution:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
                 self._run(sweep, cost, workers)
             self._check_range(self._result)
+            self._leave_memory()
             return Result(self._result.cpu().numpy(), self._folded)
+
+    def _leave_memory(self) -> None:
+        """Leave the memory of the maps, which are no more, to the next run."""
+        self._maps.clear()
+        KEPT.give([block for slab in self._slabs for block in slab.taken_back()])
 
     def _run(self, sweep: Sweep, cost: float, workers: Workers) -> None:
         """All tiles of *sweep*; folds the statistics that it adds up."""

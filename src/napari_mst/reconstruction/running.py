@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from napari_mst.engine import plan as planning
+from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Budget, Plan, make_plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
@@ -96,6 +97,7 @@ def try_run(job: Job, plan: Plan) -> Planes | None:
 def free_memory(setup: Setup) -> None:
     """Give back what a run that failed has left on its device."""
     gc.collect()
+    KEPT.clear()
     device = setup.device.device
     if device.type != "cpu":
         torch.get_device_module(device).empty_cache()

@@ -1,0 +1,79 @@
+"""Memory of a run waits for the next one: within a budget, for a while, and never twice in use."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst.engine import pages
+from napari_mst.engine.pages import KEPT, Kept
+from napari_mst.engine.run import run
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def much_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "free_host_memory", lambda: 10**10)
+
+
+def test_block_is_taken_again_by_a_run_of_about_its_size() -> None:
+    kept = Kept(budget=10_000)
+    block = kept.take(5000)
+    kept.give([block])
+    assert kept.nbytes == 5000
+    assert kept.take(4500).data_ptr() == block.data_ptr()
+    assert kept.nbytes == 0
+
+
+@pytest.mark.parametrize("size", [5001, 3000], ids=["larger", "much smaller"])
+def test_block_of_another_size_goes_back_to_the_system(size: int) -> None:
+    kept = Kept(budget=10_000)
+    kept.give([kept.take(5000)])
+    assert kept.take(size).nbytes == size
+    assert kept.nbytes == 0
+
+
+def test_no_more_is_kept_than_the_budget_and_a_share_of_the_free_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(budget=9000)
+    kept.give([kept.take(5000), kept.take(4000), kept.take(3000)])
+    assert kept.nbytes == 7000  # the oldest has gone
+    monkeypatch.setattr(pages, "free_host_memory", lambda: 4 * 3500)
+    kept.give([])
+    assert kept.nbytes == 3000
+
+
+def test_what_nobody_takes_is_given_back_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[Any] = []
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            timers.append(self)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    kept = Kept(budget=10_000, idle=30)
+    kept.give([kept.take(5000)])
+    kept.give([])
+    first, second = timers
+    assert first.finished.is_set()  # only the last use counts
+    assert second.interval == 30
+    second.function()
+    assert kept.nbytes == 0
+
+
+def test_run_leaves_its_maps_and_never_its_result() -> None:
+    KEPT.clear()
+    network = MSTPlusPlus(stages=1).eval().requires_grad_(False)
+    photo = np.random.default_rng(0).random((3, 40, 48), dtype=np.float32)
+    first = run(network, lambda start, stop: photo[:, start:stop], 40, 48, CPU)
+    copied = first.copy()
+    assert KEPT.nbytes > 0
+    second = run(network, lambda start, stop: photo[:, start:stop] / 2, 40, 48, CPU)
+    np.testing.assert_array_equal(first, copied)
+    assert not np.shares_memory(first, second)
+    KEPT.clear()
