@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
+from napari_mst.attention import pixels
 from napari_mst.attention.pixels import PixelExplorer, pixel_blocks
 from napari_mst.errors import AttentionError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -62,6 +63,40 @@ def test_weights_of_a_pixel_are_those_of_the_whole_network(
         np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(found.places, expected.places * pitch)
         np.testing.assert_array_equal(found.regions, expected.regions)
+
+
+@pytest.mark.parametrize("kind", ["shifted", "overlapping"])
+@pytest.mark.parametrize("large", [20 * 20, -1])
+def test_maps_that_are_kept_change_no_weight(
+    kind: str, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pixels, "_LARGE", large)
+    explorer = PixelExplorer(reconstructor_of(kind, tmp_path), photo(), region=(2, 34, 1, 44))
+    before = {name: explorer.weights(name, 20, 29) for name in explorer.blocks}
+    past = explorer.keep()
+    assert past.source_sha256 == before["stages.0.decoder.1"].provenance.source_sha256
+    if large < 0:  # then all maps are kept, and nothing is computed again
+        monkeypatch.setattr(pixels, "execute_crop", None)
+    for name, found in before.items():
+        again = explorer.weights(name, 20, 29)
+        np.testing.assert_allclose(again.weights, found.weights, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(again.places, found.places)
+
+
+def test_maps_beyond_the_bound_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pixels, "_LARGE", 0)
+    monkeypatch.setattr(pixels, "MOST_KEPT", 1000)
+    monkeypatch.setattr(pixels, "execute", None)  # nothing is run
+    PixelExplorer(reconstructor_of("window", tmp_path), photo()).keep()
+
+
+def test_keys_that_a_pixel_hears_are_those_with_weight(tmp_path: Path) -> None:
+    explorer = PixelExplorer(reconstructor_of("shifted", tmp_path), photo())
+    found = explorer.weights("stages.0.encoder.1", 1, 1)
+    np.testing.assert_array_equal(found.heard, found.weights.sum(0) > 0)
+    assert 0 < found.heard.sum() < len(found.heard)
 
 
 def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:

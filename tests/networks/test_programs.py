@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
 from napari_mst.cli.main import main
-from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Budget, Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
@@ -261,7 +261,7 @@ def test_any_part_of_a_cube_is_that_of_the_whole_run(
     network, photo = built(kind), photo_of(90, 131)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
     own = Window(*window)
-    part = execute_crop(network.program(), folded, source_of(photo), own)
+    part = execute_crop(network.program(), Known(folded), source_of(photo), own)
     expected = numbers[:, own.rows, own.columns]
     np.testing.assert_allclose(part, expected, rtol=0, atol=1e-6 * np.abs(numbers).max())
 
@@ -277,7 +277,7 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
 
     watched = source._replace(rows=watched_rows)
     _, folded = execute(network.program(), source, CPU)
-    execute_crop(network.program(), folded, watched, Window(100, 104, 10, 20))
+    execute_crop(network.program(), Known(folded), watched, Window(100, 104, 10, 20))
     assert asked == [(98, 106)]
 
 
@@ -286,7 +286,7 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
     photo = photo_of(160, 170)
     numbers, folded = execute(program, source_of(photo), CPU)
     own = Window(72, 88, 80, 96)
-    near = execute_crop(program, folded, source_of(photo), own, halo=32)
+    near = execute_crop(program, Known(folded), source_of(photo), own, halo=32)
     np.testing.assert_allclose(
         near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max()
     )

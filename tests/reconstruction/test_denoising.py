@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 import napari_mst as nm
 from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import Provenance
+from napari_mst.denoising.photos import denoised_photo
 from napari_mst.errors import DenoisingError, OutOfMemory
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.reconstruction import denoising
 from napari_mst.reconstruction.denoising import decided, denoised
 from napari_mst.reconstruction.preparing import prepare
 from napari_mst.watch import UNWATCHED
@@ -175,3 +178,42 @@ def test_a_finished_cube_of_another_denoising_is_not_taken_for_that_of_a_run() -
 def test_what_is_no_way_to_denoise_is_refused(denoise: Any) -> None:
     with pytest.raises(DenoisingError, match="Expected denoise 'auto', 'off' or a number above 0"):
         reconstructor(denoise=denoise)
+
+
+def test_a_photo_is_denoised_once_for_all_that_is_computed_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[object] = []
+
+    def counted(*given: Any) -> nm.Photo:
+        calls.append(given)
+        return denoised_photo(*given)
+
+    monkeypatch.setattr(denoising, "denoised_photo", counted)
+    explorer = nm.AttentionExplorer(reconstructor("mstpp-srgb"), NOISY)
+    record = explorer.record()
+    made = explorer.map("attention", nm.Selection("stages.0.encoder.0"))
+    assert record.provenance.denoising == made.provenance.denoising != ""
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("attention", "meaning"),
+    [
+        ("spectral", "Attention is global, so a region is another image"),
+        ("none", "The network groups pixels from the corner of a region on"),
+    ],
+)
+def test_a_region_is_noted_as_what_it_is_to_the_network(attention: str, meaning: str) -> None:
+    model = nm.load_model("mstpp-srgb")
+    network = MSTPlusPlus(stages=1, attention=attention)
+    own = nm.Reconstructor(replace(model, network=network), "cpu", correct_colour=False)
+    found = own.reconstruct(CLEAN, region=(0, 16, 0, 16))
+    assert any(meaning in note for note in found.provenance.assumptions)
+
+
+def test_a_region_is_the_same_to_a_pixelwise_network() -> None:
+    own = reconstructor(denoise="off", correct_colour=False)
+    part = own.reconstruct(CLEAN, region=(3, 20, 5, 30))
+    np.testing.assert_array_equal(part.data, own.reconstruct(CLEAN).data[:, 3:20, 5:30])
+    assert "sees each pixel alone" in part.provenance.assumptions[-1]

@@ -3,7 +3,9 @@
 Letters: d channels of a head, H rows, W columns.
 """
 
+import copy
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.errors import AttentionError
+from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
@@ -32,8 +35,8 @@ class AttentionExplorer:
     """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
 
     `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`; every method
-    is a run, and raises what that raises. Attention is global, so a region has an attention of its
-    own: that of a run on the region.
+    is a run, and raises what that raises. A photo that has to be denoised is so once. Attention is
+    global, so a region has an attention of its own: that of a run on the region.
 
     Raises
     ------
@@ -86,21 +89,32 @@ class AttentionExplorer:
                 f"got {reconstructor.precision}. Take one of these."
             )
         self._reconstructor = reconstructor
-        self._lit = reconstructor.lit_for(photo)
-        self._network = self._lit.network
-        self._program = self._lit.program
         self._watch = Watch(progress, is_cancelled)
-        self._photo = reconstructor.read(photo)
-        self._region = region
-        part = self._photo if region is None else self._photo.cropped(region)
-        self.shape: tuple[int, int] = part.shape
+        self._seen = reconstructor.see(photo, region)
+        self.shape: tuple[int, int] = self._seen.shape
         top, _, left, _ = region or (0, 0, 0, 0)
         self._first = np.array([top, left])
 
+    def watched_by(self, watch: Watch) -> Self:
+        """The same explorer, whose runs *watch* is told of: the photo is not denoised again."""
+        other = copy.copy(self)
+        other._watch = watch
+        return other
+
+    @property
+    def _network(self) -> Network:
+        """The network, told the light of the photo."""
+        return self._seen.job(self._watch).setup.network
+
+    @property
+    def _program(self) -> Program:
+        return self._network.program()
+
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
-        with record_attention(self._network) as record:
-            _, provenance = self._compute(self._lit.cube_of)
+        setup = self._seen.job(self._watch).setup
+        with record_attention(setup.network) as record:
+            _, provenance = self._compute(setup.cube_of)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
@@ -202,7 +216,7 @@ class AttentionExplorer:
         )
 
     def _compute(self, compute: Compute) -> tuple[NDArray[np.floating], Provenance]:
-        return self._reconstructor.compute(compute, self._photo, self._region, self._watch)
+        return self._seen.compute(compute, self._watch)
 
     def _mapped(self, program: Program) -> Compute:
         """The run of *program*, which ends in a map of attention."""

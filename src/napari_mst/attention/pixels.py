@@ -1,32 +1,42 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
 Only the part of the photo on which they depend is computed: it grows from block to block, and is
-the whole photo where all pixels attend to each other. The weights are those of a run.
+the whole photo where all pixels attend to each other. Maps that are kept of a run make it small
+again. The weights are those of a run.
 Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.engine.crop import execute_crop
+from napari_mst.cube import Provenance
+from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
+from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError
+from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
 from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
 from napari_mst.networks.attention.windows import Geometry
-from napari_mst.photo.photo import PhotoLike
+from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
 
 AttendingBlock = WindowBlock | GlobalBlock
+
+MOST_KEPT = 3 << 29
+"""Bytes of maps that are kept, at most; half of what is free, where that is less."""
+
+_LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +62,8 @@ class PixelWeights:
     geometry
         Sides of the window of queries and of that of the keys, and the shift, in keys; None where
         all pixels attend to each other.
+    provenance
+        The history of the run whose weights these are.
     """
 
     block: str
@@ -61,6 +73,7 @@ class PixelWeights:
     query: tuple[int, int]
     pitch: int
     geometry: Geometry | None
+    provenance: Provenance = field(default_factory=Provenance)
 
     def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
         """The weights as images, (h, rows, columns), one value a key, and where they begin.
@@ -81,6 +94,13 @@ class PixelWeights:
         counts: NDArray[np.float64] = 1 / np.square(self.weights).sum(-1)
         return counts
 
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
+        (own,) = np.flatnonzero((self.places == self.query).all(1))
+        is_heard: NDArray[np.bool_] = self.regions == self.regions[own]
+        return is_heard
+
 
 def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
     """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
@@ -95,7 +115,10 @@ def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
 
 
 class PixelExplorer:
-    """Tells what any pixel of *photo* attends to in the network of *reconstructor*.
+    """Tells what any pixel of *photo*, or of a *region* of it, attends to.
+
+    The network is that of *reconstructor*; `shape` is (H, W) of what it sees. Rows and columns
+    count from the first of the region.
 
     Raises
     ------
@@ -111,20 +134,41 @@ class PixelExplorer:
     (2, 64)
     """
 
-    def __init__(self, reconstructor: Reconstructor, photo: PhotoLike) -> None:
+    def __init__(
+        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None = None
+    ) -> None:
         self.blocks = pixel_blocks(reconstructor.network)
         if not self.blocks:
             raise AttentionError(
                 "Expected a network with attention between pixels, "
                 f"got {shown(reconstructor.model.card.name)}. Take another model."
             )
-        self._reconstructor = reconstructor
+        self._seen = reconstructor.see(photo, region)
         self._program = reconstructor.program
-        self._photo = reconstructor.read(photo)
-        self.shape: tuple[int, int] = self._photo.shape
+        self._device = reconstructor.device.device
+        self._maps: dict[str, NDArray[np.floating]] = {}
+        self.shape: tuple[int, int] = self._seen.shape
+
+    def keep(self, watch: Watch = UNWATCHED) -> Provenance:
+        """Run the network and keep the maps without which a pixel would take long.
+
+        That is the map which enters a block whose weights depend on a large part of the photo. No
+        more than `MOST_KEPT` bytes are kept, and half of the free memory.
+
+        Raises
+        ------
+        Cancelled
+            As soon as *watch* says so.
+        """
+        provenance = self._seen.provenance(watch)
+        for block in self.blocks:
+            name = self._source(block)
+            if self._needs_map(block) and self._bytes(name) <= self._room():
+                self._maps[name], provenance = self._seen.compute(self._whole(name), watch)
+        return provenance
 
     def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
-        """The weights of all keys of the pixel at *row* and *column* of the photo, in *block*.
+        """The weights of all keys of the pixel at *row* and *column*, in *block*.
 
         Raises
         ------
@@ -140,11 +184,12 @@ class PixelExplorer:
         check_query((row, column), self.shape)
         attending = self.blocks[block]
         source = self._source(block)
-        pitch = int(1 / self._program.scales[source])
+        pitch = self.pitch(block)
         query = (row // pitch, column // pitch)
         size = self._program.sizes(*self.shape)[source]
         part = _part(attending, query, size)
-        found = self._found(attending, self._features(source, part, watch), query, part)
+        features = self._features(source, part, watch)
+        found = self._found(attending, features, query, part)
         places = _on_the_map(found, query, part, size)
         return PixelWeights(
             block=block,
@@ -154,27 +199,62 @@ class PixelExplorer:
             query=(query[0] * pitch, query[1] * pitch),
             pitch=pitch,
             geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
+            provenance=self._seen.provenance(watch),
         )
+
+    def pitch(self, block: str) -> int:
+        """Pixels of the photo, on each side, that a query of *block* stands for."""
+        return int(1 / self._program.scales[self._source(block)])
 
     def _source(self, block: str) -> str:
         """The map that the attention of *block* reads."""
         fed_forward = self._program.writer(block)
         return self._program.writer(fed_forward.reads[0]).reads[0]
 
-    def _features(self, name: str, part: Window, watch: Watch) -> Tensor:
-        """The *part* of the map *name*, (1, C, h, w), as a run computes it."""
+    def _needs_map(self, block: str) -> bool:
+        """Tell whether the weights of a pixel in *block* depend on a large part of the photo."""
+        name = self._source(block)
         program = self._program.until(name)
-        device = self._reconstructor.device.device
-        needs_all = any(each.uses for each in program.passes)
+        if program.is_global or name in self._maps:
+            return False
+        sizes = self._program.sizes(*self.shape)
+        middle = (sizes[name][0] // 2, sizes[name][1] // 2)
+        part = _part(self.blocks[block], middle, sizes[name])
+        own = replace(program, passes=program.needed_beside(self._maps))
+        rows, columns = photo_window(own, part, sizes).size
+        return rows * columns > _LARGE
+
+    def _bytes(self, name: str) -> int:
+        """The bytes of the map *name*."""
+        rows, columns = self._program.sizes(*self.shape)[name]
+        return rows * columns * self._program.channels(name) * self._program.dtype.itemsize
+
+    def _room(self) -> int:
+        """The bytes of maps that may still be kept."""
+        kept = sum(one.nbytes for one in self._maps.values())
+        return min(MOST_KEPT - kept, free_host_memory() // 2)
+
+    def _whole(self, name: str) -> Compute:
+        """The run up to the map *name*, which is returned."""
+        program = self._program.until(name)
 
         def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
-            if needs_all:
-                numbers = execute(program, source, device, plan, watch).numbers
-                return numbers[:, part.rows, part.columns]
-            return execute_crop(program, {}, source, part)
+            return execute(program, source, self._device, plan, watch).numbers
 
-        numbers, _ = self._reconstructor.compute(compute, self._photo, None, watch)
-        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(device)
+        return compute
+
+    def _features(self, name: str, part: Window, watch: Watch) -> Tensor:
+        """The *part* of the map *name*, (1, C, h, w), as a run computes it."""
+        if name in self._maps:
+            numbers = self._maps[name][:, part.rows, part.columns]
+        elif self._program.until(name).is_global:
+            numbers, _ = self._seen.compute(self._whole(name), watch)
+            numbers = numbers[:, part.rows, part.columns]
+        else:
+            known = Known(maps=self._maps, own_device=self._device)
+            source = self._seen.job(watch).source()
+            numbers = execute_crop(self._program.until(name), known, source, part)
+        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
 
     def _found(
         self, block: AttendingBlock, features: Tensor, query: tuple[int, int], part: Window

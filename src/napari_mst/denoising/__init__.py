@@ -7,6 +7,7 @@
 `exponential`      one exponential function for both
 `sensor_noise`     noise that grows with the light, and the scale on which it is the same everywhere
 `noise_estimate`   how much of it a photo has
+`photos`           photos, and cubes that a photo guides
 
 It stands below `reconstruction`, which asks it before the network sees a photo, and it needs no
 torch.

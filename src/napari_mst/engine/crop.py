@@ -6,6 +6,10 @@ Once the statistics of all passes are folded, nothing couples distant pixels any
 depends on no more of the photo than the halos of the passes add up to.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,25 +19,52 @@ from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import Executable, needs, precisions, steps_of
 from napari_mst.engine.windows import Window
-from napari_mst.networks.network import PHOTO, Folded, Program
+from napari_mst.networks.network import PHOTO, Program
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Known(NamedTuple):
+    """All that is known of a whole photo before a part of it is computed.
+
+    Attributes
+    ----------
+    folded
+        The statistics that `execute` returned for this photo, on the device of the weights.
+    maps
+        Whole maps (C, H, W) by their names, which need not be computed again.
+    own_device
+        The device of the weights, where no statistic tells it.
+    """
+
+    folded: Mapping[str, Any] = _NOTHING
+    maps: Mapping[str, NDArray[np.floating]] = _NOTHING
+    own_device: torch.device | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        if self.own_device is not None:
+            return self.own_device
+        tensors = (value for value in self.folded.values() if isinstance(value, torch.Tensor))
+        return next((value.device for value in tensors), torch.device("cpu"))
 
 
 def execute_crop(
-    program: Program, folded: Folded, source: PhotoRows, window: Window, halo: int | None = None
+    program: Program, known: Known, source: PhotoRows, window: Window, halo: int | None = None
 ) -> NDArray[np.floating]:
     """The pixels of *window* of the cube that a run makes of *source*: (B, h, w), to rounding.
 
     Parameters
     ----------
-    folded
-        The statistics that `execute` returned for this photo, on the device of the weights.
+    known
+        The statistics of this photo, and maps that were computed before.
     halo
         Pixels around the window that are read at most; None: all that the passes ask for. Fewer are
         faster, and no longer exact: 32 are exact to 2e-7 of the largest value for the bundled
-        default model.
+        default model. Not with known maps.
     """
-    tensors = (value for value in folded.values() if isinstance(value, torch.Tensor))
-    device = next((value.device for value in tensors), torch.device("cpu"))
+    device = known.device
     photo = PaddedPhoto(source, device, program)
     sizes = program.sizes(source.height, source.width)
     corner = Window(0, 0, 0, 0)  # of the part of the photo that is taken for the whole
@@ -45,14 +76,19 @@ def execute_crop(
     dtypes = precisions(program, program.dtype, program.dtype)
     output = program.output.writes
     # With all statistics known, no pass waits for another: one sweep computes all of them.
-    everything = Sweep(program.passes, (output,), ())
+    everything = Sweep(program.needed_beside(known.maps), (output,), ())
     with exact_products(device), torch.inference_mode():
         steps = steps_of(everything, device, dtypes)
         needed = needs(steps, {output: _moved(window, corner, -1)}, sizes)
-        maps = {PHOTO: (needed[PHOTO], photo.read(_moved(needed[PHOTO], corner, 1)))}
+        maps = {}
+        if PHOTO in needed:
+            maps[PHOTO] = needed[PHOTO], photo.read(_moved(needed[PHOTO], corner, 1))
+        for name in known.maps.keys() & needed.keys():
+            part = known.maps[name][None, :, needed[name].rows, needed[name].columns]
+            maps[name] = needed[name], torch.from_numpy(np.ascontiguousarray(part)).to(device)
         for step in steps:
             name = step.last.writes
-            values = Executable.of(step, dtypes, folded).apply(maps, needed[name], sizes)
+            values = Executable.of(step, dtypes, known.folded).apply(maps, needed[name], sizes)
             maps[name] = needed[name], values
         return values[0].cpu().numpy()
 

@@ -156,13 +156,13 @@ def needs(
 def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) -> Window:
     """The pixels of the padded photo on which a *window* of the result depends.
 
-    Statistics are held fixed.
+    Statistics are held fixed. It is empty where the program needs nothing of the photo.
     """
     steps = []
     for each in program.passes:
         readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
         steps.append(Step((each,), tuple(readings), None))
-    return needs(steps, {program.output.writes: window}, sizes)[PHOTO]
+    return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,8 +147,8 @@ def non_local_means_before(model: str) -> Method:
 
     The filter is that of `Reconstructor(denoise="auto")`, which denoises noisy photos only.
     """
+    from napari_mst.denoising.photos import BEST_H
     from napari_mst.models import load_model
-    from napari_mst.reconstruction.denoising import BEST_H
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     reconstructor = Reconstructor(load_model(model), "cpu", denoise=BEST_H)

@@ -8,7 +8,7 @@ region by region it is the engine's `run`. Letters: N batch, C channels, H rows,
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -142,6 +142,17 @@ class Program:
         """The pass that writes the result."""
         return self.passes[-1]
 
+    @property
+    def is_global(self) -> bool:
+        """True if every pixel of the result depends on all of the photo."""
+        return any(each.uses or each.halo is None for each in self.passes)
+
+    @property
+    def is_pixelwise(self) -> bool:
+        """True if a pixel of the result depends on that pixel of the photo alone."""
+        is_local = all(each.halo == 0 and each.align == 1 for each in self.passes)
+        return is_local and self.multiple == 1 and not self.is_global
+
     def channels(self, name: str) -> int:
         """Channels of the map *name*."""
         return self.in_bands if name == PHOTO else self.writer(name).channels
@@ -199,6 +210,16 @@ class Program:
         names = [each.writes for each in self.passes]
         wanted = self.passes[: names.index(name) + 1]
         return replace(self, passes=(*wanted, *more), is_cropped=False)
+
+    def needed_beside(self, known: Collection[str]) -> tuple[Pass, ...]:
+        """The passes that the result takes where the maps *known* are there already."""
+        wanted = {self.output.writes}
+        passes: list[Pass] = []
+        for each in reversed(self.passes):
+            if each.writes in wanted and each.writes not in known:
+                passes.insert(0, each)
+                wanted.update(each.reads)
+        return tuple(passes)
 
     def replaced(self, changed: Pass) -> "Program":
         """A copy of the program in which *changed* replaces the pass that writes the same map."""

@@ -2,33 +2,21 @@
 
 The networks here were trained on noise, and yet a filter before them does better on noisy photos,
 while it harms clean ones (docs/denoising.md). So `decided` asks the whole photo how noisy it is.
-Patches are compared on the scale on which noise is the same everywhere, and light is averaged in
-linear values, which noise does not shift. The result has the type of the photo, rounded as that is.
-
-Letters: H rows, W columns.
 """
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.colour import SRGB_D65, linear_to_srgb
-from napari_mst.denoising.blocks import Doubles
+from napari_mst.colour import SRGB_D65
 from napari_mst.denoising.noise_estimate import estimated_noise
+from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo, denoising_bytes
 from napari_mst.denoising.sensor_noise import SensorNoise
-from napari_mst.denoising.streaming import Filter, Source, non_local_rows, working_bytes
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.consistency.cells import Cells
 from napari_mst.reconstruction.consistency.jpeg import has_jpeg_grid
-from napari_mst.reconstruction.job import Denoising, Job
+from napari_mst.reconstruction.job import Job
 from napari_mst.watch import Watch
-
-BEST_H = 1.2
-"""The h of "auto", in units of the noise: best on the CAVE scenes of 0.8 to 1.5."""
-
-PATCH = 5
-DISTANCE = 9
 
 # Photos with less noise than this, in 8-bit codes at middle grey, are left as they are. Clean CAVE
 # scenes have 0.6 at most, but for one whose texture gives it away; from 1.8 on denoising helps.
@@ -74,22 +62,17 @@ def denoised(job: Job, watch: Watch) -> Job:
         return job
     region = job.options.region
     if region is None or job.is_preview:
-        pixels = _means(job.part, how, watch)
+        pixels = denoised_photo(job.part, how, watch).pixels
     else:
-        grown, inner = _with_halo(region, job.photo.shape)
-        pixels = _means(job.photo.cropped(grown), how, watch)[inner]
+        grown, inner = _with_halo(region, job.photo.shape, how.filter.halo)
+        pixels = denoised_photo(job.photo.cropped(grown), how, watch).pixels[inner]
     note = f"The photo was denoised before the network: {how}."
     return replace(job.noted(note), part=replace(job.part, pixels=pixels))
 
 
-def denoising_bytes(job: Job) -> int:
+def bytes_to_denoise(job: Job) -> int:
     """About the bytes of memory that denoising takes, and what it keeps through the run."""
-    if job.denoising is None:
-        return 0
-    height, width = job.part.shape
-    using = _filter(job.denoising)
-    copies = 3 * (height + 2 * using.halo) * (width + 2 * using.halo) * job.part.pixels.itemsize
-    return copies + working_bytes(width + 2 * using.halo, 3, 4, using)
+    return denoising_bytes(job.part, job.denoising) if job.denoising else 0
 
 
 def _is_measured(job: Job) -> bool:
@@ -113,55 +96,15 @@ def _told(job: Job, noise: SensorNoise | None, h: float) -> Job:
     return replace(job, denoising=Denoising(noise, h))
 
 
-def _filter(how: Denoising) -> Filter:
-    """The filter on the scale on which noise has a standard deviation of 1."""
-    return Filter(how.h, PATCH, DISTANCE, sigma=1.0)
-
-
 def _with_halo(
-    region: Rectangle, shape: tuple[int, int]
+    region: Rectangle, shape: tuple[int, int], halo: int
 ) -> tuple[Rectangle, tuple[slice, slice, slice]]:
     """The *region* with all pixels that decide its own, and the place of its own among them."""
     top, bottom, left, right = region
     height, width = shape
-    halo = Filter(1.0, PATCH, DISTANCE).halo
     first_row = max(top - halo, 0)
     first_column = max(left - halo, 0)
     grown = first_row, min(bottom + halo, height), first_column, min(right + halo, width)
     rows = slice(top - first_row, bottom - first_row)
     columns = slice(left - first_column, right - first_column)
     return grown, (slice(None), rows, columns)
-
-
-def _means(photo: Photo, how: Denoising, watch: Watch) -> NDArray[np.generic]:
-    """The pixels (3, H, W) of *photo* denoised, of its own type and encoding."""
-    height, width = photo.shape
-
-    def image(start: int, stop: int) -> Doubles:
-        return how.noise.stabilised(photo.rows(start, stop, linear=True))
-
-    def values(start: int, stop: int) -> Doubles:
-        linear = photo.rows(start, stop, linear=True).astype(np.float64)
-        if photo.valid is None:
-            return linear
-        # The mean of a fourth plane is the share of the weights that known pixels have.
-        return np.concatenate([linear, photo.valid[None, start:stop]])
-
-    pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
-    source = Source(image, values, height, width)
-    for rows, means in non_local_rows(source, _filter(how), watch):
-        pixels[:, rows] = _stored(photo, means, rows)
-    return pixels
-
-
-def _stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
-    """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
-    linear = means[:3]
-    if photo.valid is not None:
-        known = photo.valid[rows]
-        linear = np.where(known, linear / np.where(known, means[3], 1.0), 0.0)
-    encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
-    stored: NDArray[np.floating] = encoded * photo.full_scale
-    if photo.pixels.dtype.kind != "u":
-        return stored
-    return np.rint(stored.clip(0, np.iinfo(photo.pixels.dtype).max))

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.denoising.photos import Denoising
 from napari_mst.engine.photo_rows import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.balance import balancing_gains
@@ -18,20 +18,6 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation, turned
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
-
-
-@dataclass(frozen=True)
-class Denoising:
-    """The way that a photo is denoised: its *noise*, and *h* in units of it."""
-
-    noise: SensorNoise
-    h: float
-
-    def __str__(self) -> str:
-        return (
-            f"non-local means, h = {self.h:g} x the noise of the photo "
-            f"({self.noise.codes:.1f} codes at middle grey)"
-        )
 
 
 class Compute(Protocol):

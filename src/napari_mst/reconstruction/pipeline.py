@@ -1,10 +1,12 @@
 """The walk of a photo to its cube, from top to bottom."""
 
+from dataclasses import replace
+
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.photo import PhotoLike
 from napari_mst.reconstruction.correcting import correct, shares_of_run
-from napari_mst.reconstruction.denoising import decided, denoised, denoising_bytes
-from napari_mst.reconstruction.job import Compute
+from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
+from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
@@ -31,7 +33,7 @@ def reconstruct(
     if is_preview:
         job = averaged_down(job)
     job = decided(job)
-    plan = plan_run(job.setup, *job.part.shape, denoising_bytes(job))
+    plan = plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
     start, stop = shares_of_run(job)
     seen = denoised(job, watch.part(0, start))
     result = run(seen.stage(start, stop), plan)
@@ -40,13 +42,13 @@ def reconstruct(
     return build_cube(result, correction)
 
 
-def compute_planes(
-    setup: Setup, photo: PhotoLike, compute: Compute, watch: Watch
-) -> tuple[Planes, Provenance]:
-    """The planes (C, H, W) that *compute* makes of *photo* instead of a cube, and their history."""
-    job = decided(prepare(setup, photo, watch, compute))
-    plan = plan_run(job.setup, *job.part.shape, denoising_bytes(job))
-    start, _ = shares_of_run(job)
-    job = denoised(job, watch.part(0, start))
-    result = run(job.stage(start, 1), plan)
+def see(setup: Setup, photo: PhotoLike, watch: Watch) -> Job:
+    """The job of *photo* up to the network: read, told its light, and denoised if it is noisy."""
+    return denoised(decided(prepare(setup, photo, watch)), watch)
+
+
+def compute_planes(job: Job, compute: Compute, watch: Watch) -> tuple[Planes, Provenance]:
+    """The planes (C, H, W) that *compute* makes of a *job* that was seen, and their history."""
+    plan = plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
+    result = run(replace(job, compute=compute, watch=watch), plan)
     return result.planes, provenance_of(result)

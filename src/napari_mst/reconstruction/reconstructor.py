@@ -6,7 +6,7 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,13 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.reconstruction import pipeline, preparing, provenance
 from napari_mst.reconstruction.compiling import compile_kernels
-from napari_mst.reconstruction.denoising import decided, denoising_bytes
-from napari_mst.reconstruction.job import Compute
-from napari_mst.reconstruction.lighting import estimated
+from napari_mst.reconstruction.denoising import bytes_to_denoise, decided
 from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
+from napari_mst.reconstruction.seen import SeenPhoto
 from napari_mst.reconstruction.setup import Setup, set_up
-from napari_mst.watch import UNWATCHED, IsCancelled, Progress, Watch
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 
 class Reconstructor:
@@ -233,7 +232,7 @@ class Reconstructor:
         """
         setup = self._setup_for(region, ensemble)
         job = preparing.prepare(setup, photo, Watch(is_cancelled=is_cancelled))
-        plan = plan_run(setup, *job.part.shape, denoising_bytes(decided(job)))
+        plan = plan_run(setup, *job.part.shape, bytes_to_denoise(decided(job)))
         if not setup.is_narrow:
             return plan
         return replace(plan, error=str(self._errors.of(job)))
@@ -263,8 +262,8 @@ class Reconstructor:
             Asked as often as *progress* is called.
         region
             First row, one past the last, first column, one past the last: only these pixels are
-            read and returned. Attention is global, so a region is another image: its numbers differ
-            from those of the whole photo.
+            read and returned. A region is another image to all networks but pixelwise ones: its
+            numbers differ from those of the whole photo.
         ensemble
             Whether to take the mean over the eight flips and transposes of the photo, as published,
             in eight times the time. It hardly changes the accuracy, and the spread of the eight is
@@ -316,26 +315,20 @@ class Reconstructor:
         """The numbers (B, H, W) that the network makes of *source*."""
         return self.setup.cube_of(source, plan, watch)
 
-    def compute(
-        self,
-        compute: Compute,
-        photo: Photo,
-        region: Rectangle | None = None,
-        watch: Watch = UNWATCHED,
-    ) -> tuple[NDArray[np.floating], Provenance]:
-        """The planes that *compute* makes of *photo*, or of a *region*, instead of a cube.
+    def see(self, photo: PhotoLike, region: Rectangle | None = None) -> SeenPhoto:
+        """The *photo*, or a *region* of it, as the network sees it: for many computations.
 
         Errors are those of `reconstruct`.
 
         Examples
         --------
         >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
-        >>> photo = reconstructor.read(np.full((4, 6, 3), 128, np.uint8))
-        >>> planes, history = reconstructor.compute(reconstructor.cube_of, photo)
+        >>> seen = reconstructor.see(np.full((4, 6, 3), 128, np.uint8))
+        >>> planes, history = seen.compute(reconstructor.cube_of)
         >>> planes.shape, history.model
         ((31, 4, 6), 'pixelwise-srgb')
         """
-        return pipeline.compute_planes(self._setup_for(region), photo, compute, watch)
+        return SeenPhoto(self._setup_for(region), self.read(photo))
 
     def read(self, photo: PhotoLike) -> Photo:
         """Read *photo* and check that the network can be given it; else `PhotoError`.
@@ -347,29 +340,6 @@ class Reconstructor:
         255.0
         """
         return preparing.read(self.setup, photo)
-
-    def lit_for(self, photo: PhotoLike) -> Self:
-        """The reconstructor itself, or one that was told the light of *photo* if it has to be.
-
-        `reconstruct` does so by itself. This is for who looks into the network.
-
-        Raises
-        ------
-        PhotoError, CameraError
-            If the photo cannot tell its light.
-
-        Examples
-        --------
-        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
-        >>> reconstructor.lit_for(np.full((4, 6, 3), 128, np.uint8)) is reconstructor
-        True
-        """
-        capture = self.capture
-        if capture is None or not capture.is_estimated:
-            return self
-        estimate = estimated(self.read(photo), capture)
-        told = replace(capture, illuminant=estimate.illuminant)
-        return type(self)(self.model, **replace(self.options, capture=told).for_reconstructor)
 
     def origin(
         self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False

@@ -16,7 +16,7 @@ from napari_mst.engine.plan import Budget, Plan, make_plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
 from napari_mst.reconstruction.consistency.correction import bytes_to_correct
-from napari_mst.reconstruction.denoising import denoising_bytes
+from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.orientations import Orientation, turned_back
 from napari_mst.reconstruction.setup import Setup
@@ -136,7 +136,7 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
     # On a GPU it is the memory of the device that was too little.
     memory = failed.memory // 2 if is_on_cpu else setup.options.memory
     budget = Budget(memory, failed.device_memory // 2)
-    beside = denoising_bytes(job)
+    beside = bytes_to_denoise(job)
     plan = make_plan(_engine_job(setup, *job.part.shape, beside), budget, or_least=True)
     return plan if plan.needs < failed.needs else None
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
-from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Budget, Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
@@ -83,7 +83,7 @@ def test_any_part_is_that_of_the_whole_run(kind: str) -> None:
     network, photo = built(kind).double(), photo_of(48, 75)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
     own = Window(19, 22, 33, 50)
-    part = execute_crop(network.program(), folded, source_of(photo), own)
+    part = execute_crop(network.program(), Known(folded), source_of(photo), own)
     expected = numbers[:, own.rows, own.columns]
     np.testing.assert_allclose(part, expected, rtol=0, atol=1e-13 * np.abs(numbers).max())
 

@@ -1,0 +1,217 @@
+"""Non-local means of a photo: of its own pixels, of a cube on the same pixels, and pixel by pixel.
+
+Patches are compared on the scale on which noise is the same everywhere, and light is averaged in
+linear values, which noise does not shift. The result has the type of the photo, rounded as that is.
+
+Letters: B bands, H rows, W columns.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.colour import linear_to_srgb
+from napari_mst.denoising.blocks import Doubles
+from napari_mst.denoising.noise_estimate import estimated_noise
+from napari_mst.denoising.non_local_means import (
+    PixelWeights,
+    checked,
+    non_local_weights,
+)
+from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.denoising.streaming import (
+    Filter,
+    ReadRows,
+    Source,
+    non_local_rows,
+    working_bytes,
+)
+from napari_mst.errors import DenoisingError
+from napari_mst.photo.photo import Photo
+from napari_mst.watch import UNWATCHED, Watch
+
+BEST_H = 1.2
+"""The h of "auto", in units of the noise: best on the CAVE scenes of 0.8 to 1.5."""
+
+PATCH = 5
+DISTANCE = 9
+
+
+@dataclass(frozen=True)
+class Denoising:
+    """The way that a photo is denoised: its *noise*, and *h* in units of it."""
+
+    noise: SensorNoise
+    h: float
+
+    def __str__(self) -> str:
+        return (
+            f"non-local means, h = {self.h:g} x the noise of the photo "
+            f"({self.noise.codes:.1f} codes at middle grey)"
+        )
+
+    @property
+    def filter(self) -> Filter:
+        """The filter on the scale on which noise has a standard deviation of 1."""
+        return Filter(self.h, PATCH, DISTANCE, sigma=1.0)
+
+    def stabilised(self, photo: Photo) -> Doubles:
+        """(3, H, W): the pixels of *photo* on that scale."""
+        return self.noise.stabilised(photo.rows(0, photo.shape[0], linear=True))
+
+
+def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> Denoising:
+    """The way to denoise *photo*, with *h* in units of the noise that it has.
+
+    Raises
+    ------
+    DenoisingError
+        If *h* is not above 0, or too few pixels are unclipped to tell the noise.
+    Cancelled
+        As soon as *watch* says so.
+    """
+    checked(h, PATCH, None, 1.0, photo.pixels.shape)
+    noise = estimated_noise(photo, watch)
+    if noise is None:
+        raise DenoisingError(
+            "Expected a photo whose noise can be told, got one with too few unclipped pixels. "
+            "Take a larger photo, or one that is exposed less."
+        )
+    return Denoising(noise, h)
+
+
+def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Photo:
+    """*photo* denoised, of its own type and encoding.
+
+    Raises
+    ------
+    Cancelled
+        Soon after *watch* says so.
+    """
+    height, width = photo.shape
+
+    def image(start: int, stop: int) -> Doubles:
+        return how.noise.stabilised(photo.rows(start, stop, linear=True))
+
+    def values(start: int, stop: int) -> Doubles:
+        linear = photo.rows(start, stop, linear=True).astype(np.float64)
+        if photo.valid is None:
+            return linear
+        # The mean of a fourth plane is the share of the weights that known pixels have.
+        return np.concatenate([linear, photo.valid[None, start:stop]])
+
+    pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
+    source = Source(image, values, height, width)
+    for rows, means in non_local_rows(source, how.filter, watch):
+        pixels[:, rows] = stored(photo, means, rows)
+    return replace(photo, pixels=pixels)
+
+
+def guided(
+    photo: Photo, values: NDArray[np.floating], how: Denoising, watch: Watch = UNWATCHED
+) -> NDArray[np.float32]:
+    """*values* (B, H, W) averaged with the weights of *photo*, which lies on the same pixels.
+
+    The photo gives queries and keys. Pixels that are not finite in either are NaN, and weigh
+    nothing.
+
+    Raises
+    ------
+    DenoisingError
+        If photo and values differ in size.
+    Cancelled
+        Soon after *watch* says so.
+    """
+    if values.shape[1:] != photo.shape:
+        rows, columns = photo.shape
+        raise DenoisingError(
+            f"Expected a photo of {values.shape[1]} x {values.shape[2]} pixels as the guide, "
+            f"got {rows} x {columns}. Take the photo that lies on the same pixels."
+        )
+
+    def image(start: int, stop: int) -> Doubles:
+        return how.noise.stabilised(photo.rows(start, stop, linear=True))
+
+    known = np.isfinite(values).all(axis=0)
+    if photo.valid is not None:
+        known &= photo.valid
+    return averaged(image, values, known, how.filter, watch)
+
+
+def averaged(
+    image: ReadRows,
+    values: NDArray[np.floating],
+    known: NDArray[np.bool_],
+    using: Filter,
+    watch: Watch,
+) -> NDArray[np.float32]:
+    """The means (B, H, W) of *values* by the patches of *image*; NaN where they are not *known*."""
+
+    def weighed(start: int, stop: int) -> Doubles:
+        part = known[start:stop]
+        planes = np.where(part, values[:, start:stop], 0.0)
+        # The mean of the last plane is the share of the weights that known pixels have.
+        return np.concatenate([planes, part[None]]).astype(np.float64)
+
+    means = np.empty(values.shape, np.float32)
+    source = Source(image, weighed, *known.shape)
+    for rows, found in non_local_rows(source, using, watch):
+        means[:, rows] = found[:-1] / np.where(known[rows], found[-1], np.nan)
+    return means
+
+
+def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelWeights:
+    """The weights with which `denoised_photo` takes the pixels around *row* and *column*.
+
+    Only the pixels around it are read, so the size of the photo does not matter.
+
+    Raises
+    ------
+    DenoisingError
+        If the pixel lies outside of the photo, or is NaN or infinite.
+    """
+    height, width = photo.shape
+    if not (0 <= row < height and 0 <= column < width):
+        raise DenoisingError(
+            f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
+            "Choose one that lies on the photo."
+        )
+    halo = how.filter.halo
+    top = max(row - halo, 0)
+    left = max(column - halo, 0)
+    near = photo.cropped((top, min(row + halo + 1, height), left, min(column + halo + 1, width)))
+    image = how.stabilised(near)
+    if near.valid is not None:
+        image = np.where(near.valid, image, np.nan)
+    found = non_local_weights(
+        image,
+        row - top,
+        column - left,
+        how.h,
+        patch=PATCH,
+        distance=min(DISTANCE, max(near.shape) - 1),
+        sigma=1.0,
+    )
+    return PixelWeights(found.weights, found.top + top, found.left + left)
+
+
+def denoising_bytes(photo: Photo, how: Denoising) -> int:
+    """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
+    height, width = photo.shape
+    using = how.filter
+    copies = 3 * (height + 2 * using.halo) * (width + 2 * using.halo) * photo.pixels.itemsize
+    return copies + working_bytes(width + 2 * using.halo, 3, 4, using)
+
+
+def stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
+    """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
+    linear = means[:3]
+    if photo.valid is not None:
+        known = photo.valid[rows]
+        linear = np.where(known, linear / np.where(known, means[3], 1.0), 0.0)
+    encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
+    in_units: NDArray[np.floating] = encoded * photo.full_scale
+    if photo.pixels.dtype.kind != "u":
+        return in_units
+    return np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))

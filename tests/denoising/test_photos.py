@@ -1,0 +1,73 @@
+"""Non-local means of photos: one pixel as the whole photo, cubes that a photo guides, refusals."""
+
+import numpy as np
+import pytest
+
+from napari_mst import Photo
+from napari_mst.denoising.photos import (
+    Denoising,
+    denoised_photo,
+    denoising_of,
+    guided,
+    pixel_weights,
+)
+from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.errors import DenoisingError
+
+HOW = Denoising(SensorNoise(1e-3, 1e-5), 1.2)
+PIXELS = [(0, 0), (3, 39), (15, 20), (29, 1)]
+
+
+def photo(rows: int = 30, columns: int = 40, *, has_gap: bool = False) -> Photo:
+    values = np.random.default_rng(0).random((rows, columns, 3)).astype(np.float32)
+    if has_gap:
+        values[14, 19] = np.nan
+    return Photo.from_array(values, encoding="linear")
+
+
+@pytest.mark.parametrize("has_gap", [False, True])
+@pytest.mark.parametrize(("row", "column"), PIXELS)
+def test_weights_of_a_pixel_make_the_pixel_of_the_denoised_photo(
+    row: int, column: int, has_gap: bool
+) -> None:
+    own = photo(has_gap=has_gap)
+    found = pixel_weights(own, HOW, row, column)
+    weights = found.over(30, 40)
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    expected = (own.pixels * weights).sum((1, 2))
+    whole = denoised_photo(own, HOW).pixels[:, row, column]
+    np.testing.assert_allclose(expected, whole, rtol=1e-6)
+
+
+def test_a_guided_cube_is_averaged_with_the_weights_of_the_photo() -> None:
+    own = photo(has_gap=True)
+    cube = np.random.default_rng(1).random((4, 30, 40)).astype(np.float32)
+    cube[:, 5, 5] = np.nan
+    found = guided(own, cube, HOW)
+    weights = pixel_weights(own, HOW, 20, 30).over(30, 40)
+    np.testing.assert_allclose(found[:, 20, 30], np.nansum(cube * weights, (1, 2)), rtol=1e-5)
+    assert np.isnan(found[:, [14, 5], [19, 5]]).all()
+    assert np.isnan(found).sum() == 2 * 4
+
+
+def test_a_guide_of_another_size_is_refused() -> None:
+    with pytest.raises(DenoisingError, match="Expected a photo of 30 x 41 pixels as the guide"):
+        guided(photo(), np.ones((2, 30, 41), np.float32), HOW)
+
+
+@pytest.mark.parametrize("place", [(30, 0), (0, -1)])
+def test_a_pixel_outside_the_photo_is_refused(place: tuple[int, int]) -> None:
+    with pytest.raises(DenoisingError, match="Expected a pixel within 30 rows x 40 columns"):
+        pixel_weights(photo(), HOW, *place)
+
+
+@pytest.mark.parametrize("h", [0.0, -1.0, np.nan])
+def test_an_impossible_h_is_refused(h: float) -> None:
+    with pytest.raises(DenoisingError, match="Expected h above 0"):
+        denoising_of(photo(), h)
+
+
+def test_a_photo_that_cannot_tell_its_noise_is_refused() -> None:
+    clipped = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
+    with pytest.raises(DenoisingError, match="Expected a photo whose noise can be told"):
+        denoising_of(clipped)
