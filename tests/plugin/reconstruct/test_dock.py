@@ -19,6 +19,7 @@ from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import DeviceEntry
+from napari_mst.plugin.reconstruct.remembering import remembered
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
@@ -327,6 +328,23 @@ def test_what_is_on_the_screen_is_reconstructed(
     viewer.layers["photo"].corner_pixels = np.array([[40, 0], [90, 50]])
     assert not reconstruct_dock.run()
     assert "got none of it" in reconstruct_dock.text.text()
+
+
+def test_the_row_asks_for_denoising_and_the_title_says_so(
+    reconstruct_dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
+    job.gate.set()
+    rows = reconstruct_dock.rows
+    row = rows.denoise
+    for choice, title in (("auto", ""), ("off", ": not denoised"), ("always", ": h 0.7")):
+        row.choices.setCurrentIndex(row.choices.findData(choice))
+        row.h.setValue(0.7)
+        assert rows.settings.button.text() == f"Settings{title}"
+        assert row.h.isHidden() == (choice != "always")
+        reconstruct_dock.run_button.click()
+        qtbot.waitUntil(lambda: reconstruct_dock.run_button.isEnabled())
+    assert [options.denoise for options in job.options] == ["auto", "off", 0.7]
+    assert remembered().denoise == "always"
 
 
 def test_the_check_box_asks_for_the_ensemble(

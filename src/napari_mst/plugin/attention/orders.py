@@ -91,5 +91,7 @@ def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder 
     # A layer that was removed lives on until it is collected.
     if photo is None or photo.layer() not in viewer.layers:
         return PHOTO_IS_GONE
-    options = RunOptions(device=recording.device, capture=recording.capture)
+    options = RunOptions(
+        device=recording.device, capture=recording.capture, denoise=recording.denoise
+    )
     return JobOrder(photo, recording.model, options, job, recording.calibration)

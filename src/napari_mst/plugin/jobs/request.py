@@ -11,7 +11,7 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
-from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """The attention of one run, with what is needed to run its photo again.
+    """The attention of one run, with what is needed to run its photo again as it was run then.
 
     *reference* finds the photo, if it is still there.
     """
@@ -127,6 +127,7 @@ class Recording:
     reference: Any = None
     capture: Capture | None = None
     calibration: "Calibration | None" = None
+    denoise: Denoise = "auto"
 
     @classmethod
     def of(cls, record: AttentionRecord, request: Request) -> "Recording":
@@ -139,6 +140,7 @@ class Recording:
             reference=request.source.reference(),
             capture=request.options.capture,
             calibration=request.calibration,
+            denoise=request.options.denoise,
         )
 
 

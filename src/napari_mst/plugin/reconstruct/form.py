@@ -8,12 +8,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
+from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
@@ -30,6 +31,10 @@ GIGABYTE = 1e9
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
 NO_WEIGHTS = "Choose the weights file of this model first."
+
+
+DenoiseChoice = Literal["auto", "off", "always"]
+"""The photos that are denoised: noisy ones, none, or all."""
 
 
 class Device(Protocol):
@@ -100,6 +105,8 @@ class ReconstructionForm:
         Empty until the devices of the computer are known.
     memory
         The most memory that a run may take, in GB; 0 for most of what is free.
+    denoise, denoise_h
+        The photos that are denoised, and h in units of their noise where all are.
     white
         The stored value of a white surface; 0 for the full scale of the file.
     grey
@@ -121,6 +128,8 @@ class ReconstructionForm:
     device: str = "auto"
     precision: str = "float32"
     memory: float = 0.0
+    denoise: DenoiseChoice = "auto"
+    denoise_h: float = BEST_H
     has_correction: bool = True
     has_quality: bool = False
     is_ensemble: bool = False
@@ -252,6 +261,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
         # The field's 0 stands for most of what is free, which the options call None.
         memory=round(form.memory * GIGABYTE) or None,
         precision=form.precision,
+        denoise=form.denoise_h if form.denoise == "always" else form.denoise,
         correct_colour=form.has_correction,
         capture=capture,
         ensemble=form.is_ensemble,

@@ -12,7 +12,16 @@ from napari.settings import get_plugin_settings
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 
 PLUGIN = "napari-mst"
-REMEMBERED = ("device", "precision", "memory", "has_correction", "has_quality", "is_ensemble")
+REMEMBERED = (
+    "device",
+    "precision",
+    "memory",
+    "denoise",
+    "denoise_h",
+    "has_correction",
+    "has_quality",
+    "is_ensemble",
+)
 """The fields of the form that are remembered; `napari.yaml` lists them with their defaults."""
 
 

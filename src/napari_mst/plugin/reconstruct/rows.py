@@ -21,6 +21,7 @@ from napari_mst.plugin.files.weights import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.camera_rows import CameraRows
 from napari_mst.plugin.reconstruct.crop import Part
+from napari_mst.plugin.reconstruct.denoise_row import DenoiseRow
 from napari_mst.plugin.reconstruct.finding_rows import FindingRows
 from napari_mst.plugin.reconstruct.fold import Fold
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
@@ -62,6 +63,7 @@ class FormRows(QWidget):
             specialValueText="automatic",
             toolTip=texts.MEMORY_HINT,
         )
+        self.denoise = DenoiseRow()
         self.correction = QCheckBox("match the photo", toolTip=texts.CORRECTION_HINT)
         self.quality = QCheckBox("show what was off", toolTip=texts.QUALITY_HINT)
         self.ensemble = QCheckBox("mean of 8 flips", toolTip=texts.ENSEMBLE_HINT)
@@ -104,6 +106,7 @@ class FormRows(QWidget):
         layout.addRow("Device", self.devices)
         layout.addRow("Precision", self.precisions)
         layout.addRow("Memory", self.memory)
+        layout.addRow("Denoise", self.denoise)
         layout.addRow("Colours", self.correction)
         layout.addRow("", self.quality)
         layout.addRow("Ensemble", self.ensemble)
@@ -126,6 +129,8 @@ class FormRows(QWidget):
         bind(self.devices.currentIndexChanged, "device", self.devices.currentData)
         bind(self.precisions.currentIndexChanged, "precision", self.precisions.currentText)
         bind(self.memory.valueChanged, "memory", self.memory.value)
+        bind(self.denoise.choices.currentIndexChanged, "denoise", self.denoise.choices.currentData)
+        bind(self.denoise.h.valueChanged, "denoise_h", self.denoise.h.value)
         bind(self.correction.toggled, "has_correction", self.correction.isChecked)
         bind(self.quality.toggled, "has_quality", self.quality.isChecked)
         bind(self.ensemble.toggled, "is_ensemble", self.ensemble.isChecked)
@@ -175,6 +180,7 @@ class FormRows(QWidget):
         self.findings.draw(form)
         self._draw_device()
         self.memory.setValue(form.memory)
+        self.denoise.draw(form)
         self.correction.setChecked(form.has_correction)
         self.quality.setChecked(form.has_quality)
         self.quality.setEnabled(form.has_correction)

@@ -6,8 +6,8 @@ from napari_mst.plugin.reconstruct.form import ReconstructionForm
 FROM_FILE = "MST++ weights from a file: published, or your own"
 PHOTO_HINT = "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
 PART_HINT = (
-    "How much of the photo to reconstruct. Attention looks at the whole image at once, "
-    "so a part is another image: its numbers differ from those of the whole photo."
+    "How much of the photo to reconstruct. Most networks look at all of the image, or at "
+    "surroundings, so a part is another image: its numbers differ from those of the whole photo."
 )
 MODEL_HINT = "The network that turns the photo into a cube."
 WEIGHTS_HINT = "A file of weights as their authors publish it."
@@ -129,6 +129,8 @@ def settings_title(form: ReconstructionForm) -> str:
         unusual.append(form.precision)
     if form.memory:
         unusual.append(f"{form.memory:g} GB")
+    if form.denoise != "auto":
+        unusual.append(f"h {form.denoise_h:g}" if form.denoise == "always" else "not denoised")
     if not form.has_correction:
         unusual.append("colours as estimated")
     if form.is_ensemble:
