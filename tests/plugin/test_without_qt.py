@@ -36,6 +36,7 @@ from napari_mst.plugin.attention.orders import (
     recording_order,
     steps_order,
 )
+from napari_mst.plugin.attention.shelf import Shelf
 from napari_mst.plugin.jobs.request import JobOrder, Recording, Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.reconstruct.crop import draw, shapes_layer
@@ -197,7 +198,7 @@ def explore_a_run() -> None:
     exploration = Exploration()
     assert map_order(viewer, exploration, "score") == NO_RUN
     assert steps_order(viewer, exploration) == NO_RUN
-    order = ordered(recording_order(viewer, viewer.layers["photo"], "mstpp-srgb"))
+    order = ordered(recording_order(viewer, Shelf(), viewer.layers["photo"], "mstpp-srgb"))
     assert workspace.run(*order)
     workspace.recorded.connect(exploration.choose_run)
     generation = starts.requests[0].generation

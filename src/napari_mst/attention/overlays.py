@@ -146,7 +146,29 @@ SENSITIVITY = Description(
 )
 """The map of a picked pixel; it belongs to no block."""
 
+WEIGHTS = Description(
+    name="weights",
+    title="Weights of a pixel",
+    formula="w(q) = A_pq = softmax_q(s(p, q)) for the pixel p, over its keys q",
+    unit="1; the weights of a head add up to 1",
+    text="The pixels that a pixel attends to in a block between pixels, and how much.",
+    is_signed=False,
+    reference="Liu et al. 2021, arXiv:2103.14030; Chen et al. 2023, arXiv:2205.04437",
+)
+"""The map of what one pixel attends to, for each head."""
+
+ALIKE = Description(
+    name="non-local-means",
+    title="Weights in non-local means",
+    formula="w(q) = exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over the sum of all such weights",
+    unit="1; the weights add up to 1",
+    text="The pixels whose mean a denoised pixel is, and how much each counts.",
+    is_signed=False,
+    reference="Buades, Coll & Morel 2005, doi:10.1109/CVPR.2005.38",
+)
+"""The map of what one pixel attends to before the network, where a photo is denoised."""
+
 DESCRIPTIONS: Mapping[str, Description] = ChainMap(
-    {SENSITIVITY.name: SENSITIVITY},
+    {one.name: one for one in (SENSITIVITY, WEIGHTS, ALIKE)},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.recorder import AttendingBlock, described, pixel_blocks
 from napari_mst.cube import Provenance
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.photo_rows import PhotoRows
@@ -30,8 +32,6 @@ from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
-
-AttendingBlock = WindowBlock | GlobalBlock
 
 MOST_KEPT = 3 << 29
 """Bytes of maps that are kept, at most; half of what is free, where that is less."""
@@ -102,18 +102,6 @@ class PixelWeights:
         return is_heard
 
 
-def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
-    """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
-
-    They are in the order of the modules: encoder, bottleneck, decoder of each stage.
-    """
-    return {
-        name: part
-        for name, part in network.named_modules()
-        if isinstance(part, WindowBlock | GlobalBlock)
-    }
-
-
 class PixelExplorer:
     """Tells what any pixel of *photo*, or of a *region* of it, attends to.
 
@@ -148,6 +136,11 @@ class PixelExplorer:
         self._device = reconstructor.device.device
         self._maps: dict[str, NDArray[np.floating]] = {}
         self.shape: tuple[int, int] = self._seen.shape
+
+    def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
+        """The shapes of all blocks, with the history; `keep` has run, so that pixels come soon."""
+        between_pixels = {name: described(block) for name, block in self.blocks.items()}
+        return AttentionRecord(provenance=self.keep(watch), pixel_blocks=between_pixels)
 
     def keep(self, watch: Watch = UNWATCHED) -> Provenance:
         """Run the network and keep the maps without which a pixel would take long.

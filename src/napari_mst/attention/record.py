@@ -35,6 +35,9 @@ CONVENTION = (
 )
 """The order of the indices of a matrix, in the words of its file."""
 
+NEARLY_UNIFORM = 0.95
+"""The share of the largest entropy from which on a matrix counts as nearly uniform."""
+
 _RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
 
@@ -62,16 +65,57 @@ class BlockAttention:
         bits: NDArray[np.float64] = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
         return bits
 
+    @property
+    def is_nearly_uniform(self) -> bool:
+        """True if the rows have nearly the entropy of equal weights, in the mean of each head."""
+        most = np.log2(self.attention.shape[-1])
+        return bool((self.entropy.mean(axis=-1) >= NEARLY_UNIFORM * most).all())
+
+    def beside_uniform(self, head: int) -> str:
+        """Compare one head with equal weights, in a sentence."""
+        depth = self.attention.shape[-1]
+        entropy = self.entropy[head]
+        low, high = (f"{bits:.2f}" for bits in (entropy.min(), entropy.max()))
+        span = low if low == high else f"{low} to {high}"
+        is_near = entropy.mean() >= NEARLY_UNIFORM * np.log2(depth)
+        return (
+            f"{'Nearly uniform' if is_near else 'Not uniform'}: entropy {span} of "
+            f"{np.log2(depth):.2f} bits, largest weight {self.attention[head].max():.3f}; "
+            f"{depth} equal weights would be {1 / depth:.3f} each."
+        )
+
+
+@dataclass(frozen=True)
+class PixelBlock:
+    """A block in which pixels attend to pixels; its weights are those of one pixel at a time.
+
+    Attributes
+    ----------
+    window, keys, shift
+        Sides, in pixels of its map, of a window of queries and of that of its keys, and by how much
+        windows are shifted; 0 where all pixels attend to each other.
+    """
+
+    channels: int
+    heads: int
+    window: int = 0
+    keys: int = 0
+    shift: int = 0
+
+    def __str__(self) -> str:
+        """For people: "windows of 8 x 8, shifted by 4"."""
+        if not self.window:
+            return "all pixels"
+        sides = f"windows of {self.window} x {self.window}"
+        if self.keys > self.window:
+            return f"{sides} that look at {self.keys} x {self.keys}"
+        return f"{sides}, shifted by {self.shift}" if self.shift else sides
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
     """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
 
-    They are in the order in which the blocks run.
-
-    Notes
-    -----
-    =========  =======================================================
     attention  (h, d, d) float32, 0-1, of each block; rows add up to 1
     logits     (h, d, d) float32, of any sign
     =========  =======================================================
@@ -87,10 +131,39 @@ class AttentionRecord:
     1.0
     >>> record.plot(["stages.0.bottleneck"]).axes[0].get_title()
     'stage 1, bottleneck 124, head 0'
-    """
+=======
+    They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
+    to pixels: they have no matrices of a whole run.
+
+    Notes
+    -----
+    =========  ================================================    """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    pixel_blocks: dict[str, PixelBlock] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Channels and heads of all blocks by name."""
+        between_channels = {
+            name: (one.attention.shape[0] * one.attention.shape[1], one.attention.shape[0])
+            for name, one in self.blocks.items()
+        }
+        between_pixels = {
+            name: (one.channels, one.heads) for name, one in self.pixel_blocks.items()
+        }
+        return between_pixels | between_channels
+
+    @property
+    def uniformity(self) -> str:
+        """Say how near the matrices are to uniform, where all channels have the same weight.
+
+        "" if they are not near, or if there are none.
+        """
+        if not self.blocks or not all(one.is_nearly_uniform for one in self.blocks.values()):
+            return ""
+        return "The matrices of all blocks are nearly uniform."
 
     def __getitem__(self, name: str) -> BlockAttention:
         """The matrices of a block; raises `AttentionError` for a name that is not there."""
@@ -105,6 +178,10 @@ class AttentionRecord:
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    def __bool__(self) -> bool:
+        """True if the network has attention of any kind."""
+        return bool(self.blocks or self.pixel_blocks)
 
     def plot(self, blocks: Sequence[str] | None = None) -> "Figure":
         """A figure of all heads of *blocks*, on one scale from 0 to the largest value.
@@ -318,6 +395,7 @@ def write_attention(
         "convention": CONVENTION,
         "provenance": json.loads(record.provenance.to_json()),
         "maps": [one.describe() for one in maps],
+        "pixel_blocks": {name: asdict(block) for name, block in record.pixel_blocks.items()},
     }
     arrays[_RECORD] = np.array(json.dumps(told))
     save: Callable[..., None] = np.savez  # its own type takes arrays for its options
@@ -360,7 +438,12 @@ def read_attention(path: str | Path) -> AttentionRecord:
                 if name != key:
                     logits = _matrices(archive[f"{name}/logits"])
                     blocks[name] = BlockAttention(logits, _matrices(archive[key]))
-        return AttentionRecord(blocks, Provenance.from_json(json.dumps(told["provenance"])))
+            between = {
+                name: PixelBlock(**told_block)
+                for name, told_block in told.get("pixel_blocks", {}).items()
+            }
+        past = Provenance.from_json(json.dumps(told["provenance"]))
+        return AttentionRecord(blocks, past, between)
     except Exception as error:  # numpy and zipfile let many types escape from a damaged file
         raise AttentionError(
             f"Expected a file of attention matrices, got {shown(source.name)} "

@@ -14,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.errors import AttentionError
+from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 
 if TYPE_CHECKING:
     from napari_mst.models import Model
+
+
+AttendingBlock = WindowBlock | GlobalBlock
+"""A block in which pixels attend to pixels."""
 
 
 def attention_blocks(network: nn.Module) -> dict[str, SpectralAttentionBlock]:
@@ -34,13 +39,33 @@ def attention_blocks(network: nn.Module) -> dict[str, SpectralAttentionBlock]:
     }
 
 
+def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
+    """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
+
+    They are in the order of the modules: encoder, bottleneck, decoder of each stage.
+    """
+    return {
+        name: part
+        for name, part in network.named_modules()
+        if isinstance(part, WindowBlock | GlobalBlock)
+    }
+
+
+def described(block: AttendingBlock) -> PixelBlock:
+    """A *block* in which pixels attend to pixels, in numbers."""
+    attention = block.attention
+    if isinstance(block, GlobalBlock):
+        return PixelBlock(attention.channels, attention.heads)
+    return PixelBlock(attention.channels, attention.heads, *block.attention.sides)
+
+
 @contextmanager
 def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     """A record of the attention of *model* in this block of code; the last run counts.
 
     It hears the network itself and all runs of `Reconstructor`, on every device. Runs in other
-    threads, and recorders in other threads, are left alone. A network without spectral attention
-    leaves the record empty.
+    threads, and recorders in other threads, are left alone. Of blocks between pixels it has the
+    shapes only; a network without any attention leaves the record empty.
 
     Raises
     ------
@@ -64,7 +89,8 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     network: nn.Module = model if isinstance(model, nn.Module) else model.network
     blocks = attention_blocks(network)
     first = next(iter(blocks), "")
-    record = AttentionRecord()
+    between_pixels = {name: described(block) for name, block in pixel_blocks(network).items()}
+    record = AttentionRecord(pixel_blocks=between_pixels)
     thread = threading.get_ident()
 
     def hear(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:

@@ -196,6 +196,23 @@ def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelW
     return PixelWeights(found.weights, found.top + top, found.left + left)
 
 
+def in_codes(
+    photo: Photo, found: PixelWeights, row: int, column: int
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Red, green and blue of a pixel before and after, (3,) each, as 8-bit sRGB codes.
+
+    *found* are its weights. The codes are not rounded.
+    """
+    rows, columns = found.weights.shape
+    window = (found.top, found.top + rows, found.left, found.left + columns)
+    linear = photo.cropped(window).rows(0, rows, linear=True).astype(np.float64)
+    own = linear[:, row - found.top, column - found.left]
+    mean = (linear * found.weights).sum(axis=(1, 2))
+    before: NDArray[np.floating] = 255 * linear_to_srgb(own)
+    after: NDArray[np.floating] = 255 * linear_to_srgb(mean)
+    return before, after
+
+
 def denoising_bytes(photo: Photo, how: Denoising) -> int:
     """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
     height, width = photo.shape

@@ -7,14 +7,17 @@ what they say.
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QSize
+from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import QVBoxLayout
 
 from napari_mst.attention.record import AttentionMap, AttentionSteps
 from napari_mst.plugin.attention import files
+from napari_mst.plugin.attention.alike import DENOISED
 from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.layers import summary
 from napari_mst.plugin.attention.orders import NO_RUN, map_order, recording_order, steps_order
 from napari_mst.plugin.attention.panel import AttentionPanel
+from napari_mst.plugin.attention.picking import Picking
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
@@ -38,6 +41,9 @@ class AttentionDock(Dock):
         super().__init__(napari_viewer)
         self.exploration = shared(self.viewer, new_exploration)
         self.panel = AttentionPanel()
+        self.picking = Picking(
+            self.viewer, self.workspace, self.exploration, lambda: self.panel.box.layer
+        )
         # Of the runs that are known already, a person may have chosen another than the newest.
         self._runs = len(self.workspace.recordings) if self.exploration.recording else 0
         layout = QVBoxLayout(self)
@@ -60,6 +66,11 @@ class AttentionDock(Dock):
         panel.steps.button.clicked.connect(self.make_steps)
         panel.steps.plot.clicked.connect(self.exploration.choose_channels)
         panel.cancel_button.clicked.connect(self.workspace.cancel)
+        panel.pixel.pick_button.toggled.connect(self.picking.turn)
+        panel.pixel.by.currentIndexChanged.connect(self._choose_mechanism)
+        panel.pixel.h.valueChanged.connect(self._choose_mechanism)
+        panel.pixel.denoise_button.clicked.connect(self.picking.denoise)
+        panel.pixel.before_button.toggled.connect(self._show_before)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -75,10 +86,20 @@ class AttentionDock(Dock):
             (layers.removed, self._show_photos),
             (layers.renamed, self._show_photos),
             (self.workspace.state_changed, self._show_state),
+            (self.workspace.state_changed, self.picking.on_state),
+            (self.picking.changed, self.panel.pixel.text.setText),
             (self.workspace.recorded, self._show_recordings),
             (self.workspace.made, self._show_made),
             (self.viewer.events.theme, self._on_theme),
         ]
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """Listen to the mouse no more, and let go of the photo."""
+        was_shown = bool(self._connected)
+        if was_shown and self._viewer_ref() is not None:
+            self.panel.pixel.pick_button.setChecked(False)
+            self.picking.forget()
+        super().hideEvent(event)
 
     def refresh(self) -> None:
         """See `Dock`."""
@@ -95,7 +116,9 @@ class AttentionDock(Dock):
     def record(self) -> bool:
         """Record the attention of the chosen photo; False if nothing started."""
         box = self.panel.box
-        return self._start(recording_order(self.viewer, box.layer, box.models.currentData()))
+        shelf = self.exploration.shelf
+        model = box.models.currentData()
+        return self._start(recording_order(self.viewer, shelf, box.layer, model))
 
     def make_map(self, overlay: str) -> bool:
         """Make a map of the chosen head over the photo of the run; False if nothing started."""
@@ -124,6 +147,17 @@ class AttentionDock(Dock):
         recordings = self.workspace.recordings
         if 0 <= index < len(recordings):
             self.exploration.choose_run(recordings[index])
+
+    def _choose_mechanism(self) -> None:
+        page = self.panel.pixel
+        self.picking.choose(page.mechanism, page.h.value())
+
+    def _show_before(self, is_before: bool) -> None:
+        """Hide the denoised photo, or show it again."""
+        layer = self.panel.box.layer
+        name = "" if layer is None else f"{layer.name} {DENOISED}"
+        if name in self.viewer.layers:
+            self.viewer.layers[name].visible = not is_before
 
     def _want_new_layer(self, is_new: bool) -> None:
         self.exploration.is_new_layer = is_new
@@ -165,9 +199,11 @@ class AttentionDock(Dock):
             self.panel.tabs.setCurrentWidget(self.panel.steps)
         elif isinstance(made, AttentionMap):
             self.panel.text.setText(summary(made))
+        else:
+            self.picking.on_made(made)
 
     def _show_state(self, state: JobState) -> None:
-        self.panel.show_state(state, has_head=self.exploration.head is not None)
+        self.panel.show_state(state, head=self.exploration.head)
         self.panel.text.setText(self._sentence(state))
 
     def _sentence(self, state: JobState) -> str:

@@ -5,9 +5,12 @@ The dock forwards clicks to an `Exploration` and draws what it says; a script us
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from psygnal import Signal
 
-from napari_mst.attention.record import AttentionSteps, BlockAttention, Selection
+from napari_mst.attention.record import AttentionSteps, BlockAttention, PixelBlock, Selection
+from napari_mst.plugin.attention.shelf import Shelf
 from napari_mst.plugin.jobs.request import Recording
 
 
@@ -19,14 +22,26 @@ class RecordedHead(NamedTuple):
     head: int
 
     @property
-    def matrices(self) -> BlockAttention:
-        """The matrices of all heads of the block."""
-        return self.recording.record[self.block]
+    def matrices(self) -> BlockAttention | None:
+        """The matrices of all heads of the block; None if pixels attend to pixels in it."""
+        return self.recording.record.blocks.get(self.block)
+
+    @property
+    def own_matrix(self) -> NDArray[np.float32]:
+        """The matrix of this head. Raises `AttentionError` if it has none."""
+        matrix: NDArray[np.float32] = self.recording.record[self.block].attention[self.head]
+        return matrix
+
+    @property
+    def between_pixels(self) -> PixelBlock | None:
+        """The block, if pixels attend to pixels in it."""
+        return self.recording.record.pixel_blocks.get(self.block)
 
     @property
     def channels(self) -> int:
-        """Number of channels of a head: the side of its matrix."""
-        return int(self.matrices.attention.shape[-1])
+        """Number of channels of a head: the side of its matrix, if it has one."""
+        channels, heads = self.recording.record.shapes[self.block]
+        return channels // heads
 
 
 class Exploration:
@@ -46,6 +61,7 @@ class Exploration:
         self.key: int | None = 0
         self.query: int | None = 0
         self.is_new_layer = False
+        self.shelf = Shelf()
         self._steps: AttentionSteps | None = None
 
     @property
@@ -81,7 +97,7 @@ class Exploration:
         if self.head is not None and _has(recording, self.head):
             self._set_head(RecordedHead(recording, self.head.block, self.head.head))
         else:
-            self._set_head(RecordedHead(recording, next(iter(recording.record)), 0))
+            self._set_head(RecordedHead(recording, next(iter(recording.record.shapes)), 0))
 
     def choose(self, block: str, head: int) -> None:
         """Look at another head of the chosen run."""
@@ -114,9 +130,8 @@ class Exploration:
 
 def _has(recording: Recording, head: RecordedHead) -> bool:
     """Tell whether *recording* has the same head of the same block."""
-    if head.block not in recording.record.blocks:
-        return False
-    return head.head < len(recording.record[head.block].attention)
+    _, heads = recording.record.shapes.get(head.block, (0, 0))
+    return head.head < heads
 
 
 def _at_most(channel: int | None, last: int) -> int | None:

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from napari.components import ViewerModel
 
 from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
-from napari_mst.errors import AttentionError
+from napari_mst.denoising.photos import denoised_photo, denoising_of
+from napari_mst.plugin.attention.alike import Alike, DenoisedPhoto, show_denoised
 from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.attention.pixel_layers import show_weights
+from napari_mst.plugin.attention.shelf import Look, Ready, Shelf
 from napari_mst.plugin.jobs.request import Reports, Request, SideJob
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
-    from napari_mst.attention.explorer import AttentionExplorer
+    from napari_mst.attention.pixels import PixelWeights
 
 
 class CubePixel(NamedTuple):
@@ -24,26 +28,40 @@ class CubePixel(NamedTuple):
     column: int
 
 
-def recording_job() -> SideJob:
+def recording_job(shelf: Shelf) -> SideJob:
     """Record the attention of a run whose cube is not kept."""
-    return SideJob(_record)
+    return SideJob(partial(_record, Look(shelf)))
 
 
-def map_job(
-    record: AttentionRecord, overlay: str, selection: Selection, *, is_new: bool
-) -> SideJob:
-    """Make a map of `OVERLAYS` over the photo of *record*; *is_new* puts it into its own layer."""
-    return _shown_as_map(partial(_map, record, overlay, selection), is_new=is_new)
+def map_job(look: Look, overlay: str, selection: Selection, *, is_new: bool) -> SideJob:
+    """Make a map of `OVERLAYS` over the photo of *look*; *is_new* puts it into its own layer."""
+    return _shown_as_map(partial(_map, look, overlay, selection), is_new=is_new)
 
 
-def sensitivity_job(record: AttentionRecord, pixel: CubePixel, *, is_new: bool) -> SideJob:
-    """Map how much *pixel* of the cube of *record* depends on each pixel of the photo."""
-    return _shown_as_map(partial(_sensitivity, record, pixel), is_new=is_new)
+def sensitivity_job(look: Look, pixel: CubePixel, *, is_new: bool) -> SideJob:
+    """Map how much *pixel* of the cube of *look* depends on each pixel of the photo."""
+    return _shown_as_map(partial(_sensitivity, look, pixel), is_new=is_new)
 
 
-def steps_job(record: AttentionRecord, block: str, head: int) -> SideJob:
-    """Take a head apart, step by step, on the photo of *record*; the dock draws the steps."""
-    return SideJob(partial(_steps, record, block, head))
+def steps_job(look: Look, block: str, head: int) -> SideJob:
+    """Take a head apart, step by step, on the photo of *look*; the dock draws the steps."""
+    return SideJob(partial(_steps, look, block, head))
+
+
+def pixel_job(look: Look, head: tuple[str, int], pixel: tuple[int, int]) -> SideJob:
+    """Tell what a *pixel* attends to in the block of *head*, the head that is shown."""
+    block, number = head
+    return SideJob(partial(_pixel, look, block, pixel), partial(_show_pixel, number))
+
+
+def alike_job(h: float) -> SideJob:
+    """Estimate the noise of a photo, by which non-local means compare its pixels."""
+    return SideJob(partial(_alike, h))
+
+
+def denoising_job(h: float) -> SideJob:
+    """Denoise a photo by non-local means, as a layer of its own."""
+    return SideJob(partial(_denoised, h), _show_denoised)
 
 
 def _shown_as_map(make: Callable[[Request, Reports], AttentionMap], *, is_new: bool) -> SideJob:
@@ -58,56 +76,61 @@ def _show_map(viewer: ViewerModel, made: AttentionMap, request: Request, *, is_n
         show_map(viewer, made, name, photo.placement, is_new=is_new)
 
 
-def _record(request: Request, reports: Reports) -> AttentionRecord:
-    record = _explorer(request, reports).record()
+def _record(look: Look, request: Request, reports: Reports) -> AttentionRecord:
+    ready = look.ready(request, reports)
+    _say_how(ready, request, reports)
+    if ready.channels is not None:
+        record = look.channels(request, reports).record()
+    else:
+        record = look.pixels(request, reports).record(reports.watch)
     reports.record(record)
     return record
 
 
 def _map(
-    record: AttentionRecord, overlay: str, selection: Selection, request: Request, reports: Reports
+    look: Look, overlay: str, selection: Selection, request: Request, reports: Reports
 ) -> AttentionMap:
-    return _explorer(request, reports, record).map(overlay, selection)
+    return look.channels(request, reports).map(overlay, selection)
 
 
-def _steps(
-    record: AttentionRecord, block: str, head: int, request: Request, reports: Reports
-) -> AttentionSteps:
-    return _explorer(request, reports, record).steps(block, head)
+def _steps(look: Look, block: str, head: int, request: Request, reports: Reports) -> AttentionSteps:
+    return look.channels(request, reports).steps(block, head)
 
 
-def _sensitivity(
-    record: AttentionRecord, pixel: CubePixel, request: Request, reports: Reports
-) -> AttentionMap:
-    explorer = _explorer(request, reports, record)
-    return explorer.sensitivity(pixel.band, pixel.row, pixel.column, record)
+def _sensitivity(look: Look, pixel: CubePixel, request: Request, reports: Reports) -> AttentionMap:
+    explorer = look.channels(request, reports)
+    return explorer.sensitivity(pixel.band, pixel.row, pixel.column, look.record)
 
 
-def _explorer(
-    request: Request, reports: Reports, record: AttentionRecord | None = None
-) -> "AttentionExplorer":
-    """Open the photo, or the region of it, that *request* asks for.
+def _pixel(
+    look: Look, block: str, pixel: tuple[int, int], request: Request, reports: Reports
+) -> "PixelWeights":
+    row, column = pixel
+    return look.pixels(request, reports).weights(block, row, column, reports.watch)
 
-    With a *record*, it has to be the photo that was recorded.
-    """
-    # These import torch, which takes seconds: here they do so on the job's thread.
-    from napari_mst.attention.explorer import AttentionExplorer
-    from napari_mst.models import load_model
-    from napari_mst.reconstruction.reconstructor import Reconstructor
 
+def _show_pixel(head: int, viewer: ViewerModel, found: "PixelWeights", request: Request) -> None:
+    if isinstance(request.source, LayerPhoto):
+        show_weights(viewer, found, request.source, head)
+
+
+def _alike(h: float, request: Request, reports: Reports) -> Alike:
     photo = request.read()
-    if record is not None and photo.sha256 != record.provenance.source_sha256:
-        raise AttentionError(
-            "Expected the photo that was recorded, "
-            f"got '{photo.name}' changed since. Record it again."
-        )
-    options = request.options
-    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
-    reconstructor.prepare(reports.say, reports.watch.is_cancelled)
-    explorer = AttentionExplorer(
-        reconstructor, photo, region=options.region, **reports.watch.arguments
-    )
-    device = reconstructor.device
-    plan = reconstructor.plan(*explorer.shape)
-    reports.say(f"Running on {device.name} ({device.reason}): {plan}.")
-    return explorer
+    return Alike.of(photo, denoising_of(photo, h, reports.watch))
+
+
+def _denoised(h: float, request: Request, reports: Reports) -> DenoisedPhoto:
+    photo = request.read()
+    how = denoising_of(photo, h, reports.watch)
+    reports.say(f"Denoising by {how} ...")
+    return DenoisedPhoto(denoised_photo(photo, how, reports.watch), Alike.of(photo, how))
+
+
+def _show_denoised(viewer: ViewerModel, found: DenoisedPhoto, request: Request) -> None:
+    if isinstance(request.source, LayerPhoto):
+        show_denoised(viewer, found, request.source)
+
+
+def _say_how(ready: Ready, request: Request, reports: Reports) -> None:
+    """Tell the user where the network runs."""
+    reports.say(f"Running {Path(request.model).name} on {ready.photo.name} ...")

@@ -4,6 +4,9 @@ Each function reads the state and changes nothing. It returns the order, or a se
 the user why there is none.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 
@@ -13,10 +16,12 @@ from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.jobs import (
     CubePixel,
     map_job,
+    pixel_job,
     recording_job,
     sensitivity_job,
     steps_job,
 )
+from napari_mst.plugin.attention.shelf import Look, Shelf
 from napari_mst.plugin.jobs.request import JobOrder, Recording, SideJob
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
@@ -26,15 +31,21 @@ from napari_mst.reconstruction.options import RunOptions
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
+NOT_BETWEEN_PIXELS = (
+    "Channels attend to channels in this block. Choose a network with windows, or non-local means."
+)
+OUTSIDE = "This is not on the photo of the run. Click a pixel of it."
 NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
 
 
-def recording_order(viewer: ViewerModel, photo: Image | None, model: str) -> JobOrder | str:
+def recording_order(
+    viewer: ViewerModel, shelf: Shelf, photo: Image | None, model: str
+) -> JobOrder | str:
     """Order a recording of the photo that the layer *photo* shows."""
     if photo is None:
         return NO_PHOTO
     source = LayerPhoto.of(photo, viewer.dims.point)
-    return JobOrder(source, model, job=recording_job())
+    return JobOrder(source, model, job=recording_job(shelf))
 
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> JobOrder | str:
@@ -44,14 +55,13 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Jo
     if recording is None or selection is None:
         return NO_RUN
     is_new = exploration.is_new_layer
+    look = Look(exploration.shelf, recording.record)
     if overlay != SENSITIVITY.name:
-        return _order(
-            viewer, recording, map_job(recording.record, overlay, selection, is_new=is_new)
-        )
+        return _order(viewer, recording, map_job(look, overlay, selection, is_new=is_new))
     pixel = picked_pixel(viewer, recording.record.provenance)
     if isinstance(pixel, str):
         return pixel
-    return _order(viewer, recording, sensitivity_job(recording.record, pixel, is_new=is_new))
+    return _order(viewer, recording, sensitivity_job(look, pixel, is_new=is_new))
 
 
 def steps_order(viewer: ViewerModel, exploration: Exploration) -> JobOrder | str:
@@ -59,8 +69,31 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> JobOrder | str
     head = exploration.head
     if head is None:
         return NO_RUN
-    job = steps_job(head.recording.record, head.block, head.head)
-    return _order(viewer, head.recording, job)
+    look = Look(exploration.shelf, head.recording.record)
+    return _order(viewer, head.recording, steps_job(look, head.block, head.head))
+
+
+def pixel_order(
+    viewer: ViewerModel, exploration: Exploration, position: Sequence[float]
+) -> JobOrder | str:
+    """Order what the pixel at world *position* attends to in the chosen block."""
+    head = exploration.head
+    if head is None:
+        return NO_RUN
+    if head.between_pixels is None:
+        return NOT_BETWEEN_PIXELS
+    look = Look(exploration.shelf, head.recording.record)
+    order = _order(viewer, head.recording, pixel_job(look, (head.block, head.head), (0, 0)))
+    if isinstance(order, str) or not isinstance(order.source, LayerPhoto):
+        return order
+    photo = order.source
+    place = np.floor(photo.placement.pixels_at([position[-2:]])[0] + 0.5)
+    top, left = (0, 0) if photo.region is None else (photo.region[0], photo.region[2])
+    row, column = int(place[0]) - top, int(place[1]) - left
+    rows, columns = photo.shape
+    if not (0 <= row < rows and 0 <= column < columns):
+        return OUTSIDE
+    return order._replace(job=pixel_job(look, (head.block, head.head), (row, column)))
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> CubePixel | str:

@@ -6,7 +6,7 @@ from napari.utils.theme import Theme
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_mst.attention.overlays import DESCRIPTIONS
+from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.plot import MatrixPlot, StepsPlot
 from napari_mst.plugin.viewer.slots import calling
@@ -16,6 +16,16 @@ COMPARE_HINT = (
     "Keep this matrix beside those that you choose next, be it another block, head, run or photo."
 )
 NEW_LAYER_HINT = "Add a layer, rather than put the map into the layer of its kind."
+UNIFORM_HINT = (
+    "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
+    "the same. Near that, a head takes the mean of its values, whatever the photo shows."
+)
+BETWEEN_PIXELS = (
+    "Pixels attend to pixels in this block ({}), so there is no matrix of channels. "
+    "Choose a pixel on the page Pixel."
+)
+BUTTONS = (*OVERLAYS.values(), SENSITIVITY)
+"""The maps that a button makes."""
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
 
 
@@ -32,6 +42,7 @@ class MatrixPage(QWidget):
         self.chosen = MatrixPlot()
         self.compared = MatrixPlot()
         self.values = QLabel(wordWrap=True)
+        self.uniformity = QLabel(wordWrap=True, toolTip=UNIFORM_HINT)
         self.compare_button = QPushButton("Compare", checkable=True, toolTip=COMPARE_HINT)
         self._heads: tuple[RecordedHead, ...] = ()
         self._cell = (0, 0)
@@ -50,6 +61,7 @@ class MatrixPage(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addLayout(plots, stretch=1)
+        layout.addWidget(self.uniformity)
         layout.addLayout(below)
         layout.addWidget(self.values)
 
@@ -58,15 +70,16 @@ class MatrixPage(QWidget):
         for plot in (self.chosen, self.compared):
             plot.set_theme(theme)
 
-    def set_heads(self, heads: Sequence[RecordedHead]) -> None:
-        """Draw one head, or two side by side, on one scale."""
-        self._heads = tuple(heads)
-        high = max(float(one.matrices.attention[one.head].max()) for one in heads)
-        self.chosen.set_head(heads[0], high)
-        self.chosen.show()
-        self.compared.setVisible(len(heads) > 1)
-        if len(heads) > 1:
-            self.compared.set_head(heads[1], high)
+    def set_heads(self, heads: Sequence[RecordedHead | None]) -> None:
+        """Draw those of two *heads* that have a matrix side by side, on one scale."""
+        self._heads = tuple(one for one in heads if one is not None and one.matrices is not None)
+        high = max((float(one.own_matrix.max()) for one in self._heads), default=1.0)
+        for plot, one in zip((self.chosen, self.compared), heads, strict=True):
+            plot.setVisible(one in self._heads)
+            if one is not None and one in self._heads:
+                plot.set_head(one, high)
+        first = heads[0]
+        self.uniformity.setText("" if first is None else _uniformity(first))
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen channels."""
@@ -81,12 +94,22 @@ class MatrixPage(QWidget):
         self.values.setText("<br>".join(lines))
 
 
+def _uniformity(head: RecordedHead) -> str:
+    """Compare a head with equal weights; say what to do where it has no matrix."""
+    if head.matrices is None:
+        return BETWEEN_PIXELS.format(head.between_pixels)
+    of_run = head.recording.record.uniformity
+    return " ".join(filter(None, [head.matrices.beside_uniform(head.head), of_run]))
+
+
 def _values(chosen: RecordedHead, cell: tuple[int, int]) -> str:
     """One line on a cell of a matrix; a channel that the matrix lacks becomes its last."""
     last = chosen.channels - 1
     i = min(cell[0], last)
     j = min(cell[1], last)
     matrices = chosen.matrices
+    if matrices is None:
+        return ""
     attention = matrices.attention[chosen.head]
     return (
         f"A<sub>{i},{j}</sub> = <b>{attention[i, j]:.4f}</b>, "
@@ -106,7 +129,7 @@ class MapPage(QWidget):
         self.buttons: dict[str, QPushButton] = {}
         self.new_layer = QCheckBox("as a new layer", toolTip=NEW_LAYER_HINT)
         layout = QVBoxLayout(self)
-        for kind in DESCRIPTIONS.values():
+        for kind in BUTTONS:
             button = QPushButton(kind.title, toolTip=kind.tooltip)
             # PySide6 would keep a lambda as long as the button: this page would never be freed.
             button.clicked.connect(calling(self._want, kind.name))

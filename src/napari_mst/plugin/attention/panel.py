@@ -4,8 +4,9 @@ from napari.utils.theme import Theme
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from napari_mst.plugin.attention.channels import ChannelBoxes
-from napari_mst.plugin.attention.exploration import Exploration
+from napari_mst.plugin.attention.exploration import Exploration, RecordedHead
 from napari_mst.plugin.attention.pages import MapPage, MatrixPage, StepsPage
+from napari_mst.plugin.attention.pixel_page import PixelPage
 from napari_mst.plugin.attention.runs import RunBox
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.jobs.bar import JobBar
@@ -25,6 +26,7 @@ class AttentionPanel(QWidget):
         self.matrices = MatrixPage()
         self.maps = MapPage()
         self.steps = StepsPage()
+        self.pixel = PixelPage()
         self.tabs = QTabWidget()
         self.bar = JobBar()
         self.cancel_button = QPushButton("Cancel", toolTip=CANCEL_HINT)
@@ -35,6 +37,7 @@ class AttentionPanel(QWidget):
         self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(self.maps, "Maps")
         self.tabs.addTab(self.steps, "Step by step")
+        self.tabs.addTab(self.pixel, "Pixel")
         progress = QHBoxLayout()
         progress.addWidget(self.bar, stretch=1)
         progress.addWidget(self.cancel_button)
@@ -57,8 +60,8 @@ class AttentionPanel(QWidget):
         head = exploration.head
         if head is None:
             return
-        compared = exploration.compared
-        self.matrices.set_heads([head] if compared is None else [head, compared])
+        self.matrices.set_heads([head, exploration.compared])
+        self.pixel.draw_head(head)
         self.schematic.set_record(head.recording.record)
         self.schematic.choose(head.block, head.head, exploration.compared_in_run)
         self.draw_channels(exploration)
@@ -75,13 +78,17 @@ class AttentionPanel(QWidget):
         if steps is not None:
             self.steps.plot.set_steps(steps, key or 0, query or 0)
 
-    def show_state(self, state: JobState, *, has_head: bool) -> None:
+    def show_state(self, state: JobState, *, head: RecordedHead | None) -> None:
         """Show how far the job is, and enable the buttons that can be used now."""
+        has_head = head is not None
+        has_matrices = head is not None and head.matrices is not None
         for button in (*self.maps.buttons.values(), self.steps.button):
-            button.setEnabled(state.is_idle and has_head)
+            button.setEnabled(state.is_idle and has_matrices)
         self.box.record_button.setEnabled(state.is_idle)
         self.box.save_button.setEnabled(has_head)
-        self.matrices.compare_button.setEnabled(has_head)
+        self.matrices.compare_button.setEnabled(has_matrices)
+        self.channels.setEnabled(has_matrices)
+        self.pixel.denoise_button.setEnabled(state.is_idle)
         self.bar.show_state(state)
         self.cancel_button.setVisible(not state.is_idle)
         # A job that is being cancelled is not idle yet, and is not cancelled twice.

@@ -148,7 +148,7 @@ class MatrixPlot(_Plot):
 
     def set_head(self, chosen: RecordedHead, high: float) -> None:
         """Draw a head of a block, on a scale from 0 to *high*."""
-        matrices = chosen.matrices
+        matrices = chosen.recording.record[chosen.block]
         depth = chosen.channels
         self.title.setText(_matrix_title(chosen))
         self.title.setMinimumWidth(0)  # else the text sets the width of the plot
@@ -186,10 +186,10 @@ class MatrixPlot(_Plot):
 
 def _matrix_title(chosen: RecordedHead) -> str:
     """Block, head and run, each on a line."""
-    heads, depth, _ = chosen.matrices.attention.shape
+    channels, heads = chosen.recording.record.shapes[chosen.block]
     run = chosen.recording.name
     name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
-    block = block_title(chosen.block, heads * depth)
+    block = block_title(chosen.block, channels)
     return f"{block}<br>head {chosen.head} of {heads}<br>{escape(name)}"
 
 

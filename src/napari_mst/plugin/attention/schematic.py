@@ -70,10 +70,7 @@ class Schematic(QWidget):
 
     def set_record(self, record: AttentionRecord) -> None:
         """Draw the blocks of *record*."""
-        self.blocks = {}
-        for name, block in record.blocks.items():
-            heads, depth, _ = block.attention.shape
-            self.blocks[name] = (heads * depth, heads)
+        self.blocks = record.shapes
         self.update()
 
     def choose(self, block: str, head: int, compared: Head | None = None) -> None:

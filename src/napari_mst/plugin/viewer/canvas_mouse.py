@@ -20,14 +20,14 @@ LEFT = 1
 class CanvasMouse:
     """Calls its functions while it is attached to a viewer.
 
-    *on_move* and *on_click* are given the world position; *on_undo* is given nothing.
+    *on_move* and *on_click* are given the world position; *on_undo*, if there is one, nothing.
     """
 
     def __init__(
         self,
         on_move: Callable[[Position], None],
         on_click: Callable[[Position], object],
-        on_undo: Callable[[], None],
+        on_undo: Callable[[], None] | None = None,
     ) -> None:
         self._on_move = on_move
         self._on_click = on_click
@@ -38,15 +38,17 @@ class CanvasMouse:
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
-            # Without `overwrite` napari raises an error where the key is bound already.
-            viewer.bind_key(UNDO, self._undo, overwrite=True)
+            if self._on_undo is not None:
+                # Without `overwrite` napari raises an error where the key is bound already.
+                viewer.bind_key(UNDO, self._undo, overwrite=True)
 
     def detach(self, viewer: ViewerModel) -> None:
         """Stop listening."""
         if self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
             viewer.mouse_drag_callbacks.remove(self._press)
-            viewer.bind_key(UNDO, None)
+            if self._on_undo is not None:
+                viewer.bind_key(UNDO, None)
 
     def _move(self, _: ViewerModel, event: Any) -> None:
         self._on_move(event.position)
@@ -58,7 +60,8 @@ class CanvasMouse:
             self._on_click(position)
 
     def _undo(self, _: ViewerModel) -> None:
-        self._on_undo()
+        if self._on_undo is not None:
+            self._on_undo()
 
 
 class CanvasClicks:

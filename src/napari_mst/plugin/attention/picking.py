@@ -1,0 +1,189 @@
+"""Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from psygnal import Signal
+
+from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
+from napari_mst.attention.record import block_title
+from napari_mst.denoising.photos import BEST_H
+from napari_mst.errors import DenoisingError
+from napari_mst.plugin.attention.alike import Alike
+from napari_mst.plugin.attention.exploration import Exploration
+from napari_mst.plugin.attention.jobs import alike_job, denoising_job
+from napari_mst.plugin.attention.layers import limits, map_arguments
+from napari_mst.plugin.attention.orders import NO_PHOTO, pixel_order
+from napari_mst.plugin.attention.pixel_layers import put_map
+from napari_mst.plugin.jobs.request import JobOrder
+from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.picks import Position
+
+if TYPE_CHECKING:
+    from napari_mst.attention.pixels import PixelWeights
+
+NETWORK = "network"
+ALIKE = "alike"
+WAITING = "Estimating the noise of the photo ..."
+
+
+class Picking:
+    """Asks for the weights of the pixel under the mouse while it is on.
+
+    A click during a job waits for its end; only the last one counts.
+
+    Attributes
+    ----------
+    mechanism
+        `NETWORK` or `ALIKE`.
+    h
+        The strength of non-local means.
+    changed
+        Emitted with a sentence for a person.
+    """
+
+    changed = Signal(str)
+
+    def __init__(
+        self,
+        viewer: ViewerModel,
+        workspace: Workspace,
+        exploration: Exploration,
+        photo: Callable[[], Image | None],
+    ) -> None:
+        self.mechanism = NETWORK
+        self.h = BEST_H
+        self.is_on = False
+        self._viewer_ref = weakref.ref(viewer)
+        self._workspace = workspace
+        self._exploration = exploration
+        self._photo = photo
+        self._mouse = CanvasMouse(self._on_move, self.click)
+        self._pending: JobOrder | None = None
+        self._alike: Alike | None = None
+        self._layer_photo: LayerPhoto | None = None
+        self._pixel: tuple[int, int] | None = None
+
+    def turn(self, is_on: bool) -> None:
+        """Begin to listen to the mouse, or stop."""
+        self.is_on = is_on
+        viewer = self._viewer_ref()
+        if viewer is None:
+            return
+        if not is_on:
+            self._mouse.detach(viewer)
+            return
+        self._mouse.attach(viewer)
+        if self.mechanism == ALIKE:
+            self._prepare()
+
+    def choose(self, mechanism: str, h: float) -> None:
+        """Compare pixels by another attention, or with another strength."""
+        self.mechanism, self.h = mechanism, h
+        self._alike = None
+        if self.is_on and mechanism == ALIKE:
+            self._prepare()
+
+    def forget(self) -> None:
+        """Let go of the photo."""
+        self._alike = None
+        self._layer_photo = None
+        self._pending = None
+        self._exploration.shelf.clear()
+
+    def denoise(self) -> bool:
+        """Denoise the chosen photo as a layer; False if nothing started."""
+        order = self._order_of_photo(denoising_job(self.h))
+        return order is not None and self._workspace.run(*order)
+
+    def click(self, position: Position) -> None:
+        """Ask what the pixel at world *position* attends to."""
+        viewer = self._viewer_ref()
+        if viewer is None or self.mechanism == ALIKE:
+            self._on_move(position)
+            return
+        order = pixel_order(viewer, self._exploration, position)
+        if isinstance(order, str):
+            self.changed.emit(order)
+            return
+        self._start(order)
+
+    def on_state(self, state: JobState) -> None:
+        """Start what waits, once no job runs."""
+        if state.is_idle and self._pending is not None:
+            order, self._pending = self._pending, None
+            self._start(order)
+
+    def on_made(self, made: object) -> None:
+        """Say what a job of this page has found."""
+        if isinstance(made, Alike):
+            self._alike = made
+            self._pixel = None
+            self.changed.emit(f"Noise {made.how.noise.codes:.1f} codes. Move over the photo.")
+        elif hasattr(made, "places"):
+            self.changed.emit(self._sentence(made))  # type: ignore[arg-type]
+
+    def _start(self, order: JobOrder) -> None:
+        if not self._workspace.run(*order):
+            self._pending = order
+
+    def _prepare(self) -> None:
+        """Have the noise of the chosen photo estimated."""
+        order = self._order_of_photo(alike_job(self.h))
+        if order is not None:
+            self.changed.emit(WAITING)
+            self._start(order)
+
+    def _order_of_photo(self, job: object) -> JobOrder | None:
+        layer = self._photo()
+        viewer = self._viewer_ref()
+        if layer is None or viewer is None:
+            self.changed.emit(NO_PHOTO)
+            return None
+        self._layer_photo = LayerPhoto.of(layer, viewer.dims.point)
+        return JobOrder(self._layer_photo, "", job=job)  # type: ignore[arg-type]
+
+    def _on_move(self, position: Position) -> None:
+        """Show the weights of non-local means for the pixel under the mouse."""
+        viewer = self._viewer_ref()
+        alike, photo = self._alike, self._layer_photo
+        if viewer is None or self.mechanism != ALIKE or alike is None or photo is None:
+            return
+        row, column = np.floor(photo.placement.pixels_at([position[-2:]])[0] + 0.5).astype(int)
+        if (row, column) == self._pixel:
+            return
+        self._pixel = (int(row), int(column))
+        try:
+            found = alike.weights(*self._pixel)
+        except DenoisingError:
+            return  # the mouse has left the photo
+        made = alike.map(found)
+        arguments = {**map_arguments(made, photo.placement), "contrast_limits": limits(made)}
+        selected = viewer.layers.selection.active
+        put_map(viewer, made, f"{ALIKE_MAP.title}: {photo.name}", arguments)
+        viewer.layers.selection.active = selected
+        self.changed.emit(alike.sentence(*self._pixel, found))
+
+    def _sentence(self, found: "PixelWeights") -> str:
+        """Say what a pixel attends to in the head that is shown."""
+        head = self._exploration.head
+        number = 0 if head is None or head.block != found.block else head.head
+        number = min(number, len(found.weights) - 1)
+        weights = found.weights[number]
+        keys = int(found.heard.sum())
+        bits = -(weights * np.log2(np.maximum(weights, 1e-300))).sum()
+        row, column = found.query
+        of_head = None if head is None else head.between_pixels
+        title = block_title(found.block, None if of_head is None else of_head.channels)
+        return (
+            f"Pixel ({row}, {column}), {title}, head {number} of {len(found.weights)}: {keys} keys "
+            f"add up to {weights.sum():.6f}; {found.effective_keys[number]:.1f} count (1 / sum of "
+            f"squares). Entropy {bits:.2f} of {np.log2(keys):.2f} bits, largest weight "
+            f"{weights.max():.3f}, equal weights {1 / keys:.3f}."
+        )

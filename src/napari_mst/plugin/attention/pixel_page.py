@@ -1,0 +1,113 @@
+"""The page "Pixel" of the attention dock: what a clicked pixel attends to."""
+
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_mst.attention.record import block_title
+from napari_mst.denoising.photos import BEST_H
+from napari_mst.plugin.attention.exploration import RecordedHead
+from napari_mst.plugin.attention.picking import ALIKE, NETWORK
+from napari_mst.plugin.viewer.paragraph import Paragraph
+
+BY_HINT = (
+    "A block of the network, chosen above; or non-local means, the filter of noisy photos before "
+    "the network and the ancestor of attention."
+)
+PICK_HINT = (
+    "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
+    "the mouse does."
+)
+H_HINT = "The strength h in units of the noise of the photo; a run that denoises takes 1.2."
+DENOISE_HINT = "Add the whole photo, denoised by non-local means with this h, as a photo layer."
+BEFORE_HINT = "Hide the denoised photo, to see it as it was before; press again to see it after."
+NETWORK_TEXT = "Press Pick, then click the photo: a layer for each head shows the weights."
+ALIKE_TEXT = "Press Pick, then move the mouse over the photo."
+NO_PIXELS = (
+    "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
+    "attend to pixels in networks with windows, and in non-local means."
+)
+MOST_H = 10.0
+
+
+class PixelPage(QWidget):
+    """Chooses by what pixels are compared, and says what was found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = QComboBox(toolTip=BY_HINT)
+        self.by.addItem("block of the network", NETWORK)
+        self.by.addItem("non-local means", ALIKE)
+        self.pick_button = QPushButton("Pick", checkable=True, toolTip=PICK_HINT)
+        self.h = QDoubleSpinBox(minimum=0.1, maximum=MOST_H, singleStep=0.1, suffix=" \u03c3")
+        self.h.setValue(BEST_H)
+        self.h.setToolTip(H_HINT)
+        self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
+        self.before_button = QPushButton("Before", checkable=True, toolTip=BEFORE_HINT)
+        self.about = Paragraph()
+        self.text = Paragraph()
+        self._head: RecordedHead | None = None
+        self._filter = QWidget()
+        self._lay_out()
+        self.by.currentIndexChanged.connect(self._draw)
+        self._draw()
+
+    def _lay_out(self) -> None:
+        first = QGridLayout()
+        first.setColumnStretch(1, 1)
+        first.addWidget(QLabel("Attention of"), 0, 0)
+        first.addWidget(self.by, 0, 1)
+        first.addWidget(self.pick_button, 0, 2)
+        row = QHBoxLayout(self._filter)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(QLabel("h", toolTip=H_HINT))
+        row.addWidget(self.h)
+        row.addWidget(self.denoise_button, stretch=1)
+        row.addWidget(self.before_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addLayout(first)
+        layout.addWidget(self._filter)
+        layout.addWidget(self.about)
+        layout.addWidget(self.text)
+        layout.addStretch(1)
+
+    @property
+    def mechanism(self) -> str:
+        """The attention that is looked at: `NETWORK` or `ALIKE`."""
+        return str(self.by.currentData())
+
+    def draw_head(self, head: RecordedHead) -> None:
+        """Say what the chosen block is; one without attention between pixels leaves the filter."""
+        was_between = self._head is not None and self._head.between_pixels is not None
+        self._head = head
+        is_between = head.between_pixels is not None
+        if is_between != was_between:
+            self.by.setCurrentIndex(self.by.findData(NETWORK if is_between else ALIKE))
+        self._draw()
+
+    def show_picking(self, is_on: bool) -> None:
+        """Draw the button as pressed or not, without a signal."""
+        with QSignalBlocker(self.pick_button):
+            self.pick_button.setChecked(is_on)
+
+    def _draw(self) -> None:
+        self._filter.setVisible(self.mechanism == ALIKE)
+        self.about.setText(self._about())
+
+    def _about(self) -> str:
+        if self.mechanism == ALIKE:
+            return ALIKE_TEXT
+        between = None if self._head is None else self._head.between_pixels
+        if self._head is None or between is None:
+            return NO_PIXELS
+        title = block_title(self._head.block, between.channels)
+        return f"{title}: {between}. {NETWORK_TEXT}"
