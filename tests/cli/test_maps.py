@@ -21,7 +21,7 @@ from napari_mst.spectra.ratios import band_ratio
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(3)
 CUBE = SpectralCube(
-    RNG.uniform(0.1, 0.9, (7, 12, 10)).astype(np.float32),
+    RNG.uniform(0.1, 0.9, (7, 40, 36)).astype(np.float32),
     WAVELENGTHS,
     provenance=Provenance(
         model="tiny", source="leaf.jpg", source_sha256="5" * 64, error_band={"factor": [2.0]}
@@ -71,20 +71,25 @@ def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     assert (code, out) == (0, f"{target}\n")
     found = read_cube(target)
     assert found.shape[1:] == CUBE.shape[1:]
-    assert found.quantity == MAPS[name].title
+    is_cube = MAPS[name].content == "cube"
+    assert found.quantity == (CUBE.quantity if is_cube else MAPS[name].title)
+    assert found.has_wavelengths == is_cube
     assert (found.provenance.model, found.provenance.source) == ("tiny", "leaf.jpg")
     assert found.provenance.error_band == {}
     assert not found.provenance.gives_the_cube_of(CUBE.provenance)
     assert found.metadata["map"] == name
 
 
-@pytest.mark.parametrize("name", [name for name in MAPS if name != "components"])
+OF_ONE_PLANE = [n for n in MAPS if n != "components" and MAPS[n].content != "cube"]
+
+
+@pytest.mark.parametrize("name", OF_ONE_PLANE)
 def test_every_map_of_one_plane_is_a_picture_too(run: Run, folder: Path, name: str) -> None:
     target = folder / "map.png"
     options = options_of(name, folder)
     assert run("map", folder / "cube.hdr", name, *options, "-o", target)[0] == 0
     with Image.open(target) as image:
-        assert image.size == (10, 12)
+        assert image.size == (36, 40)
         assert json.loads(image.info["napari_mst"])["map"] == name
 
 

@@ -15,7 +15,7 @@ from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(8)
-CUBE = SpectralCube(RNG.uniform(0.1, 0.9, (7, 9, 8)).astype(np.float32), WAVELENGTHS)
+CUBE = SpectralCube(RNG.uniform(0.1, 0.9, (7, 40, 36)).astype(np.float32), WAVELENGTHS)
 INPUTS = MapInputs(
     CUBE,
     spectra=(curve(WAVELENGTHS, CUBE.data[:, 1, 1], name="leaf", colour="#123456"),),
@@ -36,7 +36,7 @@ def test_every_map_has_the_size_of_its_cube_and_the_content_that_it_says(name: s
     result = kind.make(INPUTS)
     for plane in result.planes:
         colours = (3,) if kind.content == "rgb" else ()
-        assert plane.pixels.shape == (9, 8, *colours)
+        assert plane.pixels.shape == (40, 36, *colours)
         is_whole = np.issubdtype(plane.pixels.dtype, np.integer)
         assert is_whole or kind.content != "labels"
     assert bool(result.names) == (kind.content == "labels")

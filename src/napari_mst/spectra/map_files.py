@@ -52,7 +52,10 @@ class FinishedMap(NamedTuple):
         return facts
 
     def to_cube(self) -> SpectralCube:
-        """The map as a cube of numbered bands, (B, H, W), with the history of its source."""
+        """The map as a cube of numbered bands, (B, H, W), with the history of its source.
+
+        A map that is a cube keeps the wavelengths of its source.
+        """
         source = self.inputs.cube
         metadata = {"description": self.kind.tip, "band names": self._band_names(), **self.facts}
         # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
@@ -64,6 +67,11 @@ class FinishedMap(NamedTuple):
         if FIELD in source.metadata:
             metadata[FIELD] = source.metadata[FIELD]
         data = self._bands()
+        if self.kind.content == "cube":
+            notes = (*source.provenance.assumptions, self.result.note)
+            past = replace(provenance, assumptions=notes)
+            own = {**source.metadata, **self.facts}
+            return replace(source, data=data, provenance=past, metadata=own, quality=None)
         return SpectralCube(
             data,
             np.arange(len(data), dtype=np.float64),

@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
-from napari_mst.photo.photo import Photo
-from napari_mst.spectra import classification, clustering, colours, components, cube_errors, ratios
+from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.spectra import (
+    classification,
+    clustering,
+    colours,
+    components,
+    cube_errors,
+    denoised,
+    ratios,
+)
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -26,8 +35,9 @@ MOST_CLASSES = 250
 LIMIT_PIXELS = 2**20
 """About how many pixels are looked at for the limits of contrast."""
 
-Content = Literal["values", "labels", "rgb"]
-"""The pixels of a map: measured values, numbers of classes from 1 on, or red, green and blue."""
+Content = Literal["values", "labels", "rgb", "cube"]
+"""The pixels of a map: measured values, numbers of classes from 1 on, red, green and blue, or the
+bands of another cube."""
 
 Need = Literal["spectra", "photo", "reference"]
 """A thing that a map needs beside the cube."""
@@ -133,11 +143,14 @@ class MapResult:
         The meanings of the labels 1, 2, ...; empty where the pixels are no labels.
     tints
         The colours of the labels, as "#4d8fea"; "" where any colour will do.
+    note
+        A sentence for the history of a cube.
     """
 
     planes: tuple[MapPlane, ...]
     names: tuple[str, ...] = ()
     tints: tuple[str, ...] = ()
+    note: str = ""
 
 
 Compute = Callable[[MapInputs, Watch], MapResult]
@@ -303,6 +316,23 @@ def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
     return _one_plane(found)
 
 
+def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
+    return _as_bands(denoised.denoised(inputs.cube, inputs.number, watch))
+
+
+def _guided(inputs: MapInputs, watch: Watch) -> MapResult:
+    if inputs.photo is None:
+        raise SpectrumError(
+            "Expected a photo of the size of the cube, got none. Open the photo that shall guide."
+        )
+    photo = as_photo(inputs.photo)
+    return _as_bands(denoised.denoised_by_photo(inputs.cube, photo, inputs.number, watch))
+
+
+def _as_bands(found: denoised.DenoisedCube) -> MapResult:
+    return MapResult(tuple(MapPlane(band) for band in found.values), note=found.note)
+
+
 def _error(measure: cube_errors.Measure) -> Compute:
     """The function that maps one *measure* of the error against the reference."""
 
@@ -315,6 +345,7 @@ def _error(measure: cube_errors.Measure) -> Compute:
     return compute
 
 
+_H = Number("h", BEST_H, 0.1, 10.0, 1, "x noise")
 _A_AND_B = (Line("A", "#4d8fea", 0.75), Line("B", "#f58231", 0.4))
 _RED_GREEN_BLUE = (Line("R", "#e6194b", 0.8), Line("G", "#3cb44b", 0.5), Line("B", "#4d8fea", 0.2))
 
@@ -396,6 +427,25 @@ _ROWS = (
         unit="CIEDE2000",
         needs="photo",
         colormap="magma",
+    ),
+    MapKind(
+        name="denoised",
+        title="Denoised",
+        tip="A cube in which each pixel is the mean of those around it that look alike "
+        "(non-local means). A photo that is selected is denoised as a photo.",
+        compute=_denoised,
+        content="cube",
+        number=_H,
+    ),
+    MapKind(
+        name="denoised-guided",
+        title="Denoised, guided by the photo",
+        tip="A cube in which each pixel is the mean of those around it that look alike in the "
+        "photo (non-local means).",
+        compute=_guided,
+        content="cube",
+        number=_H,
+        needs="photo",
     ),
     MapKind(
         name="reference-difference",

@@ -149,6 +149,7 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
     page.denoise_button.click()
     done(dock, qtbot)
     made = viewer.layers["photo (denoised)"]
+    assert viewer.layers.index(made) == 1  # below the map of weights
     assert made.data.shape == (64, 72, 3)
     assert made.data.dtype == np.uint8
     page.before_button.click()

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import cube_in
 
 from napari_mst import colour
 from napari_mst.cube import SpectralCube
@@ -20,7 +21,8 @@ from napari_mst.plugin.files.samples import chart_cube
 from napari_mst.plugin.spectra.maps_bar import MapsBar
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
+from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer, cube_of
+from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapResult
 from napari_mst.spectra.spectrum import Spectrum
@@ -81,7 +83,7 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     assert layer.visible
     np.testing.assert_array_equal(layer.scale[-2:], (2, 2))
     np.testing.assert_array_equal(layer.translate[-2:], (5, 7))
-    assert layer.metadata[METADATA_KEY] == "map"
+    assert cube_of(layer) is not None or layer.metadata[METADATA_KEY] == "map"
     assert (
         layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
     )
@@ -223,3 +225,25 @@ def test_thousands_of_spectra_are_refused_as_classes(
     maps_dock.maps.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert told() == ["Expected at most 250 spectra to classify by, got more. Leave some out."]
+
+
+def test_a_cube_is_denoised_to_a_cube_and_a_selected_photo_to_a_photo(
+    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+) -> None:
+    for title in ("Denoised", "Denoised, guided by the photo"):
+        cube_viewer.layers.selection.active = chart
+        layer = made(maps_dock, title, qtbot)
+        cube = cube_in(layer)
+        np.testing.assert_array_equal(cube.wavelengths, cube_in(chart).wavelengths)
+        assert "denoised" in cube.provenance.assumptions[-1]
+        np.testing.assert_array_equal(layer.translate, chart.translate)
+        cube_viewer.layers.remove(layer)
+    photo = cube_viewer.layers["photo"]
+    cube_viewer.layers.selection.active = photo
+    layer = made(maps_dock, "Denoised", qtbot)
+    assert (layer.name, layer.rgb, layer.data.shape) == ("photo (denoised)", True, photo.data.shape)
+    np.testing.assert_array_equal(layer.scale, photo.scale)
+    # It can be reconstructed, and does not stand in for the photo that the cube was made from.
+    assert layer in photo_layers(cube_viewer)
+    difference = made(maps_dock, "Difference from the photo", qtbot)
+    assert np.nanmax(difference.data) < 1

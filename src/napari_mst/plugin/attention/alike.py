@@ -14,11 +14,7 @@ from napari_mst.cube import Provenance
 from napari_mst.denoising.non_local_means import PixelWeights
 from napari_mst.denoising.photos import Denoising, in_codes, pixel_weights
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.layers import put_on_top
-from napari_mst.plugin.viewer.photos import LayerPhoto
-
-DENOISED = "(denoised)"
-"""Ends the name of a layer that shows a denoised photo."""
+from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +82,31 @@ class DenoisedPhoto(NamedTuple):
         return replace(past, assumptions=(*past.assumptions, note))
 
 
+def _put_above(viewer: ViewerModel, layer: Image, photo: Image | None) -> None:
+    """Move *layer* right above its *photo*, below the maps that lie on both."""
+    layer.visible = True
+    if photo is None or photo not in viewer.layers:
+        return
+    index = viewer.layers.index(layer)
+    above = viewer.layers.index(photo) + 1
+    if index != above:
+        viewer.layers.move(index, above)
+
+
 def show_denoised(viewer: ViewerModel, found: DenoisedPhoto, source: LayerPhoto) -> Image:
-    """Show a denoised photo over the one that it was, and return its layer.
+    """Show a denoised photo right above the one that it was, and return its layer.
 
     It is a photo like any other: it can be reconstructed, saved and compared.
     """
-    name = f"{source.name} {DENOISED}"
-    pixels = np.moveaxis(found.photo.pixels, 0, -1)
-    if np.issubdtype(pixels.dtype, np.floating):
-        pixels = (pixels / found.photo.full_scale).astype(np.float32)
+    pixels, arguments, _ = photo_layer(found.photo, f"{source.name} {DENOISED}", source.placement)
+    name = arguments["name"]
     present = next((one for one in viewer.layers if one.name == name), None)
     selected = viewer.layers.selection.active
     if isinstance(present, Image) and present.data.shape == pixels.shape:
         present.data = pixels
         layer = present
     else:
-        layer = viewer.add_image(pixels, name=name, rgb=True, **source.placement.image_kwargs())
-    put_on_top(viewer, layer)
+        layer = viewer.add_image(pixels, **arguments)
+    _put_above(viewer, layer, source.layer())
     viewer.layers.selection.active = selected
     return layer

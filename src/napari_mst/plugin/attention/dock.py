@@ -12,7 +12,6 @@ from qtpy.QtWidgets import QVBoxLayout
 
 from napari_mst.attention.record import AttentionMap, AttentionSteps
 from napari_mst.plugin.attention import files
-from napari_mst.plugin.attention.alike import DENOISED
 from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.layers import summary
 from napari_mst.plugin.attention.orders import NO_RUN, map_order, recording_order, steps_order
@@ -22,7 +21,7 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.photos import DENOISED, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
 SIZE = (460, 640)

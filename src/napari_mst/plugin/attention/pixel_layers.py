@@ -73,7 +73,9 @@ def put_map(viewer: ViewerModel, one: AttentionMap, name: str, arguments: dict[s
         return added
     present.data = one.values
     for key in ("scale", "translate", "rotate", "shear", "affine", "metadata", "contrast_limits"):
-        setattr(present, key, arguments[key])
+        # Each change has the layer drawn again, and few differ from pixel to pixel.
+        if key == "metadata" or not np.array_equal(getattr(present, key), arguments[key]):
+            setattr(present, key, arguments[key])
     return present
 
 

@@ -10,16 +10,23 @@ from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.maps import Order, fitting_photo, make_map
+from napari_mst.plugin.spectra.maps import (
+    Order,
+    PhotoOrder,
+    denoise_photo,
+    fitting_photo,
+    make_map,
+)
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.spectra.work import Cancel, Start, Work
 from napari_mst.plugin.viewer.layers import LayerTuple, active_cube_layer, cube_of, put_on_top
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 
 class MapMaker:
@@ -149,12 +156,12 @@ class MapMaker:
 
     def _start(self) -> None:
         # First, as it raises without a cube: nothing has begun by then.
-        order = self._order()
+        run = self._job()
         self._generation += 1
         generation = self._generation
         work = Work(
-            run=partial(make_map, order),
-            on_done=partial(self._on_made, generation, order.kind),
+            run=run,
+            on_done=partial(self._on_made, generation, self.kind),
             on_failed=self._on_failed,
             on_end=self._on_end,
             on_progress=self.progressed.emit,
@@ -162,6 +169,21 @@ class MapMaker:
         self.is_busy = True
         self.busy_changed.emit()
         self._cancel = self._start_work(work)
+
+    def _job(self) -> Callable[[Watch], list[LayerTuple]]:
+        """The job that makes the map; denoising a photo takes no cube."""
+        photo = self._selected_photo()
+        if photo is not None and self.kind.content == "cube" and self.kind.needs is None:
+            return partial(denoise_photo, PhotoOrder(photo, self.number))
+        return partial(make_map, self._order())
+
+    def _selected_photo(self) -> LayerPhoto | None:
+        """The photo that the selected layer shows, if it shows one."""
+        viewer = self._scene.viewer
+        active = viewer.layers.selection.active
+        if not isinstance(active, Image) or active not in photo_layers(viewer):
+            return None
+        return LayerPhoto.of(active, viewer.dims.point)
 
     def _order(self) -> Order:
         """Everything that the map is made from, as it is now."""

@@ -8,10 +8,12 @@ import numpy as np
 from napari.layers import Image
 from napari.utils.colormaps import DirectLabelColormap
 
+from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.plugin.spectra.region_layers import ROLE
-from napari_mst.plugin.viewer.layers import METADATA_KEY, UNIT_KEY, LayerTuple
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layers import METADATA_KEY, UNIT_KEY, LayerTuple, cube_layer
+from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.spectra.map_files import FinishedMap
 from napari_mst.spectra.maps import MapInputs, MapKind, MapPlane, MapResult
 from napari_mst.watch import Watch
 
@@ -45,11 +47,31 @@ def make_map(order: Order, watch: Watch) -> list[LayerTuple]:
     if order.kind.needs == "photo" and order.photo is not None:
         inputs = replace(inputs, photo=order.photo.read())
     result = order.kind.make(inputs, watch)
+    if order.kind.content == "cube":
+        made = FinishedMap(order.kind, inputs, result).to_cube()
+        name = f"{order.kind.title}: {order.name}"
+        data, arguments, layer_type = cube_layer(made, name, order.placement)
+        return [(data, {**arguments, "visible": True}, layer_type)]
     layers = []
     for plane in result.planes:
         is_first = plane is result.planes[0]
         layers.append(_layer(order, result, plane, is_first))
     return layers[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoOrder:
+    """A photo to denoise, with h in units of its noise."""
+
+    photo: LayerPhoto
+    h: float
+
+
+def denoise_photo(order: PhotoOrder, watch: Watch) -> list[LayerTuple]:
+    """The job: the layer of a photo that was denoised, on the place of the photo."""
+    photo = order.photo.read()
+    made = denoised_photo(photo, denoising_of(photo, order.h, watch), watch)
+    return [photo_layer(made, f"{order.photo.name} {DENOISED}", order.photo.placement)]
 
 
 def _layer(order: Order, result: MapResult, plane: MapPlane, is_first: bool) -> LayerTuple:

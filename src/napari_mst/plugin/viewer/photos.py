@@ -22,7 +22,7 @@ from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.photo.raw import SATURATED
 from napari_mst.photo.shot import Shot
 from napari_mst.plugin.viewer.composites import is_composite
-from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, cube_of
+from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, LayerTuple, cube_of
 from napari_mst.plugin.viewer.placement import Placement
 
 
@@ -156,6 +156,36 @@ class LayerPhoto:
         if not self.path or self.index:
             return None
         return georeference_in(Path(self.path), shape)
+
+
+DENOISED = "(denoised)"
+"""Ends the name of a layer that shows a denoised photo."""
+
+
+MADE = "map"
+"""Marks what this plugin has made of a photo."""
+
+
+def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
+    """Describe the Image layer of *photo*, which is made, not read; it is a photo like any other.
+
+    Floats become 0-1, as napari draws them.
+    """
+    pixels = np.moveaxis(photo.pixels, 0, -1)
+    if pixels.dtype.kind == "f":
+        pixels = (pixels / photo.full_scale).astype(np.float32)
+        if photo.valid is not None:
+            pixels[~photo.valid] = np.nan
+    # A photo that was made is no measure for the colours of a cube.
+    metadata = {METADATA_KEY: MADE if photo.shot is None else photo.shot}
+    arguments = {
+        **placement.image_kwargs(),
+        "name": name,
+        "rgb": True,
+        "metadata": metadata,
+        "visible": True,
+    }
+    return pixels, arguments, "image"
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
