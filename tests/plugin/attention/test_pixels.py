@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,14 +10,16 @@ import torch
 from napari.components import ViewerModel
 from napari.layers import Shapes
 from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt
 from safetensors.torch import save_file
 
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.models import load_model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.attention.picking import ALIKE
+from napari_mst.plugin.attention.picking import ALIKE, SINGLE
 from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -114,9 +117,12 @@ def test_the_photo_is_made_ready_once_and_anew_when_it_has_changed(
 ) -> None:
     reads: list[LayerPhoto] = []
     read = LayerPhoto.read
-    monkeypatch.setattr(
-        LayerPhoto, "read", lambda own, *given: (reads.append(own), read(own, *given))[1]
-    )
+
+    def counted(own: LayerPhoto, *given: Any) -> Photo:
+        reads.append(own)
+        return read(own, *given)
+
+    monkeypatch.setattr(LayerPhoto, "read", counted)
     for place in ((3, 3), (4, 4)):
         recorded.picking.click(world(viewer, *place))
         done(recorded, qtbot)
@@ -159,3 +165,36 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
     np.testing.assert_allclose(made.data[10, 12], np.fromstring(after, sep=","), atol=0.51)
     page.pick_button.click()
     assert not viewer.mouse_move_callbacks
+
+
+def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    random = np.random.default_rng(1)
+    viewer.layers["photo"].data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
+    page = dock.panel.pixel
+    page.by.setCurrentIndex(page.by.findData(SINGLE))
+    page.pick_button.click()
+    qtbot.waitUntil(lambda: "Noise" in page.text.text(), timeout=60_000)
+    dock.picking.click(world(viewer, 10, 12))
+    assert "Pixels (10, 12) to (13, 15), 16 tokens" in page.text.text()
+    shown = {}
+    for index in range(page.numbers.steps.count()):
+        page.numbers.steps.setCurrentIndex(index)
+        model = page.numbers.table.model()
+        name = page.numbers.steps.currentText().split(" = ")[0]
+        shown[name] = (model.rowCount(), model.columnCount())
+    of_pixels = {"X": (5, 16), "Q": (5, 16), "K": (5, 16), "V": (3, 16), "O": (3, 16)}
+    weights = {"W_Q": (5, 5), "W_K": (5, 5), "W_V": (3, 5)}
+    assert shown == {**of_pixels, **weights, "S": (16, 16), "A": (16, 16)}
+    # The matrix that is chosen stays, and its reading follows the box.
+    page.numbers.steps.setCurrentIndex(8)
+    page.reading.setCurrentIndex(1)
+    page.side.setValue(3)
+    model = page.numbers.table.model()
+    row = [float(model.data(model.index(2, column))) for column in range(9)]
+    assert sum(row) == pytest.approx(1, abs=1e-3)
+    horizontal = Qt.Orientation.Horizontal
+    assert model.headerData(5, horizontal) == "11, 14"
+    assert "Each of the rows adds up to 1: 1.000000" in page.numbers.about.text()
+    assert viewer.layers["Window of a pixel: photo"].nshapes == 1

@@ -68,6 +68,8 @@ class AttentionDock(Dock):
         panel.pixel.pick_button.toggled.connect(self.picking.turn)
         panel.pixel.by.currentIndexChanged.connect(self._choose_mechanism)
         panel.pixel.h.valueChanged.connect(self._choose_mechanism)
+        panel.pixel.side.valueChanged.connect(self._choose_patch)
+        panel.pixel.reading.currentIndexChanged.connect(self._choose_patch)
         panel.pixel.denoise_button.clicked.connect(self.picking.denoise)
         panel.pixel.before_button.toggled.connect(self._show_before)
 
@@ -87,6 +89,7 @@ class AttentionDock(Dock):
             (self.workspace.state_changed, self._show_state),
             (self.workspace.state_changed, self.picking.on_state),
             (self.picking.changed, self.panel.pixel.text.setText),
+            (self.picking.patch_changed, self.panel.pixel.numbers.show_steps),
             (self.workspace.recorded, self._show_recordings),
             (self.workspace.made, self._show_made),
             (self.viewer.events.theme, self._on_theme),
@@ -150,6 +153,10 @@ class AttentionDock(Dock):
     def _choose_mechanism(self) -> None:
         page = self.panel.pixel
         self.picking.choose(page.mechanism, page.h.value())
+
+    def _choose_patch(self) -> None:
+        page = self.panel.pixel
+        self.picking.choose_patch(page.side.value(), page.reading.currentData())
 
     def _show_before(self, is_before: bool) -> None:
         """Hide the denoised photo, or show it again."""

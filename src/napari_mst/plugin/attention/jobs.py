@@ -115,6 +115,9 @@ def _show_pixel(head: int, viewer: ViewerModel, found: "PixelWeights", request: 
 
 
 def _alike(h: float, request: Request, reports: Reports) -> Alike:
+    # A single head is computed while the mouse waits, and torch takes seconds to import.
+    import napari_mst.attention.patch_steps  # noqa: F401
+
     photo = request.read()
     return Alike.of(photo, denoising_of(photo, h, reports.watch))
 

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from napari.components import ViewerModel
@@ -12,13 +12,13 @@ from psygnal import Signal
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import BEST_H
-from napari_mst.errors import DenoisingError
+from napari_mst.errors import AttentionError, DenoisingError
 from napari_mst.plugin.attention.alike import Alike
 from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.jobs import alike_job, denoising_job
 from napari_mst.plugin.attention.layers import limits, map_arguments
 from napari_mst.plugin.attention.orders import NO_PHOTO, pixel_order
-from napari_mst.plugin.attention.pixel_layers import put_map
+from napari_mst.plugin.attention.pixel_layers import put_map, show_patch
 from napari_mst.plugin.jobs.request import JobOrder
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NETWORK = "network"
 ALIKE = "alike"
+SINGLE = "single"
 WAITING = "Estimating the noise of the photo ..."
 
 
@@ -44,11 +45,16 @@ class Picking:
         `NETWORK` or `ALIKE`.
     h
         The strength of non-local means.
+    side, reading
+        Pixels along a side of the patch of a single head, and the axis of A that sums to 1.
     changed
         Emitted with a sentence for a person.
+    patch_changed
+        Emitted with the `PatchSteps` of the patch that was clicked.
     """
 
     changed = Signal(str)
+    patch_changed = Signal(object)
 
     def __init__(
         self,
@@ -59,6 +65,8 @@ class Picking:
     ) -> None:
         self.mechanism = NETWORK
         self.h = BEST_H
+        self.side = 4
+        self.reading: Literal["columns", "rows"] = "columns"
         self.is_on = False
         self._viewer_ref = weakref.ref(viewer)
         self._workspace = workspace
@@ -80,15 +88,21 @@ class Picking:
             self._mouse.detach(viewer)
             return
         self._mouse.attach(viewer)
-        if self.mechanism == ALIKE:
+        if self.mechanism != NETWORK:
             self._prepare()
 
     def choose(self, mechanism: str, h: float) -> None:
         """Compare pixels by another attention, or with another strength."""
         self.mechanism, self.h = mechanism, h
         self._alike = None
-        if self.is_on and mechanism == ALIKE:
+        if self.is_on and mechanism != NETWORK:
             self._prepare()
+
+    def choose_patch(self, side: int, reading: Literal["columns", "rows"]) -> None:
+        """Take patches of another size, or read A otherwise; the patch that is shown follows."""
+        self.side, self.reading = side, reading
+        if self.mechanism == SINGLE and self._pixel is not None:
+            self._show_patch(self._pixel)
 
     def forget(self) -> None:
         """Let go of the photo."""
@@ -105,8 +119,12 @@ class Picking:
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
         viewer = self._viewer_ref()
-        if viewer is None or self.mechanism == ALIKE:
+        if viewer is None:
+            return
+        if self.mechanism != NETWORK:
             self._on_move(position)
+            if self.mechanism == SINGLE and self._layer_photo is not None:
+                self._show_patch(_pixel_of(self._layer_photo, position))
             return
         order = pixel_order(viewer, self._exploration, position)
         if isinstance(order, str):
@@ -155,12 +173,12 @@ class Picking:
         alike, photo = self._alike, self._layer_photo
         if viewer is None or self.mechanism != ALIKE or alike is None or photo is None:
             return
-        row, column = np.floor(photo.placement.pixels_at([position[-2:]])[0] + 0.5).astype(int)
-        if (row, column) == self._pixel:
+        pixel = _pixel_of(photo, position)
+        if pixel == self._pixel:
             return
-        self._pixel = (int(row), int(column))
+        self._pixel = pixel
         try:
-            found = alike.weights(*self._pixel)
+            found = alike.weights(*pixel)
         except DenoisingError:
             return  # the mouse has left the photo
         made = alike.map(found)
@@ -168,7 +186,25 @@ class Picking:
         selected = viewer.layers.selection.active
         put_map(viewer, made, f"{ALIKE_MAP.title}: {photo.name}", arguments)
         viewer.layers.selection.active = selected
-        self.changed.emit(alike.sentence(*self._pixel, found))
+        self.changed.emit(alike.sentence(*pixel, found))
+
+    def _show_patch(self, pixel: tuple[int, int]) -> None:
+        """Show every number of a single head on the patch that begins at *pixel*."""
+        from napari_mst.attention.patch_steps import patch_steps  # the job has imported torch
+
+        viewer, alike, photo = self._viewer_ref(), self._alike, self._layer_photo
+        if viewer is None or alike is None or photo is None:
+            return
+        try:
+            found = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
+        except AttentionError as error:
+            self.changed.emit(str(error))
+            return
+        self._pixel = pixel
+        show_patch(viewer, found, photo)
+        self.patch_changed.emit(found)
+        last = (found.row + self.side - 1, found.column + self.side - 1)
+        self.changed.emit(f"Pixels ({found.row}, {found.column}) to {last}, {self.side**2} tokens.")
 
     def _sentence(self, found: "PixelWeights") -> str:
         """Say what a pixel attends to in the head that is shown."""
@@ -187,3 +223,9 @@ class Picking:
             f"squares). Entropy {bits:.2f} of {np.log2(keys):.2f} bits, largest weight "
             f"{weights.max():.3f}, equal weights {1 / keys:.3f}."
         )
+
+
+def _pixel_of(photo: LayerPhoto, position: Position) -> tuple[int, int]:
+    """Row and column of *photo* under world *position*; they may lie outside."""
+    row, column = np.floor(photo.placement.pixels_at([position[-2:]])[0] + 0.5)
+    return int(row), int(column)

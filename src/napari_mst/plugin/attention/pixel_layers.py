@@ -1,5 +1,6 @@
 """What a pixel attends to, as layers: an image for each head, and the outlines of its window."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
     from napari_mst.attention.outlines import Outline
+    from napari_mst.attention.patch_steps import PatchSteps
     from napari_mst.attention.pixels import PixelWeights
 
 ROLE = "map"
@@ -49,6 +51,8 @@ def show_weights(
     viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto, shown_head: int
 ) -> None:
     """Show *found* over its *photo*: a layer for each head, of which one is seen, and outlines."""
+    from napari_mst.attention.outlines import outlines  # imports torch
+
     selected = viewer.layers.selection.active
     maps = maps_of(found, photo.region)
     high = max(float(one.values.max()) for one in maps)
@@ -60,7 +64,7 @@ def show_weights(
         layer.visible = one.selection.head == shown_head
         names.append(name)
     _drop_others(viewer, names)
-    show_outlines(viewer, found, photo)
+    show_outlines(viewer, outlines(found), photo, found.pitch)
     viewer.layers.selection.active = selected
 
 
@@ -87,12 +91,21 @@ def _drop_others(viewer: ViewerModel, names: list[str]) -> None:
             viewer.layers.remove(layer)
 
 
-def show_outlines(viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto) -> Shapes:
-    """Outline the window of the pixel, its keys and what the mask keeps from it."""
-    from napari_mst.attention.outlines import outlines  # imports torch
+def show_patch(viewer: ViewerModel, found: "PatchSteps", photo: LayerPhoto) -> None:
+    """Outline the patch of a single head."""
+    from napari_mst.attention.outlines import Outline  # imports torch
 
-    drawn = outlines(found)
+    bottom, right = found.row + found.side, found.column + found.side
+    patch = Outline("window", (found.row, bottom, found.column, right))
+    show_outlines(viewer, [patch], photo)
+
+
+def show_outlines(
+    viewer: ViewerModel, drawn: Sequence["Outline"], photo: LayerPhoto, pitch: int = 1
+) -> Shapes:
+    """Outline the window of a pixel, its keys and what the mask keeps from it."""
     name = f"Window of a pixel: {photo.name}"
+    selected = viewer.layers.selection.active
     present = next((layer for layer in viewer.layers if layer.name == name), None)
     top, left = (0, 0) if photo.region is None else (photo.region[0], photo.region[2])
     corners = [_corners(one, top, left) for one in drawn]
@@ -101,7 +114,7 @@ def show_outlines(viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto)
         # A new layer would take ten times as long.
         present.data = corners
         present.edge_color = colours
-        present.edge_width = WIDTH * found.pitch
+        present.edge_width = WIDTH * pitch
         return present
     if present is not None:
         viewer.layers.remove(present)
@@ -111,10 +124,11 @@ def show_outlines(viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto)
         name=name,
         edge_color=colours,
         face_color="transparent",
-        edge_width=WIDTH * found.pitch,
+        edge_width=WIDTH * pitch,
         metadata={METADATA_KEY: ROLE},
         **photo.placement.image_kwargs(),
     )
+    viewer.layers.selection.active = selected
     return layer
 
 

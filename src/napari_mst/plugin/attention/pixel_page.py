@@ -8,6 +8,7 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -15,12 +16,13 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.attention.exploration import RecordedHead
-from napari_mst.plugin.attention.picking import ALIKE, NETWORK
+from napari_mst.plugin.attention.numbers import Numbers
+from napari_mst.plugin.attention.picking import ALIKE, NETWORK, SINGLE
 from napari_mst.plugin.viewer.paragraph import Paragraph
 
 BY_HINT = (
-    "A block of the network, chosen above; or non-local means, the filter of noisy photos before "
-    "the network and the ancestor of attention."
+    "A block of the network, chosen above; non-local means, the filter of noisy photos before the "
+    "network and the ancestor of attention; or a single head, in the numbers of all its matrices."
 )
 PICK_HINT = (
     "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
@@ -31,6 +33,16 @@ DENOISE_HINT = "Add the whole photo, denoised by non-local means with this h, as
 BEFORE_HINT = "Hide the denoised photo, to see it as it was before; press again to see it after."
 NETWORK_TEXT = "Press Pick, then click the photo: a layer for each head shows the weights."
 ALIKE_TEXT = "Press Pick, then move the mouse over the photo."
+SINGLE_TEXT = (
+    "Press Pick, then click the photo: single-head attention between the pixels of a patch, with "
+    "the weights of non-local means, in all its numbers."
+)
+READING_HINT = (
+    "In scaled dot-product attention, the weights of each query, a column of A, add up to 1. "
+    "A text normalises rows instead, and multiplies V A all the same."
+)
+SIDE_HINT = "Pixels along each side of the patch; each pixel of it is a token."
+MOST_SIDE = 16
 NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
     "attend to pixels in networks with windows, and in non-local means."
@@ -46,16 +58,24 @@ class PixelPage(QWidget):
         self.by = QComboBox(toolTip=BY_HINT)
         self.by.addItem("block of the network", NETWORK)
         self.by.addItem("non-local means", ALIKE)
+        self.by.addItem("single head, step by step", SINGLE)
         self.pick_button = QPushButton("Pick", checkable=True, toolTip=PICK_HINT)
         self.h = QDoubleSpinBox(minimum=0.1, maximum=MOST_H, singleStep=0.1, suffix=" \u03c3")
         self.h.setValue(BEST_H)
         self.h.setToolTip(H_HINT)
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
         self.before_button = QPushButton("Before", checkable=True, toolTip=BEFORE_HINT)
+        self.reading = QComboBox(toolTip=READING_HINT)
+        for reading in ("columns", "rows"):
+            self.reading.addItem(f"{reading} of A sum to 1", reading)
+        self.side = QSpinBox(minimum=2, maximum=MOST_SIDE, value=4, suffix=" px")
+        self.side.setToolTip(SIDE_HINT)
+        self.numbers = Numbers()
         self.about = Paragraph()
         self.text = Paragraph()
         self._head: RecordedHead | None = None
         self._filter = QWidget()
+        self._patch = QWidget()
         self._lay_out()
         self.by.currentIndexChanged.connect(self._draw)
         self._draw()
@@ -72,13 +92,18 @@ class PixelPage(QWidget):
         row.addWidget(self.h)
         row.addWidget(self.denoise_button, stretch=1)
         row.addWidget(self.before_button)
+        of_patch = QHBoxLayout(self._patch)
+        of_patch.setContentsMargins(0, 0, 0, 0)
+        of_patch.addWidget(QLabel("Patch", toolTip=SIDE_HINT))
+        of_patch.addWidget(self.side)
+        of_patch.addWidget(self.reading, stretch=1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addLayout(first)
-        layout.addWidget(self._filter)
-        layout.addWidget(self.about)
-        layout.addWidget(self.text)
-        layout.addStretch(1)
+        for part in (self._filter, self._patch, self.about, self.text):
+            layout.addWidget(part)
+        layout.addWidget(self.numbers, stretch=1)
+        layout.addStretch()
 
     @property
     def mechanism(self) -> str:
@@ -100,12 +125,18 @@ class PixelPage(QWidget):
             self.pick_button.setChecked(is_on)
 
     def _draw(self) -> None:
-        self._filter.setVisible(self.mechanism == ALIKE)
+        self._filter.setVisible(self.mechanism != NETWORK)
+        self.denoise_button.setVisible(self.mechanism == ALIKE)
+        self.before_button.setVisible(self.mechanism == ALIKE)
+        self._patch.setVisible(self.mechanism == SINGLE)
+        self.numbers.setVisible(self.mechanism == SINGLE)
         self.about.setText(self._about())
 
     def _about(self) -> str:
         if self.mechanism == ALIKE:
             return ALIKE_TEXT
+        if self.mechanism == SINGLE:
+            return SINGLE_TEXT
         between = None if self._head is None else self._head.between_pixels
         if self._head is None or between is None:
             return NO_PIXELS

@@ -1,0 +1,55 @@
+"""Single-head attention on a patch: its matrices are those of non-local means between pixels."""
+
+import numpy as np
+import pytest
+
+from napari_mst.attention.patch_steps import patch_steps
+from napari_mst.denoising.non_local_means import non_local_means
+from napari_mst.denoising.photos import Denoising
+from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.errors import AttentionError
+from napari_mst.photo.photo import Photo
+
+HOW = Denoising(SensorNoise(1e-3, 1e-5), 2.0)
+PHOTO = Photo.from_array(
+    np.random.default_rng(0).random((12, 15, 3)).astype(np.float32), encoding="linear"
+)
+
+
+def test_the_result_is_the_patch_denoised_by_itself() -> None:
+    found = patch_steps(PHOTO, HOW, (3, 5), 4, "columns")
+    patch = HOW.stabilised(PHOTO.cropped((3, 7, 5, 9)))
+    expected = non_local_means(patch, HOW.h, patch=1, distance=None)
+    np.testing.assert_allclose(found["O"].reshape(3, 4, 4), expected, rtol=1e-9)
+    np.testing.assert_allclose(found["A"].sum(0), 1)
+    np.testing.assert_allclose(found["V"].reshape(patch.shape), patch)
+
+
+@pytest.mark.parametrize(("reading", "axis"), [("columns", 0), ("rows", 1)])
+def test_every_matrix_is_what_its_formula_says(reading: str, axis: int) -> None:
+    found = patch_steps(PHOTO, HOW, (0, 0), 3, reading)  # type: ignore[arg-type]
+    x = found["X"]
+    assert x.shape == (5, 9)
+    for name in "QKV":
+        np.testing.assert_allclose(found[name], found[f"W_{name}"] @ x)
+    np.testing.assert_allclose(found["S"], found["K"].T @ found["Q"] / np.sqrt(5), atol=1e-9)
+    powers = np.exp(found["S"])
+    np.testing.assert_allclose(found["A"], powers / powers.sum(axis, keepdims=True))
+    np.testing.assert_allclose(found["O"], found["V"] @ found["A"])
+
+
+def test_a_patch_at_the_border_is_moved_onto_the_photo() -> None:
+    found = patch_steps(PHOTO, HOW, (11, 14), 4, "columns")
+    assert (found.row, found.column) == (8, 11)
+
+
+@pytest.mark.parametrize(
+    ("corner", "side", "message"),
+    [
+        ((0, 0), 13, "Expected a patch of 1 to 12 pixels a side, got 13"),
+        ((12, 0), 4, "Expected a pixel within 12 rows x 15 columns, got 12, 0"),
+    ],
+)
+def test_an_impossible_patch_is_refused(corner: tuple[int, int], side: int, message: str) -> None:
+    with pytest.raises(AttentionError, match=message):
+        patch_steps(PHOTO, HOW, corner, side, "columns")
