@@ -131,13 +131,14 @@ class AttentionRecord:
     1.0
     >>> record.plot(["stages.0.bottleneck"]).axes[0].get_title()
     'stage 1, bottleneck 124, head 0'
-=======
+    =======
     They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
     to pixels: they have no matrices of a whole run.
 
     Notes
     -----
-    =========  ================================================    """
+    =========  ================================================
+    """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)

@@ -16,7 +16,8 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.shared_bench import SharedBench, bench_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
-from napari_mst.plugin.workspace_dock.dock import PLUGIN, TITLE, WorkspaceDock
+from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.workspace_dock.dock import TITLE, WorkspaceDock
 
 HEAD = ("stages.0.encoder.1", 1)
 """Block and head in the pictures of the attention dock."""

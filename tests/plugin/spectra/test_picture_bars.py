@@ -9,12 +9,14 @@ from PIL import Image as PILImage
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 
+from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.picture_bars import OF_THE_EYE
+from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.composites import composite_of
-from napari_mst.plugin.viewer.layers import active_cube_layer
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 
@@ -69,6 +71,32 @@ def test_the_menu_renders_under_a_light_and_back(
     assert dock.picture.is_shown.text() == "Picture (CIE colour, A)"
     dock.picture.best.trigger()
     np.testing.assert_array_equal(picture_of(cube_viewer), make_cube().composite())
+
+
+def test_the_choices_of_the_menu_are_remembered_by_the_next_session(
+    dock: SpectraDock, cube_viewer: ViewerModel
+) -> None:
+    menu = dock.picture
+    menu.refresh()
+    menu.render("A")
+    for switch in (menu.own, menu.coloured):
+        switch.trigger()
+    later = ViewerModel()
+    contrast = contrast_of(later)
+    assert (contrast.is_own, contrast.is_coloured) == (False, True)
+    composer = composer_of(later)
+    data, arguments, _ = cube_layer(make_cube(), "cube")
+    composer.look_at(later.add_image(data, **arguments))
+    np.testing.assert_array_equal(picture_of(later), make_cube().render("A"))
+    # A cube without wavelengths has no colours under a light: it gets the best ones it has.
+    bands = SpectralCube(make_cube().data, np.arange(31), unit=BAND_INDEX)
+    data, arguments, _ = cube_layer(bands, "bands")
+    layer = later.add_image(data, **arguments)
+    composer.look_at(layer)
+    later.layers.selection.active = layer
+    np.testing.assert_array_equal(picture_of(later), bands.composite())
+    menu.always.trigger()
+    assert not composer_of(ViewerModel()).is_on
 
 
 def test_the_picture_is_saved_as_it_is_shown(

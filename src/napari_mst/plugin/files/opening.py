@@ -27,8 +27,8 @@ from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, cube_layer
+from napari_mst.plugin.viewer.remembered import PLUGIN
 
-PLUGIN = "napari-mst"
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP"})

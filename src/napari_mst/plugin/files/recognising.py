@@ -30,15 +30,17 @@ from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import builtin_writer
-from napari_mst.plugin.files.opening import PLUGIN, raw_layer, saved_picks, tell_warnings
+from napari_mst.plugin.files.opening import raw_layer, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.side_by_side import side_by_side_of
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength
 
@@ -64,6 +66,7 @@ def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
     contrast_of(viewer)
     colour_bar_of(viewer)
     wiper_of(viewer)
+    side_by_side_of(viewer)
     for layer in list(viewer.layers):
         recogniser.look_at(layer)
     return recogniser

@@ -14,7 +14,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.plugin.files import questions
-from napari_mst.plugin.files.opening import PLUGIN
+from napari_mst.plugin.viewer.remembered import PLUGIN
 
 offered: set[str] = set()
 """The suffixes that it was offered for since napari was started."""

@@ -26,6 +26,7 @@ from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer import composites
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
+from napari_mst.plugin.viewer.picture_choices import recalled
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.watch import UNWATCHED, Watch
@@ -121,12 +122,16 @@ class Composer:
     ----------
     is_on
         Whether a cube that is added gets a picture by itself.
+    first
+        The colours of the picture of a new cube, unless they do not suit it.
     """
 
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self.is_on = AS_PICTURES
+        kept = recalled()
+        self.is_on = AS_PICTURES and kept.has_pictures
+        self.first = Colours(light=kept.light, is_adapted=kept.is_adapted)
         self._viewer_ref = weakref.ref(viewer)
         self._sitters: weakref.WeakKeyDictionary[Image, Sitter] = weakref.WeakKeyDictionary()
         self._shown: tuple[weakref.ref[Image], int] | None = None
@@ -146,12 +151,14 @@ class Composer:
 
     def look_at(self, layer: Any) -> None:
         """Paint *layer*, if it is a cube that has no picture yet."""
-        if cube_of(layer) is None or layer in self._sitters:
+        cube = cube_of(layer)
+        if cube is None or layer in self._sitters:
             return
         model = composites.model_of(layer)
         # Two cubes that are compared have pictures of the same colours, or both have none.
         if self.is_on or model in self._sitters:
-            self._sitters[layer] = Sitter(BEST if model is None else self.colours(model))
+            first = _suited(self.first, cube) if model is None else self.colours(model)
+            self._sitters[layer] = Sitter(first)
             self._paint(layer)
 
     def title(self, layer: Image) -> str:
@@ -363,6 +370,15 @@ class Composer:
         else:
             composites.set_picture(picture, layer, found.picture, place)
         self.changed.emit()
+
+
+def _suited(colours: Colours, cube: SpectralCube) -> Colours:
+    """Return *colours*, or the best ones where *cube* cannot be painted so, or the file is gone."""
+    try:
+        colours.recipe(cube)
+    except NapariMstError:
+        return BEST
+    return colours
 
 
 def _rename(picture: Image, layer: Image) -> None:

@@ -74,6 +74,8 @@ class Wiper:
         picture = None if viewer is None or layer is None else composite_of(viewer, layer)
         if viewer is None or layer is None or picture is None:
             return
+        # Each in a cell of its own, they could not be wiped.
+        viewer.canvas.grid.enabled = False
         put_on_top(viewer, layer)
         picture.visible = True
         layer.visible = False

@@ -1,17 +1,13 @@
-"""Remembers the settings of a reconstruction between sessions.
-
-napari keeps them in a file of its own beside its settings, and lists them in its Preferences.
-"""
+"""Remembers the settings of a reconstruction between sessions."""
 
 from functools import partial
 from typing import Any
 
 from napari.components import ViewerModel
-from napari.settings import get_plugin_settings
 
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.viewer.remembered import section
 
-PLUGIN = "napari-mst"
 REMEMBERED = (
     "device",
     "precision",
@@ -27,7 +23,7 @@ REMEMBERED = (
 
 def remembered() -> Any:
     """Return what napari remembers: an evented record that is written when it is changed."""
-    return get_plugin_settings(PLUGIN).reconstruction
+    return section("reconstruction")
 
 
 def new_form(_: ViewerModel) -> ReconstructionForm:

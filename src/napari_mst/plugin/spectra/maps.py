@@ -84,7 +84,12 @@ def _layer(order: Order, result: MapResult, plane: MapPlane, is_first: bool) -> 
         **order.placement.image_kwargs(),
     }
     if order.kind.content == "labels":
-        return plane.pixels, {**arguments, **_label_look(result)}, "labels"
+        look = _label_look(result)
+        if "colormap" in look:
+            # napari compiles what colours these labels when it is used first, which takes seconds:
+            # here that holds up nobody.
+            look["colormap"].map(plane.pixels[:1, :1])
+        return plane.pixels, {**arguments, **look}, "labels"
     return plane.pixels, {**arguments, **_image_look(order.kind, plane)}, "image"
 
 

@@ -17,6 +17,8 @@ from napari_mst.messages import shown
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.jobs.composing import BEST, Colours, Order, composer_of, paint_order
 from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.side_by_side import KEY as SIDES_KEY
+from napari_mst.plugin.jobs.side_by_side import side_by_side_of
 from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
@@ -24,6 +26,7 @@ from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.composites import is_picture_shown
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.picture_choices import recalled, remember
 from napari_mst.plugin.viewer.sharing import unwrapped
 from napari_mst.plugin.viewer.slots import calling
 
@@ -61,6 +64,11 @@ class PictureMenu:
             "The picture on one side of a line that you drag; on the other what lies below: the "
             "photo, or the picture of another cube."
         )
+        self.sides = self._check(f"Side by side ({SIDES_KEY})", self._toggle_sides)
+        self.sides.setToolTip(
+            "The picture beside what lies below it: the photo, or the picture of another cube. "
+            "Both move and zoom together, and the mouse reads spectra in both."
+        )
         self.menu.addSeparator()
         self.own = self._check("Each band its own contrast", self._set_own)
         self.own.setToolTip("Else all bands of a cube have one contrast, so they compare.")
@@ -85,7 +93,7 @@ class PictureMenu:
         self.lights.addSeparator()
         self.adapted = self.lights.addAction("Adapted: white stays white")
         self.adapted.setCheckable(True)
-        self.adapted.setChecked(True)
+        self.adapted.setChecked(recalled().is_adapted)
         self.adapted.triggered.connect(self._set_adapted)
 
     @property
@@ -103,6 +111,7 @@ class PictureMenu:
         contrast = contrast_of(viewer)
         self.is_shown.setChecked(is_picture_shown(viewer, layer))
         self.wiper.setChecked(wiper_of(viewer).is_open)
+        self.sides.setChecked(side_by_side_of(viewer).is_open)
         self.own.setChecked(contrast.is_own)
         self.always.setChecked(composer_of(viewer).is_on)
         self.coloured.setChecked(contrast.is_coloured)
@@ -121,6 +130,8 @@ class PictureMenu:
         if viewer is not None and layer is not None:
             with reported():
                 composer_of(viewer).show(layer, colours)
+                composer_of(viewer).first = colours
+                remember(light=colours.light, is_adapted=self.adapted.isChecked())
 
     def _set_adapted(self) -> None:
         viewer, layer = self._viewer_ref(), self._layer
@@ -147,20 +158,28 @@ class PictureMenu:
         if viewer is not None:
             wiper_of(viewer).toggle()
 
+    def _toggle_sides(self) -> None:
+        viewer = self._viewer_ref()
+        if viewer is not None:
+            side_by_side_of(viewer).toggle()
+
     def _set_always(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
             composer_of(viewer).is_on = is_on
+            remember(has_pictures=is_on)
 
     def _set_own(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
             contrast_of(viewer).is_own = is_on
+            remember(has_own_contrast=is_on)
 
     def _set_coloured(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
             contrast_of(viewer).is_coloured = is_on
+            remember(has_own_colour=is_on)
 
     def _set_bar(self, is_on: bool) -> None:
         viewer = self._viewer_ref()

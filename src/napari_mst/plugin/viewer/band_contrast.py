@@ -10,6 +10,7 @@ from napari.utils.colormaps import Colormap
 
 from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.plugin.viewer.layers import COLORMAP, band_of, contrast_limits, cube_of
+from napari_mst.plugin.viewer.picture_choices import recalled
 from napari_mst.plugin.viewer.sharing import shared
 
 VISIBLE = (380.0, 780.0)
@@ -33,8 +34,9 @@ class BandContrast:
         self._viewer_ref = weakref.ref(viewer)
         self._limits: weakref.WeakKeyDictionary[Image, Limits] = weakref.WeakKeyDictionary()
         self._maps: weakref.WeakKeyDictionary[Image, Any] = weakref.WeakKeyDictionary()
-        self._is_own = True
-        self._is_coloured = False
+        kept = recalled()
+        self._is_own = kept.has_own_contrast
+        self._is_coloured = kept.has_own_colour
         viewer.dims.events.current_step.connect(self._on_step)
         viewer.layers.events.inserted.connect(self._on_inserted)
         for layer in viewer.layers:

@@ -20,10 +20,10 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.viewer.paragraph import Paragraph
+from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.workspace_dock.pages import PAGES, ScrolledPage, new_page
 from napari_mst.plugin.workspace_dock.steps import NO_STEP, Step, next_step
 
-PLUGIN = "napari-mst"
 TITLE = "Workspace"
 """The name of this dock in `napari.yaml`."""
 DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/window.md"

@@ -8,7 +8,8 @@ from qtpy.QtCore import QTimer
 
 from napari_mst.plugin.files import samples
 from napari_mst.plugin.viewer.layers import LayerTuple
-from napari_mst.plugin.workspace_dock.dock import PLUGIN, TITLE
+from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.workspace_dock.dock import TITLE
 
 
 def coffee() -> list[LayerTuple]:
