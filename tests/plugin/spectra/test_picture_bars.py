@@ -89,7 +89,7 @@ def test_the_choices_of_the_menu_are_remembered_by_the_next_session(
     composer.look_at(later.add_image(data, **arguments))
     np.testing.assert_array_equal(picture_of(later), make_cube().render("A"))
     # A cube without wavelengths has no colours under a light: it gets the best ones it has.
-    bands = SpectralCube(make_cube().data, np.arange(31), unit=BAND_INDEX)
+    bands = SpectralCube(make_cube().data, np.arange(31.0), unit=BAND_INDEX)
     data, arguments, _ = cube_layer(bands, "bands")
     layer = later.add_image(data, **arguments)
     composer.look_at(layer)
