@@ -1,6 +1,7 @@
 """A model that is told the camera: photos that it refuses, white, balance, and the history."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ import torch
 from numpy.typing import NDArray
 
 from napari_mst import Capture, Photo, Reconstructor
+from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.colour import linear_to_srgb
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR
+from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
 from napari_mst.simulation.spectra import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")
@@ -137,6 +140,28 @@ def test_camera_and_illuminant_are_remembered(model: Model) -> None:
     other = cube_of(model, LINEAR, Capture("Nikon_D5100", "D65", white=50_000.0)).provenance
     assert not provenance.gives_the_cube_of(other)
     assert provenance.gives_the_cube_of(replace(provenance, device="other"))
+
+
+@pytest.mark.parametrize("balance", ["as stored", OF_SENSOR])
+def test_a_cube_of_a_camera_from_a_file_can_be_adapted_without_the_file(
+    model: Model, tmp_path: Path, balance: str
+) -> None:
+    """The photo's colours are those of the camera that the file told, though it is gone."""
+    file = tmp_path / "camera.csv"
+    np.savetxt(file, np.column_stack([GRID, load_cameras()[NIKON.camera]]), delimiter=",")
+    told, listed = (Capture(name, "A", 50_000.0, balance) for name in (str(file), NIKON.camera))
+    cubes = [cube_of(model, LINEAR, capture, correct=True) for capture in (told, listed)]
+    file.unlink()
+    again = Provenance.from_json(cubes[0].provenance.to_json())
+    assert again == cubes[0].provenance
+    photo = Photo.from_array(LINEAR, encoding="linear")
+    known = [KnownSpectrum(5, 6, np.full(31, 0.4))]
+    better, expected = (
+        adapt(cube, photo, known).data for cube in (replace(cubes[0], provenance=again), cubes[1])
+    )
+    np.testing.assert_allclose(better, expected, atol=1e-3)
+    # The colours were moved, by both alike.
+    assert np.abs(better - cubes[0].data).max() > 0.01
 
 
 def test_preview_knows_the_same_white(model: Model) -> None:

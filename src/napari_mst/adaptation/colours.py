@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.parts import region_bounds
 from napari_mst.errors import PhotoError
 from napari_mst.photo.balance import balancing_gains
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import Capture, RecordedCapture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.comparison import Comparison, each_block, row_blocks
@@ -52,9 +52,7 @@ def view_of(cube: SpectralCube, photo: Photo) -> View | None:
     """The view of *cube* in *photo*; None where a reconstruction does not know it either."""
     past = cube.provenance
     if past.camera:
-        capture = Capture(
-            past.camera, past.illuminant, white=past.white, balance=past.white_balance
-        )
+        capture = _capture_of(past)
         white = capture.white / photo.full_scale if capture.white else 1.0
         response = capture.response / balancing_gains(photo, capture)
         return View(photo, response * white, HALF_CODE)
@@ -62,6 +60,12 @@ def view_of(cube: SpectralCube, photo: Photo) -> View | None:
     if photo.encoding != "srgb" or not was_corrected:
         return None
     return View(photo, srgb_response(cube.wavelengths))
+
+
+def _capture_of(past: Provenance) -> Capture:
+    """The camera and the light of a linear photo, from the history of its cube."""
+    named = past.camera, past.illuminant, past.white, past.white_balance
+    return RecordedCapture(*named, past.sensor) if past.sensor else Capture(*named)
 
 
 def moved_to_photo(data: NDArray[np.floating], view: View | None, watch: Watch) -> str:

@@ -119,6 +119,7 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
     versions = cube.provenance.versions.items()
     provenance["versions"] = ", ".join(f"{name} {number}" for name, number in versions)
     del provenance["assumptions"]  # each has a line of its own
+    del provenance["sensor"]  # 93 numbers that nobody reads
     for name, value in provenance.items():
         if value:
             facts[name.replace("_", " ")] = value

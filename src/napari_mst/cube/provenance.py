@@ -1,7 +1,7 @@
 """The history of a cube: its model, its photo, and how it was made."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -37,6 +37,9 @@ class Provenance:
         of the largest value.
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that are told.
+    sensor
+        The response of camera and light, red, green and blue of each of 31 bands, if one of them
+        was a file; empty where their names tell it. See `cameras.RecordedCapture`.
     is_light_estimated
         Whether the illuminant was told from the photo: then it is a mixture of likely lights.
     denoise, denoising
@@ -99,6 +102,7 @@ class Provenance:
     illuminant: str = ""
     white: float = 0.0
     white_balance: str = ""
+    sensor: Sequence[Sequence[float]] = ()
     is_light_estimated: bool = False
     region: str = ""
     cut: str = ""

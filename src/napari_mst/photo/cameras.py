@@ -140,6 +140,33 @@ class Capture:
         return np.asarray(unbalanced_response(self.camera, self.illuminant).sum(axis=0))
 
 
+@dataclass(frozen=True)
+class RecordedCapture(Capture):
+    """A `Capture` from a history, whose camera or light was a file that need not be there any more.
+
+    Attributes
+    ----------
+    sensor
+        (31, 3) the response that was used, as `unbalanced_response` gives it.
+    """
+
+    sensor: Sequence[Sequence[float]] = ()
+
+    def __post_init__(self) -> None:
+        """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
+
+    @property
+    def response(self) -> NDArray[np.float64]:
+        """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
+        sensor = np.asarray(self.sensor)
+        return np.asarray(sensor / sensor.sum(axis=0))
+
+    @property
+    def white_of_sensor(self) -> NDArray[np.float64]:
+        """(3,): the values of the sensor for a white surface, green being 1."""
+        return np.asarray(self.sensor).sum(axis=0)
+
+
 @functools.cache
 def load_cameras() -> Mapping[str, NDArray[np.float64]]:
     """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in the order of the alphabet."""
@@ -240,10 +267,15 @@ def _listed() -> Mapping[str, str]:
 
 def named(name: str) -> str:
     """*name* for a record; a file becomes its name and the beginning of its sha256."""
-    path = Path(name)
-    if name in load_cameras() or name in load_illuminants() or not path.is_file():
+    if not is_file(name):
         return name
+    path = Path(name)
     return f"{path.name} ({hashlib.sha256(path.read_bytes()).hexdigest()[:12]})"
+
+
+def is_file(name: str) -> bool:
+    """True if the camera or illuminant *name* is that of a file."""
+    return name not in load_cameras() and name not in load_illuminants() and Path(name).is_file()
 
 
 class _Sought(NamedTuple):

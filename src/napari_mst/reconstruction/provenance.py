@@ -3,6 +3,7 @@
 Letters: B bands, H rows, W columns.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -12,7 +13,15 @@ import numpy as np
 from napari_mst import georeference
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
-from napari_mst.photo.cameras import BALANCED, CHART, OF_SENSOR, Capture, named
+from napari_mst.photo.cameras import (
+    BALANCED,
+    CHART,
+    OF_SENSOR,
+    Capture,
+    is_file,
+    named,
+    unbalanced_response,
+)
 from napari_mst.photo.photo import Rectangle
 from napari_mst.photo.shot import Shot
 from napari_mst.reconstruction.consistency.correction import Correction
@@ -145,7 +154,16 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
         "white": capture.white,
         "white_balance": capture.balance,
         "is_light_estimated": capture.is_estimated,
+        "sensor": _sensor(capture),
     }
+
+
+def _sensor(capture: Capture) -> Sequence[Sequence[float]]:
+    """The response of a camera or light that is a file, which may be gone when the cube is read."""
+    if capture.is_estimated or not (is_file(capture.camera) or is_file(capture.illuminant)):
+        return ()
+    response = unbalanced_response(capture.camera, capture.illuminant)
+    return [[float(f"{value:.5g}") for value in row] for row in response]
 
 
 def _capture_notes(capture: Capture | None, shot: Shot | None) -> list[str]:
