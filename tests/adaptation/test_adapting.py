@@ -14,6 +14,7 @@ from napari_mst.adaptation import defaults, parts
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.caution import ContradictingSpectra, reach
 from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.fitting import MOST, fitted_kernel
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
@@ -190,6 +191,18 @@ def test_pixel_without_numbers_stays_so_and_harms_no_other(scene: Scene) -> None
     better = adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (20, 30)))
     assert np.isnan(better.data[:, 2, 2]).all()
     assert np.isnan(better.data).sum() == 31
+
+
+def test_kernel_is_fitted_to_spots_of_the_whole_list() -> None:
+    """The blocks of a coarse cube come row by row: the first ones are the top of the image."""
+    rng = np.random.default_rng(5)
+    errors = rng.normal(size=(3 * MOST, 31)) * 0.05
+    spots = Spots(rng.normal(size=(3 * MOST, 6)) * 0.3, errors, np.zeros(3 * MOST))
+    kernel = fitted_kernel(defaults.KERNEL, spots)
+    other = errors.copy()
+    other[MOST:] *= np.linspace(1, 20, 2 * MOST)[:, None]
+    changed = fitted_kernel(defaults.KERNEL, replace(spots, errors=other))
+    assert changed != kernel
 
 
 def test_photo_of_the_whole_scene_is_cut_to_the_region_of_the_cube(scene: Scene) -> None:

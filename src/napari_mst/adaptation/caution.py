@@ -36,7 +36,7 @@ def reach(kernel: Kernel, spots: Spots) -> float:
     """
     if len(spots) < 2:
         return 1.0
-    few = _some(spots)
+    few = spots[spots.sample(EXACT)]
     told, _ = leave_one_out(kernel, few)
     size = np.abs(few.errors).mean()
     left = np.array([np.abs(few.errors - share * told).mean() for share in _STEPS])
@@ -64,7 +64,8 @@ class Contradiction:
 
 def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
     """Pairs of spots that look the same, but whose errors differ by more than noise."""
-    few = _some(spots)
+    chosen = spots.sample(EXACT)
+    few = spots[chosen]
     covariance = kernel(few.features, few.features)
     own = np.diag(covariance)
     noise = kernel.noise + few.noise
@@ -73,7 +74,10 @@ def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
     is_alike = covariance >= _ALIKE * np.sqrt(own[:, None] * own)
     is_apart = squares > np.maximum(_APART**2 * expected, _LEAST_APART**2)
     found = np.argwhere(np.triu(is_alike & is_apart, 1))
-    return [Contradiction(int(i), int(j), float(np.sqrt(squares[i, j]))) for i, j in found]
+    return [
+        Contradiction(int(chosen[i]), int(chosen[j]), float(np.sqrt(squares[i, j])))
+        for i, j in found
+    ]
 
 
 def _mean_squares(errors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,9 +85,3 @@ def _mean_squares(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     squares = np.square(errors).mean(axis=1)
     products = errors @ errors.T / errors.shape[1]
     return np.asarray(np.maximum(squares[:, None] + squares - 2 * products, 0))
-
-
-def _some(spots: Spots) -> Spots:
-    """The first `EXACT` of *spots*: enough to judge by, and their matrix stays small."""
-    part = slice(0, EXACT)
-    return Spots(spots.features[part], spots.errors[part], spots.noise[part])

@@ -38,7 +38,7 @@ def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
     if len(spots) < 2:
         # one spot cannot tell what the whole scene shares from what is its own material's
         return replace(kernel, everywhere=_ALONE * kernel.everywhere, place=_ALONE * kernel.place)
-    few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
+    few = spots[spots.sample(MOST)]
     search = _Search(kernel, few)
     for step in _STEPS:
         for place in range(len(_FREE)):
@@ -51,7 +51,7 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> ND
 
     The mean of the inverse gamma distribution that is conjugate to a Gaussian.
     """
-    few = Spots(*(values[:MOST] for values in (spots.features, spots.errors, spots.noise)))
+    few = spots[spots.sample(MOST)]
     matrix = kernel(few.features, few.features) + np.diag(kernel.noise + few.noise)
     explained = np.einsum("nb,nb->b", few.errors, np.linalg.solve(matrix, few.errors))
     return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))

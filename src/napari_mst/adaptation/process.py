@@ -50,6 +50,21 @@ class Spots:
     def __len__(self) -> int:
         return len(self.features)
 
+    def __getitem__(self, chosen: NDArray[np.intp]) -> "Spots":
+        """The *chosen* ones, by their places in the list."""
+        return Spots(self.features[chosen], self.errors[chosen], self.noise[chosen])
+
+    def sample(self, most: int) -> NDArray[np.intp]:
+        """The places in the list of at most *most* spots, drawn from all of it; always the same.
+
+        The first ones would be the top of the image, where the spots are the blocks of a coarse
+        cube: a kernel that is fitted to them does not hold further down.
+        """
+        count = len(self)
+        if count <= most:
+            return np.arange(count)
+        return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
