@@ -57,6 +57,15 @@ def test_true_values_lie_in_the_band(scenes: list[Scene]) -> None:
     assert 0.75 < np.mean(covered) < 0.995
 
 
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_band_holds_what_the_instrument_may_be_off(scene: Scene, count: int) -> None:
+    """Both the known spectra and the one that checks are measured; several are off alike."""
+    better = adapted(scene, count)
+    _, upper = error_bands(better)
+    least = of_models.instrument_error(better.wavelengths) * np.sqrt(2 / count)
+    assert (upper.data - better.data >= 0.999 * least[:, None, None]).all()
+
+
 @pytest.mark.parametrize("suffix", [".hdr", ".npz", ".zarr"])
 def test_band_needs_no_photo_and_survives_a_file(scene: Scene, tmp_path: Path, suffix: str) -> None:
     better = adapted(scene, 3)

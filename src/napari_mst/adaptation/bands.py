@@ -7,6 +7,7 @@ are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from napari_mst.adaptation.process import OFFSET, Posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
-from napari_mst.reconstruction.error_bands import SIDE_NOTE
+from napari_mst.reconstruction.error_bands import SIDE_NOTE, instrument_error
 from napari_mst.watch import IsCancelled, Progress, Watch
 
 Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -28,6 +29,20 @@ _Strip = tuple[slice, NDArray[np.floating], NDArray[np.floating]]
 
 _DIMMEST = 0.01
 """Mean reflectance below which a width is not divided by it."""
+
+_MEASUREMENTS = 2
+"""Measurements that differ by an instrument's error: that of a spot, and the one that checks."""
+
+
+class _Doubt(NamedTuple):
+    """Why an adapted cube is uncertain: by the *process*, and by the *instrument* (B,).
+
+    The error of an instrument is much the same all over a scene: stray light, a dark signal. So it
+    is learnt with the other errors, and its variance falls with the number of known spectra.
+    """
+
+    process: Posterior
+    instrument: NDArray[np.float64]
 
 
 def error_bands(
@@ -60,12 +75,12 @@ def error_bands(
     >>> print(*(each.spectrum(0, 0)[15].round(2) for each in (lower, cube, upper)))
     0.11 0.22 0.32
     """
-    process = _process_of(cube)
-    if process is None:
+    doubt = _doubt_of(cube)
+    if doubt is None:
         _check_bands(cube)
         return of_models.model_error_bands(cube)
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    for rows, below, above in _adapted_strips(cube, process, Watch(progress, is_cancelled)):
+    for rows, below, above in _adapted_strips(cube, doubt, Watch(progress, is_cancelled)):
         lower[:, rows] = below
         upper[:, rows] = above
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
@@ -88,26 +103,26 @@ def band_width(
     """
     watch = Watch(progress, is_cancelled)
     width = np.empty(cube.shape[1:], dtype=np.float32)
-    process = _process_of(cube)
-    if process is None:
+    doubt = _doubt_of(cube)
+    if doubt is None:
         _check_bands(cube)
         strips = _model_strips(cube, watch)
     else:
-        strips = _adapted_strips(cube, process, watch)
+        strips = _adapted_strips(cube, doubt, watch)
     for rows, below, above in strips:
         mean = np.asarray(cube.data[:, rows], dtype=np.float64).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
     return width
 
 
-def _adapted_strips(cube: SpectralCube, process: Posterior, watch: Watch) -> Iterator[_Strip]:
+def _adapted_strips(cube: SpectralCube, doubt: _Doubt, watch: Watch) -> Iterator[_Strip]:
     """Lower and upper spectra around the rows of an adapted *cube*."""
     height = cube.shape[1]
-    for rows, part in Part.whole(cube.shape[1:]).strips(len(process.points)):
+    for rows, part in Part.whole(cube.shape[1:]).strips(len(doubt.process.points)):
         watch.reach(rows.start / height)
         strip = np.asarray(cube.data[:, rows], dtype=np.float64)
         spectra = strip.reshape(len(strip), -1).T
-        below, above = _around(spectra, features_of_part(cube, part), process)
+        below, above = _around(spectra, features_of_part(cube, part), doubt)
         yield rows, below.T.reshape(strip.shape), above.T.reshape(strip.shape)
     watch.reach(1.0)
 
@@ -140,13 +155,13 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
     >>> lower.shape, bool((lower < upper).all())
     ((31,), True)
     """
-    process = _process_of(cube)
-    if process is None:
+    doubt = _doubt_of(cube)
+    if doubt is None:
         return of_models.model_spectrum_band(cube, row, column)
     spectrum = cube.spectrum(row, column).astype(np.float64)[None]
     place = np.array([[row, column]]) / max(cube.shape[1:])
     features = features_of_spectra(spectrum, place, cube.wavelengths)
-    lower, upper = _around(spectrum, features, process)
+    lower, upper = _around(spectrum, features, doubt)
     return lower[0].astype(np.float32), upper[0].astype(np.float32)
 
 
@@ -160,8 +175,8 @@ def _is_adapted(cube: SpectralCube) -> bool:
     return bool(cube.provenance.adaptation) and cube.has_wavelengths and not is_side
 
 
-def _process_of(cube: SpectralCube) -> Posterior | None:
-    """The process by whose variance *cube* is uncertain; None if it was not adapted."""
+def _doubt_of(cube: SpectralCube) -> _Doubt | None:
+    """The reasons why *cube* is uncertain; None if it was not adapted."""
     adaptation = memory.from_record(cube.provenance) if _is_adapted(cube) else None
     if adaptation is None:
         return None
@@ -170,7 +185,8 @@ def _process_of(cube: SpectralCube) -> Posterior | None:
             f"Expected {len(adaptation.band_scale)} bands, as when the cube was adapted, got "
             f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
         )
-    return memory.posterior_of(adaptation)
+    share = np.sqrt(_MEASUREMENTS / max(len(adaptation.spots), 1))
+    return _Doubt(memory.posterior_of(adaptation), share * instrument_error(cube.wavelengths))
 
 
 def _check_bands(cube: SpectralCube) -> None:
@@ -185,13 +201,17 @@ def _check_bands(cube: SpectralCube) -> None:
 
 
 def _around(
-    spectra: NDArray[np.float64], features: NDArray[np.float64], process: Posterior
+    spectra: NDArray[np.float64], features: NDArray[np.float64], doubt: _Doubt
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper spectra (k, B) around *spectra* with these *features*."""
+    process, instrument = doubt
     variance = process.variance(features)[:, None] * process.band_scale
     factor = np.exp(defaults.BAND_FACTOR * np.sqrt(variance))
     raised = spectra + OFFSET
-    return np.maximum(raised / factor - OFFSET, 0), raised * factor - OFFSET
+    # The two are independent, so their squares add up.
+    fall = np.hypot(raised * (1 - 1 / factor), instrument)
+    rise = np.hypot(raised * (factor - 1), instrument)
+    return np.maximum(spectra - fall, 0), spectra + rise
 
 
 def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
