@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.attention.pixel_block import PixelBlock
+from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.errors import AttentionError
 from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock

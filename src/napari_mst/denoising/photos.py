@@ -231,4 +231,5 @@ def stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
     in_units: NDArray[np.floating] = encoded * photo.full_scale
     if photo.pixels.dtype.kind != "u":
         return in_units
-    return np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))
+    rounded: NDArray[np.floating] = np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))
+    return rounded

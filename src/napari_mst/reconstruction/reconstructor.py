@@ -87,8 +87,8 @@ class Reconstructor:
                                    that needs a camera
     reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
     preview()                      as `reconstruct`, of about 0.25 megapixels
-    cube_of(), compute()           (B, H, W) in the precision: float32, or float64 if asked for
-    read(), lit_for(), plan_for()  photos as for `reconstruct`
+    cube_of(), see().compute()     (B, H, W) in the precision: float32, or float64 if asked for
+    read(), see(), plan_for()      photos as for `reconstruct`
     memory                         bytes
     =============================  ================================================================
 
