@@ -73,7 +73,7 @@ def test_run_leaves_its_maps_and_never_its_result() -> None:
     first = run(network, lambda start, stop: photo[:, start:stop], 40, 48, CPU)
     copied = first.copy()
     assert KEPT.nbytes > 0
-    second = run(network, lambda start, stop: photo[:, start:stop] / 2, 40, 48, CPU)
+    second = run(network, lambda start, stop: photo[:, start:stop] / np.float32(2), 40, 48, CPU)
     np.testing.assert_array_equal(first, copied)
     assert not np.shares_memory(first, second)
     KEPT.clear()

@@ -164,7 +164,7 @@ class RecordedCapture(Capture):
     @property
     def white_of_sensor(self) -> NDArray[np.float64]:
         """(3,): the values of the sensor for a white surface, green being 1."""
-        return np.asarray(self.sensor).sum(axis=0)
+        return np.asarray(np.sum(self.sensor, axis=0))
 
 
 @functools.cache
