@@ -1,5 +1,6 @@
 """Maps of a cube: the table, and the bar that makes them."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
+from napari.utils.colormaps import DirectLabelColormap
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -112,6 +114,22 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
         np.testing.assert_array_equal(layer.data == number, truth <= 3.0)
         np.testing.assert_allclose(layer.get_color(number), picks.COLOURS[number - 1], atol=1e-2)
         assert layer.features["name"][number] == f"pick {number}"
+
+
+def test_the_colours_of_classes_are_compiled_on_another_thread(
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    plain = DirectLabelColormap.map
+
+    def watched(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return plain(*arguments)
+
+    monkeypatch.setattr(DirectLabelColormap, "map", watched)
+    maps_dock.bench.pin(chart.data_to_world((0, 5, 5)))
+    made(maps_dock, "Spectral angle classes", qtbot)
+    assert threads[0] is not threading.main_thread()
 
 
 def test_dragging_a_line_makes_the_same_layer_anew(

@@ -1,0 +1,49 @@
+"""Few curves are drawn one by one, thousands by their colour; every number is drawn."""
+
+import numpy as np
+import pytest
+from qtpy.QtGui import QPainterPath
+from qtpy.QtWidgets import QApplication
+
+from napari_mst.plugin.spectra.curves import MOST_SMOOTH, CurvesItem
+from napari_mst.plugin.spectra.snapshot import Line
+from napari_mst.spectra.spectrum import Spectrum
+
+COLOURS = ("#e6194b", "#f58231", "#3cb44b")
+WAVELENGTHS = np.linspace(400, 700, 5)
+
+
+class Painter:
+    """Keeps the paths that are drawn."""
+
+    def __init__(self) -> None:
+        self.paths: list[QPainterPath] = []
+
+    def setRenderHint(self, *_: object) -> None: ...
+
+    def setPen(self, *_: object) -> None: ...
+
+    def drawPath(self, path: QPainterPath) -> None:
+        self.paths.append(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "strokes"), [(MOST_SMOOTH, MOST_SMOOTH), (MOST_SMOOTH + 1, len(COLOURS))]
+)
+def test_many_curves_are_drawn_by_colour(qapp: QApplication, lines: int, strokes: int) -> None:
+    item, painter = CurvesItem(), Painter()
+    item.set_lines(
+        [
+            Line(Spectrum(WAVELENGTHS, np.full(5, float(row)), colour=COLOURS[row % 3]))
+            for row in range(lines)
+        ]
+    )
+    item.paint(painter)
+    assert len(painter.paths) == strokes
+    drawn = {
+        (at.x, at.y)
+        for path in painter.paths
+        for at in map(path.elementAt, range(path.elementCount()))
+        if np.isfinite(at.y)
+    }
+    assert drawn == {(x, float(row)) for x in WAVELENGTHS for row in range(lines)}
