@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import napari
 import numpy as np
-from napari.layers import Shapes
+from napari.layers import Layer, Shapes
 from qtpy.QtCore import QEventLoop, QPoint, Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
@@ -204,7 +204,23 @@ class Actions:
                 self.dock.bench.pin(self.at(step / 5, step / 5))
         wait(lambda: not self.dock.pages["maps"].widget().is_drawing)
         maps.choose(kind)
-        self.tell(f"a map: {kind}", gap(maps.run, lambda: not maps.is_busy))
+        before = set(self.viewer.layers)
+        ours = gap(maps.run, lambda: not maps.is_busy)
+        made = next(layer for layer in self.viewer.layers if layer not in before)
+        self.tell(f"a map: {kind}", ours, self.added_alone(made))
+
+    def added_alone(self, layer: Layer) -> Pause:
+        """Add a copy of *layer* to napari while our docks are hidden."""
+        data, arguments, kind = layer.as_layer_data_tuple()
+        copy = Layer.create(data.copy(), {**arguments, "metadata": {}}, kind)
+        self.dock.hide()
+        QApplication.processEvents()
+        alone = gap(lambda: self.viewer.layers.append(copy))
+        self.viewer.layers.remove(copy)
+        self.viewer.layers.selection.active = self.layer
+        self.dock.show()
+        gap(lambda: None)
+        return alone
 
     def save(self) -> None:
         """Save the cube as ENVI."""
