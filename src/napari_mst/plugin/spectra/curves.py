@@ -18,8 +18,7 @@ BAND_OPACITY = 0.22
 FADED = 0.25
 """Opacity of the curves that are not selected, while some are."""
 MOST_SMOOTH = 200
-"""Number of curves beyond which they are drawn thin, not smoothed, and by colour: a thousand curves
-then take a tenth of the time."""
+"""Number of curves beyond which they are drawn thin, not smoothed, and by colour, to stay quick."""
 GAP = np.array([np.nan])
 MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
