@@ -145,8 +145,9 @@ class PixelExplorer:
     def keep(self, watch: Watch = UNWATCHED) -> Provenance:
         """Run the network and keep the maps without which a pixel would take long.
 
-        That is the map which enters a block whose weights depend on a large part of the photo. No
-        more than `MOST_KEPT` bytes are kept, and half of the free memory.
+        That is the map which enters a block whose weights depend on a large part of the photo, or
+        the block before, where that map is smaller. No more than `MOST_KEPT` bytes are kept, and
+        half of the free memory.
 
         Raises
         ------
@@ -154,10 +155,15 @@ class PixelExplorer:
             As soon as *watch* says so.
         """
         provenance = self._seen.provenance(watch)
+        before = ""
         for block in self.blocks:
             name = self._source(block)
-            if self._needs_map(block) and self._bytes(name) <= self._room():
-                self._maps[name], provenance = self._seen.compute(self._whole(name), watch)
+            if self._needs_map(block):
+                smallest = min(name, before or name, key=self._bytes)
+                name = name if smallest in self._maps else smallest
+                if self._bytes(name) <= self._room():
+                    self._maps[name], provenance = self._seen.compute(self._whole(name), watch)
+            before = self._source(block)
         return provenance
 
     def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:

@@ -1,7 +1,6 @@
 """The command `attention`: the attention matrices of a photo, with maps of them over it."""
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
-    from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
@@ -66,30 +64,26 @@ def _add_map_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
 class _Exploration:
-    """A photo, and the network that looks at it."""
+    """A photo, and the network that looks at it; it is denoised once for all maps."""
 
-    reconstructor: "Reconstructor"
-    photo: Photo
-    region: Rectangle | None
+    def __init__(
+        self, reconstructor: "Reconstructor", photo: Photo, region: Rectangle | None
+    ) -> None:
+        from napari_mst.attention.explorer import AttentionExplorer  # imports torch
+
+        self.photo = photo
+        self._explorer = AttentionExplorer(reconstructor, photo, region=region)
 
     def record(self, watch: Watch) -> AttentionRecord:
         """The matrices of every block."""
         with progress_bar(self.photo.name, watch) as bar:
-            return self._explorer(bar).record()
+            return self._explorer.watched_by(bar).record()
 
     def map(self, overlay: str, selection: Selection, watch: Watch) -> AttentionMap:
         """One map of the selected head."""
         with progress_bar(f"{self.photo.name}: {overlay}", watch) as bar:
-            return self._explorer(bar).map(overlay, selection)
-
-    def _explorer(self, watch: Watch) -> "AttentionExplorer":
-        from napari_mst.attention.explorer import AttentionExplorer  # imports torch
-
-        return AttentionExplorer(
-            self.reconstructor, self.photo, region=self.region, **watch.arguments
-        )
+            return self._explorer.watched_by(bar).map(overlay, selection)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -336,7 +336,11 @@ def test_the_row_asks_for_denoising_and_the_title_says_so(
     job.gate.set()
     rows = reconstruct_dock.rows
     row = rows.denoise
-    for choice, title in (("auto", ""), ("off", ": not denoised"), ("always", ": h 0.7")):
+    for choice, title in (
+        ("auto", ""),
+        ("off", ": not denoised"),
+        ("always", ": denoised with h 0.7"),
+    ):
         row.choices.setCurrentIndex(row.choices.findData(choice))
         row.h.setValue(0.7)
         assert rows.settings.button.text() == f"Settings{title}"

@@ -4,6 +4,8 @@ Its state is an `Exploration`. The dock forwards clicks to it and to the workspa
 what they say.
 """
 
+from typing import Any
+
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QSize
@@ -20,7 +22,7 @@ from napari_mst.plugin.attention.picking import Picking
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import DENOISED, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
@@ -85,6 +87,7 @@ class AttentionDock(Dock):
             (self.exploration.channels_changed, self._draw_channels),
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
+            (layers.removed, self._let_go),
             (layers.renamed, self._show_photos),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.state_changed, self.picking.on_state),
@@ -191,6 +194,11 @@ class AttentionDock(Dock):
             self.exploration.choose_run(recordings[-1])
         self.panel.box.show_runs(recordings, self.exploration.recording)
         self._show_state(self.workspace.state)
+
+    def _let_go(self, event: Any) -> None:
+        """Free the photo that was made ready, once a photo has left the viewer."""
+        if METADATA_KEY not in event.value.metadata:
+            self.exploration.shelf.clear()
 
     def _draw_head(self) -> None:
         self.panel.draw_head(self.exploration)

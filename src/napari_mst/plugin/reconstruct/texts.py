@@ -130,7 +130,8 @@ def settings_title(form: ReconstructionForm) -> str:
     if form.memory:
         unusual.append(f"{form.memory:g} GB")
     if form.denoise != "auto":
-        unusual.append(f"h {form.denoise_h:g}" if form.denoise == "always" else "not denoised")
+        is_always = form.denoise == "always"
+        unusual.append(f"denoised with h {form.denoise_h:g}" if is_always else "not denoised")
     if not form.has_correction:
         unusual.append("colours as estimated")
     if form.is_ensemble:
