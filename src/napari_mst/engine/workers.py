@@ -20,7 +20,7 @@ T = TypeVar("T")
 _AHEAD = 4
 """Tiles that wait for each thread: enough to keep it busy, and few, so that a cancel is felt."""
 
-_LARGEST_BLOCK = 4 << 20
+_LARGEST_BLOCK = 5 << 20
 """Bytes: twice the largest block of a tile, with the published widths."""
 
 
