@@ -91,13 +91,13 @@ class Metamers:
     Examples
     --------
     >>> from napari_mst.spectra.library import colour_checker
-    >>> skin, foliage = (colour_checker()[index] for index in (1, 3))
-    >>> family = nm.metamers(skin)
+    >>> orange, white = (colour_checker()[index] for index in (1, 3))
+    >>> family = nm.metamers(orange)
     >>> low, high = family.limits(family.blacks[0])
     >>> other = family.moved(family.blacks[0], high)
     >>> round(family.difference(other), 3), round(family.difference(other, "A"), 1)
     (0.0, 2.7)
-    >>> np.allclose(family.colour(other), family.colour(skin)), family.toward(foliage).shape
+    >>> np.allclose(family.colour(other), family.colour(orange)), family.toward(white).shape
     (True, (31,))
     """
 
