@@ -9,12 +9,15 @@ from qtpy.QtCore import QSize, Qt, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QComboBox,
+    QFrame,
     QHBoxLayout,
     QLabel,
+    QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
     QVBoxLayout,
+    QWidget,
 )
 
 from napari_mst.plugin.dock import Dock, Link, reported
@@ -34,6 +37,8 @@ from napari_mst.spectra.spectrum import Spectrum
 DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/metamers.md"
 SIZE = (400, 600)
 """Width and height, in pixels, that the dock asks for."""
+LOWEST = 120
+"""Pixels; a dock that is lower scrolls."""
 PLOT_HEIGHT = 180
 """Pixels of the plot at least."""
 STEPS = 100
@@ -78,6 +83,8 @@ class MetamersDock(Dock):
     def _fill(self) -> None:
         self.help_button.setToolTip("Read about metamers in the documentation, in your browser.")
         self.plot.setMinimumHeight(PLOT_HEIGHT)
+        # Else a dock that scrolls makes the plot as high as it would like to be.
+        self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self.waves.addItem("Wave 1, the smoothest")
         self.waves.addItems([f"Wave {number}" for number in range(2, TO_ESTIMATE + 1)])
         self.waves.addItem("Towards the estimate")
@@ -94,7 +101,8 @@ class MetamersDock(Dock):
         moves = QHBoxLayout()
         moves.addWidget(self.waves, stretch=1)
         moves.addWidget(self.zero_button)
-        layout = QVBoxLayout(self)
+        content = QWidget()
+        layout = QVBoxLayout(content)
         layout.setContentsMargins(4, 4, 4, 4)
         layout.setSpacing(6)
         layout.addWidget(self.chart)
@@ -104,6 +112,20 @@ class MetamersDock(Dock):
         layout.addWidget(self.slider)
         layout.addWidget(self.colours)
         layout.addWidget(self.text)
+        self._scroll(content)
+
+    def _scroll(self, content: QWidget) -> None:
+        """Show *content* at its own width at least; beside other docks it may be too high."""
+        area = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # Tab goes to the controls, not to the area that they scroll in.
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(content)
+        bar = area.verticalScrollBar().sizeHint().width()
+        area.setMinimumSize(content.minimumSizeHint().width() + bar, LOWEST)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
 
     def _wire(self) -> None:
         self.chart.chosen.connect(self.lesson.choose_patch)
