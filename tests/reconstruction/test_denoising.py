@@ -212,17 +212,6 @@ def test_a_region_is_noted_as_what_it_is_to_the_network(attention: str, meaning:
     assert any(meaning in note for note in found.provenance.assumptions)
 
 
-@pytest.mark.parametrize(("rows", "is_padded"), [(32, False), (33, True)])
-def test_sides_that_no_window_divides_are_padded_and_said(rows: int, is_padded: bool) -> None:
-    model = nm.load_model("mstpp-srgb")
-    network = MSTPlusPlus(stages=1, attention="window")
-    own = nm.Reconstructor(replace(model, network=network), "cpu", correct_colour=False)
-    found = own.reconstruct(CLEAN[:rows, :64])
-    assert found.shape == (31, rows, 64)
-    told = [note for note in found.provenance.assumptions if "padded by reflection to 64" in note]
-    assert len(told) == is_padded
-
-
 def test_a_region_is_the_same_to_a_pixelwise_network() -> None:
     own = reconstructor(denoise="off", correct_colour=False)
     part = own.reconstruct(CLEAN, region=(3, 20, 5, 30))

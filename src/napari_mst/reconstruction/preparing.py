@@ -47,7 +47,7 @@ def prepare(
         light_doubt=lighting.doubt,
     )
     region = setup.options.region
-    return _padded(job if region is None else _cropped(job, region))
+    return job if region is None else _cropped(job, region)
 
 
 def read(setup: Setup, photo: PhotoLike) -> Photo:
@@ -91,19 +91,6 @@ def averaged_down(job: Job) -> Job:
         "which changes the numbers."
     )
     return replace(job.noted(note), part=small, is_preview=True)
-
-
-def _padded(job: Job) -> Job:
-    """The *job*, with a note where windows of attention do not divide its part."""
-    program = job.setup.program
-    rows, columns = program.padded(*job.part.shape)
-    has_windows = any(each.align > 1 for each in program.passes)
-    if not has_windows or (rows, columns) == job.part.shape:
-        return job
-    return job.noted(
-        f"The photo was padded by reflection to {rows} x {columns} pixels, so that windows of "
-        "attention divide it; the padding was cut off again."
-    )
 
 
 def _cropped(job: Job, region: Rectangle) -> Job:

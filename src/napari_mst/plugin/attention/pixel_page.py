@@ -48,6 +48,8 @@ NO_PIXELS = (
     "attend to pixels in networks with windows, and in non-local means."
 )
 MOST_H = 10.0
+LETTERS = 8
+"""Width of a list in letters, at least; else a long entry would widen the dock."""
 
 
 class PixelPage(QWidget):
@@ -73,6 +75,11 @@ class PixelPage(QWidget):
         self.numbers = Numbers()
         self.about = Paragraph()
         self.text = Paragraph()
+        for box in (self.by, self.reading, self.numbers.steps):
+            box.setSizeAdjustPolicy(
+                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+            )
+            box.setMinimumContentsLength(LETTERS)
         self._head: RecordedHead | None = None
         self._filter = QWidget()
         self._patch = QWidget()
