@@ -374,6 +374,9 @@ class Composer:
 
 def _suited(colours: Colours, cube: SpectralCube) -> Colours:
     """Return *colours*, or the best ones where *cube* cannot be painted so, or the file is gone."""
+    # Without a light there is nothing to try, and to look for the best stretch reads the cube.
+    if not colours.light:
+        return BEST
     try:
         colours.recipe(cube)
     except NapariMstError:
