@@ -40,7 +40,9 @@ docs: .venv/ready
 	$(BIN)/python -m pytest -m docs
 
 checks: .venv/ready
-	PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files
+	@# pre-commit asks git for the files; those of a source distribution were checked before.
+	@if [ -e .git ]; then PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files; \
+	else echo "note: no git repository here: no checks, only tests"; fi
 
 .venv/ready: pyproject.toml constraints.txt | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Expected Python 3.11 or newer, got " + sys.version)'

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 # longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Figures of pyplot would open windows where there is Qt.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 # Where two bindings of Qt are installed, pytest-qt would take another one than napari.
 if find_spec("PyQt6"):
     os.environ.setdefault("PYTEST_QT_API", os.environ.get("QT_API", "pyqt6"))

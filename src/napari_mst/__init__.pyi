@@ -36,6 +36,7 @@ from napari_mst.photo.flat_field import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
+from napari_mst.plugin.adding import add_cube as add_cube
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra.compare import compare_region as compare_region
 from napari_mst.spectra.labels import label_spectra as label_spectra

@@ -134,7 +134,7 @@ def test_a_file_that_is_no_record_is_refused_in_a_sentence(
 
 
 def test_a_figure_shows_every_head(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
     figure = attention_figure(make_record())
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles == [
@@ -145,6 +145,7 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.get_title()]
     np.testing.assert_array_equal(shown[2], make_record()["stages.0.encoder.1"].attention[1])
     figure.savefig(tmp_path / "a.png")
+    pyplot.close(figure)
 
 
 def test_a_figure_of_nothing_is_refused() -> None:

@@ -341,6 +341,15 @@ def test_the_text_of_a_model_is_one_short_line() -> None:
     assert len(repr(nm.Reconstructor(model, device="cpu"))) < 120
 
 
+def test_other_things_of_many_numbers_have_short_texts_too() -> None:
+    photo = nm.Photo.from_array(np.zeros((6, 8, 3), np.uint8))
+    assert repr(photo) == "<Photo without a name: 6 x 8, uint8 srgb>"
+    leaf = nm.Spectrum(np.arange(400.0, 701, 10), np.zeros(31), name="leaf\n", spread="std")
+    assert repr(leaf) == "<Spectrum leaf?: 31 values, 400-700 nm, std>"
+    record = nm.AttentionRecord({}, Provenance(model="m", source="a.jpg"))
+    assert repr(record) == "<AttentionRecord of 0 blocks, m, a.jpg>"
+
+
 # What is kept
 
 

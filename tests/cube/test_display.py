@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,30 @@ def test_every_cube_has_a_page_in_a_notebook(cube: SpectralCube) -> None:
     assert picture_in(cube._repr_html_()).shape[:2] == cube.shape[1:]
 
 
+@pytest.fixture
+def pyplot() -> Iterator[Any]:
+    """matplotlib's pyplot, whose figures are closed at the end."""
+    module = pytest.importorskip("matplotlib.pyplot")
+    yield module
+    module.close("all")
+
+
+@pytest.mark.parametrize("backend", ["inline", "agg"])
+def test_a_notebook_shows_a_figure_once(
+    pyplot: Any, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setattr(pyplot, "get_backend", lambda: backend)
+    figures: list[Any] = [CUBE.plot(), Spectrum(WAVELENGTHS, WAVELENGTHS).plot().figure]
+    for figure in figures:
+        assert figure.number in pyplot.get_fignums()
+        with pytest.raises(NotImplementedError):  # IPython goes on, and shows it as a value
+            figure._ipython_display_()
+        # Those that pyplot still holds are shown below the cell.
+        assert (figure.number in pyplot.get_fignums()) == (backend != "inline")
+
+
+@pytest.mark.usefixtures("pyplot")
 def test_a_figure_shows_the_picture_and_the_spectra_of_pixels() -> None:
-    pytest.importorskip("matplotlib")
     figure = CUBE.plot([(3, 4), (19, 29)])
     picture, curves = figure.axes
     assert [line.get_label() for line in curves.lines] == ["3, 4", "19, 29"]
@@ -76,8 +99,8 @@ def test_a_pixel_beside_the_image_is_refused() -> None:
         CUBE.plot([(20, 0)])
 
 
+@pytest.mark.usefixtures("pyplot")
 def test_a_spectrum_is_drawn_with_its_bounds() -> None:
-    pytest.importorskip("matplotlib")
     values = np.linspace(0, 1, 31)
     bounds: dict[str, Any] = {"lower": values - 0.1, "upper": values + 0.1}
     axes = Spectrum(WAVELENGTHS, values, name="leaf", colour="#00ff00", **bounds).plot()

@@ -105,3 +105,18 @@ def test_without_xarray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(CubeError, match=r"napari-mst\[xarray\]"):
         CUBE.to_xarray()
+
+
+def test_a_part_of_an_array_is_that_part_of_the_cube() -> None:
+    part = SpectralCube.from_xarray(CUBE.to_xarray().isel(y=slice(2, 4), x=slice(1, 4)))
+    expected = CUBE.crop(rows=(2, 4), columns=(1, 4))
+    np.testing.assert_array_equal(part.data, expected.data)
+    assert part.metadata == expected.metadata
+    assert part.provenance.cut
+
+
+def test_what_names_other_pixels_or_bands_is_left_out() -> None:
+    coarse = SpectralCube.from_xarray(CUBE.to_xarray().isel(x=slice(None, None, 2)))
+    assert coarse.metadata == {"fwhm": (1.0, 2.0, 3.0), "warnings": ("one",)}
+    green = SpectralCube.from_xarray(CUBE.to_xarray().sel(wavelength=slice(500, 550)))
+    assert green.metadata == {FIELD: PLACE.to_json(), "warnings": ("one",)}

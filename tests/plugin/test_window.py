@@ -22,12 +22,13 @@ from tests.plugin.conftest import GatedJob, make_cube, with_photo
 from tests.plugin.in_viewer import picks_in
 
 from napari_mst import read_cube
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.snapshot import HINT
 from napari_mst.plugin.teaching import estimating
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, cube_of
 from napari_mst.spectra.spectrum import Spectrum
 
 PLUGIN = "napari-mst"

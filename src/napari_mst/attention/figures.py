@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import AttentionError
-from napari_mst.plotting import figure_class
+from napari_mst.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +34,8 @@ def heads_figure(heads: Sequence[TitledHead]) -> "Figure":
     """
     columns = min(COLUMNS, len(heads))
     rows = -(-len(heads) // columns)
-    figure = figure_class(AttentionError)(
-        figsize=(INCHES * columns, INCHES * rows), layout="constrained"
-    )
+    size = (INCHES * columns, INCHES * rows)
+    figure = new_figure(AttentionError, figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     # One scale for all heads, so that their colours can be compared.
     largest = max(float(matrix.max()) for _, matrix in heads)

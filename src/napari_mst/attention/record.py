@@ -140,6 +140,12 @@ class AttentionRecord:
             return ""
         return "The matrices of all blocks are nearly uniform."
 
+    def __repr__(self) -> str:
+        """One line: the number of blocks, the model and the photo."""
+        made = [self.provenance.model, self.provenance.source]
+        by = "".join(f", {shown(text, 40)}" for text in made if text)
+        return f"<AttentionRecord of {len(self)} blocks{by}>"
+
     def __getitem__(self, name: str) -> BlockAttention:
         """The matrices of a block; raises `AttentionError` for a name that is not there."""
         if name not in self.blocks:

@@ -82,6 +82,7 @@ def _client(place: Place) -> "Iterator[Client]":
     """A client of the workers of *place*; the processes that it starts end with it."""
     import dask.config
     from distributed import Client, LocalCluster
+    from distributed.utils import silence_logging_cmgr
 
     if place.scheduler:
         try:
@@ -91,7 +92,8 @@ def _client(place: Place) -> "Iterator[Client]":
                 f"Expected a scheduler at {shown(place.scheduler)}, got: {shown(error, 80)}. "
                 "Start it, or correct the address."
             ) from None
-        with client:
+        # dask would write pages about a scheduler that goes away; our error is one sentence.
+        with silence_logging_cmgr(logging.CRITICAL), client:
             yield client
         return
     threads = max(1, (os.cpu_count() or 1) // place.workers)

@@ -8,6 +8,7 @@ from typing import Any
 
 from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.console import note
+from napari_mst.cli.options import add_reading, reader_options
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import read_cube
 from napari_mst.messages import shown
@@ -75,19 +76,11 @@ def _print_list(title: str, names: Any) -> None:
 
 def _add_info_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument(
-        "--variable", metavar="NAME", help="name of the array, where the file holds several"
-    )
-    parser.add_argument(
-        "--band-axis",
-        type=int,
-        choices=(0, -1),
-        help="axis of the bands, first or last, where the file does not tell",
-    )
+    add_reading(parser)
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    cube = read_cube(arguments.file, **_reader_options(arguments))
+    cube = read_cube(arguments.file, **reader_options(arguments))
     for name, value in _facts(cube).items():
         print(f"{name:<14}  {shown(value, 200)}")
     for assumption in cube.provenance.assumptions:
@@ -95,16 +88,6 @@ def _info(arguments: argparse.Namespace) -> int:
     for warning in cube.metadata.get("warnings", ()):
         note(shown(warning, 300))
     return DONE
-
-
-def _reader_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options that the user gave: most readers take none, and refuse what they do not know."""
-    options: dict[str, Any] = {}
-    if arguments.variable is not None:
-        options["variable"] = arguments.variable
-    if arguments.band_axis is not None:
-        options["band_axis"] = arguments.band_axis
-    return options
 
 
 def _facts(cube: SpectralCube) -> dict[str, str]:

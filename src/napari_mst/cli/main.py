@@ -19,6 +19,7 @@ from napari_mst.cli.command import REFUSED, UNREAD, UNWRITTEN, Command
 from napari_mst.cli.comparison import COMPARE
 from napari_mst.cli.console import tell
 from napari_mst.cli.control_c import INTERRUPTED
+from napari_mst.cli.conversion import CONVERT
 from napari_mst.cli.doctor import DOCTOR
 from napari_mst.cli.evaluation import EVALUATE
 from napari_mst.cli.inspection import CAMERAS, INFO, MODELS_COMMAND
@@ -35,6 +36,7 @@ COMMANDS: list[Command] = [
     MODELS_COMMAND,
     CAMERAS,
     INFO,
+    CONVERT,
     SPECTRA,
     RENDER,
     MAP,

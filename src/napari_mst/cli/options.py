@@ -7,7 +7,9 @@ import argparse
 import math
 from argparse import ArgumentTypeError
 from pathlib import Path
+from typing import Any
 
+from napari_mst.formats.wavelengths import column
 from napari_mst.photo.photo import Rectangle
 from napari_mst.reconstruction.options import Denoise
 
@@ -70,6 +72,61 @@ def numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise ArgumentTypeError(f"expected numbers like 650,550, got {text[:40]!r}") from None
+
+
+def wavelengths(text: str) -> tuple[float, ...] | slice:
+    """Wavelengths in nm: "400:700" from the first band to the last, "400,410,...", or a file."""
+    first, colon, last = text.partition(":")
+    try:
+        if colon:
+            return slice(float(first), float(last))
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        pass
+    found = _tabled(Path(text))
+    if not found:
+        raise ArgumentTypeError(
+            f"Expected wavelengths as 400:700, as 400,410,420 or in a file, got {text[:40]!r}."
+        )
+    return found
+
+
+def _tabled(path: Path) -> tuple[float, ...]:
+    """The first number of each line of a table, or all numbers of one line; none if unreadable."""
+    try:
+        table = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError):
+        return ()
+    firsts = [number for line in table.splitlines() for number in column(line, 1)]
+    texts = firsts if len(firsts) > 1 else column(table, 0)
+    return tuple(float(number) for number in texts)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add to *parser* what a cube file may leave open: `reader_options` gives the answers."""
+    parser.add_argument(
+        "--variable", metavar="NAME", help="name of the array, where the file holds several"
+    )
+    parser.add_argument(
+        "--band-axis",
+        type=int,
+        choices=(0, -1),
+        help="axis of the bands, first or last, where the file does not tell",
+    )
+    parser.add_argument(
+        "--wavelengths",
+        type=wavelengths,
+        metavar="NM",
+        help="wavelengths of a .npy file, which has none: 400:700 from the first band to the "
+        "last, or 400,410,... or a file with one for each band",
+    )
+
+
+def reader_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that the user gave: most readers take none, and refuse what they do not know."""
+    names = ("variable", "band_axis", "wavelengths")
+    given = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,9 @@
 `picture`     a small picture of it
 `notebook`    the page that notebooks show
 `figure`      the figure of matplotlib
+`signal`      the cube as a signal of HyperSpy
+`tensor`      tensors of other libraries as arrays
+`layer`       the cube as a layer of napari
 `units`       words for the unit of the spectral axis
 """
 

@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -12,10 +13,19 @@ from numpy.typing import DTypeLike, NDArray
 
 from napari_mst.cube.figure import cube_figure
 from napari_mst.cube.labelled import LabelledCube, as_data_array, parts_of
+from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spectral_axis
 from napari_mst.cube.notebook import cube_page
-from napari_mst.cube.parts import Span, checked_span, cropped_metadata, metadata_of_bands
+from napari_mst.cube.parts import (
+    Span,
+    checked_span,
+    cropped_metadata,
+    metadata_of_bands,
+    metadata_of_cut,
+)
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.provenance import Provenance
+from napari_mst.cube.signal import as_signal, parts_of_signal
+from napari_mst.cube.tensor import array_of_tensor
 from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light
@@ -23,6 +33,8 @@ from napari_mst.messages import shown
 from napari_mst.watch import IsCancelled, Progress, Watch
 
 if TYPE_CHECKING:
+    from hyperspy.signal import BaseSignal
+    from hyperspy.signals import Signal1D
     from matplotlib.figure import Figure
     from xarray import DataArray
 
@@ -39,6 +51,8 @@ class SpectralCube:
     ----------
     data
         (B, H, W), any numeric type; float32 from a reconstruction, a memory map from a large file.
+        A tensor of torch, or of another library with DLPack, becomes an array that shares its
+        memory.
     wavelengths
         (B,) float64, centres of the bands in *unit*.
     unit
@@ -58,8 +72,8 @@ class SpectralCube:
     Raises
     ------
     CubeError
-        If *data* is not three-dimensional or has a side of zero, or *wavelengths* does not have B
-        finite values.
+        If *data* is not three-dimensional or has a side of zero, *wavelengths* does not have B
+        finite values, or a tensor is on a GPU, needs gradients, or has a type that NumPy has not.
 
     Notes
     -----
@@ -70,6 +84,9 @@ class SpectralCube:
     quality                     8-bit codes of colour, 0 or more
     spectrum(), sel(), crop()   as `data`
     to_xarray(), from_xarray()  as `data`; wavelengths in nm
+    to_hyperspy()               as `data`; wavelengths in nm
+    from_hyperspy()             as `data`; wavelengths in nm
+    to_layer_data()             as `data`; the first axis in nm where the bands are evenly spaced
     render(), composite()       (H, W, 3) uint8 0-255, sRGB
     ==========================  ==================================================================
 
@@ -93,6 +110,9 @@ class SpectralCube:
     quality: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
+        given: Any = self.data
+        if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
+            object.__setattr__(self, "data", array_of_tensor(given))
         if self.data.ndim != 3 or 0 in self.data.shape:
             raise CubeError(
                 f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}."
@@ -436,15 +456,86 @@ class SpectralCube:
         >>> nm.SpectralCube.from_xarray(cube.to_xarray().transpose("y", "x", "wavelength")).shape
         (3, 40, 50)
         """
-        parts = parts_of(array)
+        return cls._of(parts_of(array))
+
+    def to_hyperspy(self) -> "Signal1D":
+        """The cube as a signal of HyperSpy: y and x to navigate, wavelengths as the signal axis.
+
+        Evenly spaced wavelengths become a uniform axis, others a `DataAxis`. The data are not
+        copied. The provenance and all metadata that JSON can hold are in `original_metadata`, which
+        HyperSpy saves.
+
+        Raises
+        ------
+        CubeError
+            If HyperSpy is not installed, or the wavelengths neither rise nor fall.
+
+        Examples
+        --------
+        >>> signal = cube.to_hyperspy()  # doctest: +SKIP
+        >>> signal.isig[500.0:600.0].mean().plot()  # doctest: +SKIP
+        """
+        return as_signal(self._labelled())
+
+    @classmethod
+    def from_hyperspy(cls, signal: "BaseSignal") -> "SpectralCube":
+        """The cube of a *signal* of HyperSpy with one signal axis and two to navigate.
+
+        Wavelengths in any unit of length become nm; a signal axis that is called band and has no
+        unit only counts. The data are not copied.
+
+        Raises
+        ------
+        CubeError
+            If *signal* is none, has other axes, or its signal axis has no unit.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube.from_hyperspy(signal)  # doctest: +SKIP
+        """
+        return cls._of(parts_of_signal(signal))
+
+    def to_layer_data(self, name: str = "") -> LayerTuple:
+        """The cube as a layer of napari: data, arguments and "image", as a reader gives them.
+
+        The bands lie along the first axis, which has the wavelengths where they are evenly spaced.
+        napari itself is not needed; `napari_mst.add_cube` adds such a layer to a viewer.
+
+        Parameters
+        ----------
+        name
+            The name of the layer; by default that of the photo that the cube was made from.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> data, arguments, kind = cube.to_layer_data("leaf")
+        >>> arguments["scale"], arguments["units"], kind
+        ((50.0, 1.0, 1.0), ('nm', 'pixel', 'pixel'), 'image')
+        """
+        axis = spectral_axis(self.wavelengths, self.unit)
+        name = name or PurePath(self.provenance.source).stem or "cube"
+        arguments = layer_arguments(self.data, axis, name)
+        return self.data, {**arguments, "metadata": {METADATA_KEY: self}}, "image"
+
+    @classmethod
+    def _of(cls, parts: LabelledCube) -> "SpectralCube":
+        """The cube of *parts*, without what they tell of pixels and bands that were cut off."""
         past = Provenance.from_json(parts.provenance) if parts.provenance else Provenance()
+        metadata = parts.metadata
+        if parts.whole is not None:
+            bands, rows, columns = parts.data.shape
+            past = past.with_cut(f"{bands} bands, {rows} x {columns} pixels")
+            metadata = metadata_of_cut(
+                metadata, parts.whole.shape, parts.data.shape, parts.whole.corner
+            )
         return cls(
             parts.data,
             parts.wavelengths,
             unit=parts.unit,
             quantity=parts.quantity,
             provenance=past,
-            metadata=parts.metadata,
+            metadata=metadata,
         )
 
     def _labelled(self) -> LabelledCube:

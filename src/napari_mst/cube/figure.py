@@ -9,7 +9,7 @@ from napari_mst.cube.labelled import LabelledCube
 from napari_mst.cube.pictures import strided, thumbnail
 from napari_mst.cube.units import BAND_INDEX
 from napari_mst.errors import CubeError
-from napari_mst.plotting import figure_class
+from napari_mst.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +23,7 @@ def cube_figure(cube: LabelledCube, spectra: Mapping[tuple[int, int], NDArray[An
 
     Raises `CubeError` if matplotlib is missing.
     """
-    figure = figure_class(CubeError)(figsize=(9, 4), layout="constrained")
+    figure = new_figure(CubeError, figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _, height, width = cube.data.shape
     picture = thumbnail(strided(cube.data, SIDE), cube)

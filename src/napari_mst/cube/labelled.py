@@ -40,7 +40,7 @@ _COLUMN_NAMES = frozenset(
 )
 """Names of the axis of columns in arrays of others, in lower case."""
 
-_NANOMETRES_IN = {
+NANOMETRES_IN = {
     "nm": 1.0,
     "nanometer": 1.0,
     "nanometers": 1.0,
@@ -66,8 +66,23 @@ _NANOMETRES_IN = {
 """Nanometres in one unit of length, by the unit's name in lower case."""
 
 
+class Whole(NamedTuple):
+    """The cube that a history and metadata describe, where the numbers are a part of it.
+
+    Attributes
+    ----------
+    shape
+        (B, H, W) of the whole cube.
+    corner
+        The row and the column of the whole cube at which the part begins; None if unknown.
+    """
+
+    shape: tuple[int, int, int]
+    corner: tuple[int, int] | None = None
+
+
 class LabelledCube(NamedTuple):
-    """The parts of a cube that an array of xarray tells.
+    """The parts of a cube that an array of xarray, or a signal of HyperSpy, tells.
 
     Attributes
     ----------
@@ -83,6 +98,8 @@ class LabelledCube(NamedTuple):
         The history as JSON; "" if unknown.
     metadata
         Further fields.
+    whole
+        The cube that *provenance* and *metadata* are of; None if that is this very cube.
     """
 
     data: NDArray[Any]
@@ -91,6 +108,7 @@ class LabelledCube(NamedTuple):
     quantity: str
     provenance: str
     metadata: Mapping[str, Any]
+    whole: Whole | None = None
 
 
 def as_data_array(cube: LabelledCube) -> "DataArray":
@@ -147,17 +165,26 @@ def _places(cube: LabelledCube) -> dict[str, Any]:
 
 def _attributes(cube: LabelledCube) -> dict[str, str]:
     """The attributes of the array: texts only, since netCDF keeps no other structure."""
-    attributes = {}
+    attributes = own_texts(cube)
     if cube.quantity:
         attributes["long_name"] = cube.quantity
     if cube.quantity == "reflectance":
         attributes["units"] = "1"
+    return attributes
+
+
+def own_texts(cube: LabelledCube) -> dict[str, str]:
+    """The history, the shape and the metadata of *cube*, as far as JSON can keep them."""
+    texts = {}
     if cube.provenance:
-        attributes["provenance"] = cube.provenance
+        texts["provenance"] = cube.provenance
     metadata = {key: value for key, value in cube.metadata.items() if _is_plain(value)}
     if metadata:
-        attributes["metadata"] = json.dumps(metadata)
-    return attributes
+        texts["metadata"] = json.dumps(metadata)
+    if texts:
+        # Who cuts the array leaves these texts as they are: the shape tells that it was cut.
+        texts["shape"] = json.dumps(cube.data.shape)
+    return texts
 
 
 def _is_plain(value: Any) -> bool:
@@ -193,15 +220,50 @@ def parts_of(array: "DataArray") -> LabelledCube:
     spectral = _spectral_axis(array)
     rows, columns = _image_axes([str(name) for name in array.dims if name != spectral])
     wavelengths, unit = _wavelengths(array, spectral)
-    attributes = array.attrs
+    metadata = metadata_of(array.attrs)
+    data = array.transpose(spectral, rows, columns).data
+    whole = whole_of(array.attrs, data.shape)
+    if whole is not None:
+        whole = whole._replace(corner=_corner(array, (rows, columns), metadata))
     return LabelledCube(
-        data=array.transpose(spectral, rows, columns).data,
+        data=data,
         wavelengths=wavelengths,
         unit=unit,
         quantity=_quantity(array),
-        provenance=str(attributes.get("provenance", "")),
-        metadata=_metadata(attributes),
+        provenance=str(array.attrs.get("provenance", "")),
+        metadata=metadata,
+        whole=whole,
     )
+
+
+def whole_of(texts: Mapping[Any, Any], shape: tuple[int, ...]) -> Whole | None:
+    """The cube that `own_texts` were made of, if its shape is another than *shape*."""
+    try:
+        bands, rows, columns = map(int, json.loads(texts["shape"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return None if shape == (bands, rows, columns) else Whole((bands, rows, columns))
+
+
+def _corner(
+    array: "DataArray", axes: tuple[str, str], metadata: Mapping[str, Any]
+) -> tuple[int, int] | None:
+    """The row and column, of the cube with this *metadata*, at which *array* begins.
+
+    The coordinates of the pixels on earth tell. None without them, and where pixels were left out.
+    """
+    place = Georeference.from_json(str(metadata.get(FIELD)))
+    if place is None or place.transform is None or not set(axes) <= set(array.coords):
+        return None
+    a, _, c, _, e, f = place.transform
+    corner = []
+    for axis, start, step in zip(axes, (f, c), (e, a), strict=True):
+        pixels = (np.asarray(array.coords[axis].values, np.float64) - start) / step - 0.5
+        first = round(pixels[0])
+        if not np.allclose(pixels, first + np.arange(len(pixels)), rtol=0, atol=0.01):
+            return None
+        corner.append(first)
+    return corner[0], corner[1]
 
 
 def _spectral_axis(array: "DataArray") -> str:
@@ -241,7 +303,7 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], st
         return numbers, BAND_INDEX
     values = np.asarray(coordinate.values, dtype=np.float64)
     unit = str(coordinate.attrs.get("units", "")).strip()
-    scale = _NANOMETRES_IN.get(unit.lower())
+    scale = NANOMETRES_IN.get(unit.lower())
     if scale is not None:
         return values * scale, NANOMETRES
     if not unit:
@@ -266,7 +328,7 @@ def _wavelength_coordinate(array: "DataArray", axis: str) -> "DataArray | None":
         if name in (STANDARD_NAME, BAND_STANDARD_NAME) or is_wavelength:
             return coordinate
     for coordinate in along:
-        if str(coordinate.attrs.get("units", "")).lower() in _NANOMETRES_IN:
+        if str(coordinate.attrs.get("units", "")).lower() in NANOMETRES_IN:
             return coordinate
     return None
 
@@ -278,11 +340,11 @@ def _quantity(array: "DataArray") -> str:
     return str(array.name) if array.name in ("reflectance", "radiance") else ""
 
 
-def _metadata(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Our metadata as they were, or the attributes of an array of others."""
+def metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Our metadata as they were, or the *attributes* of an array of others."""
     stored = attributes.get("metadata")
     if stored is None:
-        ours = {"provenance", "units", "long_name"}
+        ours = {"provenance", "shape", "units", "long_name"}
         return {str(key): value for key, value in attributes.items() if key not in ours}
     try:
         metadata = json.loads(stored)

@@ -22,6 +22,9 @@ _MAP_INFO = "map info"
 _OF_PIXELS = frozenset({"geo points", "picks", "rpc info", "x start", "y start"})
 """Fields of metadata that name pixels of the whole image: a part of it has no use for them."""
 
+_PLACES = frozenset({FIELD, _MAP_INFO})
+"""Fields of metadata that say where the image lies on earth."""
+
 _OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
 """Fields of metadata that have one value for each band."""
 
@@ -81,6 +84,28 @@ def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[s
         kept[FIELD] = place.cropped(top, left).to_json()
     if _MAP_INFO in kept:
         kept[_MAP_INFO] = _cropped_map_info(str(kept[_MAP_INFO]), top, left)
+    return kept
+
+
+def metadata_of_cut(
+    metadata: Mapping[str, Any],
+    then: tuple[int, int, int],
+    now: tuple[int, int, int],
+    corner: tuple[int, int] | None,
+) -> dict[str, Any]:
+    """*metadata* of a cube of shape *then* for a part of shape *now* that another library cut out.
+
+    *corner* is the row and column of the cube at which the part begins. Where it is unknown, all
+    that names pixels is left out, and always what has one value for each of the bands before.
+    """
+    kept = dict(metadata)
+    if then[1:] != now[1:]:
+        has_place = corner is not None
+        kept = cropped_metadata(kept, *(corner or (0, 0)))
+        kept = {key: value for key, value in kept.items() if has_place or key not in _PLACES}
+    if then[0] != now[0]:
+        of_bands = {*_OF_BANDS, _DEFAULT_BANDS}
+        kept = {key: value for key, value in kept.items() if key not in of_bands}
     return kept
 
 

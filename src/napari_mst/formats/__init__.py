@@ -14,7 +14,7 @@ from typing import Any
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import folder, npz
+from napari_mst.formats import folder, npy, npz
 from napari_mst.formats.envi.files import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.reading import is_envi, read_envi
 from napari_mst.formats.envi.writing import write_envi
@@ -60,6 +60,14 @@ FORMATS: list[Format] = [
         read=npz.read_npz,
         write=npz.write_npz,
         is_own=npz.is_own_npz,
+    ),
+    Format(
+        name="npy",
+        title="NumPy array",
+        suffixes=(),
+        more_suffixes=(".npy",),
+        is_mine=npy.is_npy,
+        read=npy.read_npy,
     ),
     Format(
         name="matlab",

@@ -31,6 +31,7 @@ from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.georeference import Georeference
+from napari_mst.messages import shown
 from napari_mst.photo.arrays import BLOCK_ROWS, as_array, channels_last, digest, stored_extrema
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg
 from napari_mst.photo.raw import SATURATED
@@ -109,6 +110,12 @@ class Photo:
     georeference: Georeference | None = None
     is_jpeg: bool = False
     shot: Shot | None = None
+
+    def __repr__(self) -> str:
+        """One line: name, size, type and encoding."""
+        rows, columns = self.shape
+        kind = f"{self.pixels.dtype} {self.encoding}"
+        return f"<Photo {shown(self.name or 'without a name', 40)}: {rows} x {columns}, {kind}>"
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:

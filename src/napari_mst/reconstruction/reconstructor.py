@@ -15,6 +15,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
+from napari_mst.messages import shown
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
@@ -127,6 +128,11 @@ class Reconstructor:
         )
         self.setup = set_up(model, options)
         self._errors = PrecisionErrors()
+
+    def __repr__(self) -> str:
+        """One line: the model, the device and the precision."""
+        name = shown(self.model.card.name)
+        return f"<Reconstructor {name} on {self.device.name}, {self.precision}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         again = partial(type(self), **self.options.for_reconstructor)

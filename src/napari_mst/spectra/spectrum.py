@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
 from napari_mst.errors import SpectrumError
-from napari_mst.plotting import figure_class
+from napari_mst.messages import shown
+from napari_mst.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,6 +132,14 @@ class Spectrum:
         if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
             raise SpectrumError(f"Expected a colour as '#rrggbb', got {self.colour[:20]!r}.")
 
+    def __repr__(self) -> str:
+        """One line: name, number of values, wavelengths and range."""
+        low, high = self.wavelengths.min(), self.wavelengths.max()
+        facts = [f"{len(self.values)} values", f"{low:g}-{high:g} {shown(self.unit, 20)}"]
+        if self.spread:
+            facts.append(shown(self.spread, 40))
+        return f"<Spectrum {shown(self.name or 'without a name', 40)}: {', '.join(facts)}>"
+
     def _check_curve(self) -> None:
         shape = self.values.shape
         if len(shape) != 1 or not self.values.size or self.wavelengths.shape != shape:
@@ -162,7 +171,7 @@ class Spectrum:
         Parameters
         ----------
         axes
-            Axes to draw on; those of a new figure by default.
+            Axes to draw on; those of a new figure of pyplot by default.
         line
             Further arguments of `Axes.plot`.
 
@@ -177,7 +186,7 @@ class Spectrum:
             If matplotlib is missing.
         """
         if axes is None:
-            figure = figure_class(SpectrumError)(layout="constrained")
+            figure = new_figure(SpectrumError, layout="constrained")
             axes = figure.subplots()
             axes.set_xlabel("wavelength (nm)" if self.has_wavelengths else self.unit)
         style = {"label": self.name or None, "color": self.colour or None, **line}

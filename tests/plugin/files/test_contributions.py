@@ -20,7 +20,7 @@ from napari_mst.plugin.files.contributions import cube_reader, read_layers, writ
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 
-LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".zarr"}
+LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".npy", ".zarr"}
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Act) -> 
 def test_only_as_many_numbers_as_bands_can_be_saved(
     desk: QMainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dialog = WavelengthsDialog("stack", (3, 40, 50), 0, (500.0, 520.0), desk)
+    dialog = WavelengthsDialog(questions.to_save("stack"), (3, 40, 50), 0, (500.0, 520.0), desk)
     save = dialog.buttons.button(QDialogButtonBox.StandardButton.Ok)
     np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
     for text, told in (
@@ -196,6 +196,27 @@ def test_the_user_says_where_the_bands_are_if_nothing_else_does(
     answer(ok)
     ((data, _, _),) = read_layers(str(path))
     assert data.shape == (31, 40, 31)
+
+
+def test_a_plain_array_is_asked_for_its_bands(
+    tmp_path: Path, answer: Ask, ok: Act, cancel: Act, qtbot: QtBot
+) -> None:
+    path = tmp_path / "plain.npy"
+    np.save(path, np.moveaxis(STACK, 0, -1))
+
+    def act(dialog: WavelengthsDialog) -> None:
+        assert dialog.title.text().startswith(
+            "'plain.npy' holds 40 x 50 x 31 numbers (float32) and no wavelengths."
+        )
+        choose(dialog.even, qtbot)
+        ok(dialog)
+
+    answer(act)
+    ((data, arguments, _),) = read_layers(str(path))
+    np.testing.assert_array_equal(data, STACK)
+    assert (arguments["scale"][0], arguments["units"][0]) == (10, "nm")
+    answer(cancel)
+    assert read_layers(str(path)) == NO_LAYERS
 
 
 def test_without_a_window_nobody_is_asked(tmp_path: Path, qtbot: QtBot) -> None:

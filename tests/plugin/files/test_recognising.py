@@ -19,6 +19,7 @@ from tests.plugin.in_viewer import cube_in
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.viewer import picks
@@ -67,6 +68,49 @@ def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history
     assert picks.names(picks.picks_layer(viewer)) == ["leaf"]
     assert viewer.layers.selection.active is layer or not is_first
     assert photo_layers(viewer) == []
+
+
+@pytest.fixture
+def offers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Callable[[], object]]]:
+    """What is offered without waiting for an answer: its words, and what a yes does."""
+    offered: list[tuple[str, Callable[[], object]]] = []
+
+    def offer(text: str, yes: str, accept: Callable[[], object]) -> None:
+        offered.append((text, accept))
+
+    monkeypatch.setattr(questions, "offer", offer)
+    return offered
+
+
+def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
+    viewer: ViewerModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    offers: list[tuple[str, Callable[[], object]]],
+) -> None:
+    cube = make_cube()
+    np.save(tmp_path / "plain.npy", np.moveaxis(cube.data, 0, -1))
+    opened(viewer, tmp_path / "plain.npy")
+    attend(viewer)
+    ((text, accept),) = offers
+    assert "'plain' holds 20 x 30 x 31 numbers (float32) and no wavelengths." in text
+    monkeypatch.setattr(questions, "window", lambda: object())
+    monkeypatch.setattr(questions, "ask_bands", lambda *_: questions.Bands(-1, WAVELENGTHS))
+    accept()
+    (layer,) = viewer.layers
+    np.testing.assert_array_equal(cube_in(layer).data, cube.data)
+    np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
+    assert layer.axis_labels == ("wavelength", "y", "x")
+
+
+def test_nothing_is_offered_for_arrays_that_are_no_cubes(
+    viewer: ViewerModel, tmp_path: Path, offers: list[tuple[str, Callable[[], object]]]
+) -> None:
+    for number, shape in enumerate([(20, 30), (20, 30, 3), (2, 5, 20, 30), (3, 20, 30)]):
+        np.save(tmp_path / f"{number}.npy", np.zeros(shape, np.uint8))
+        opened(viewer, tmp_path / f"{number}.npy")
+    attend(viewer)
+    assert offers == []
 
 
 def test_the_band_that_was_shown_is_shown(

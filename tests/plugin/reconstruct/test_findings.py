@@ -12,6 +12,7 @@ from napari.layers import Image
 
 from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.light.attention import PatchAttention
 from napari_mst.models.cards import PUBLISHED
@@ -38,7 +39,6 @@ from napari_mst.plugin.reconstruct.measuring import (
     light_order,
     patch_order,
 )
-from napari_mst.plugin.viewer.layers import METADATA_KEY
 from napari_mst.plugin.viewer.marking import ask_for_places, marks_layer
 from napari_mst.plugin.viewer.photos import photo_layers
 

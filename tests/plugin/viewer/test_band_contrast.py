@@ -5,8 +5,9 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
+from napari_mst.cube.layer import COLORMAP, contrast_limits
 from napari_mst.plugin.viewer.band_contrast import BandContrast, colormap_of
-from napari_mst.plugin.viewer.layers import COLORMAP, active_cube_layer, contrast_limits
+from napari_mst.plugin.viewer.layers import active_cube_layer
 
 
 @pytest.fixture

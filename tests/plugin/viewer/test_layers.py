@@ -16,8 +16,9 @@ from rasterio.transform import Affine
 from tests.plugin.in_viewer import cube_in
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import contrast_limits
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.layers import band_of, contrast_limits, cube_layer, cube_of, go_to
+from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement, pixel_at
 from napari_mst.plugin.viewer.slider import show_wavelength

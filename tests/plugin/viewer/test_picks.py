@@ -7,8 +7,9 @@ from napari.layers import Image
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_layer
+from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.picks import pin, pixel_under, pixels_of
 from napari_mst.plugin.viewer.placement import Placement
 

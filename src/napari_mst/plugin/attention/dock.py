@@ -13,6 +13,7 @@ from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import QVBoxLayout
 
 from napari_mst.attention.record import AttentionMap, AttentionSteps
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.attention import files
 from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.layers import summary
@@ -22,7 +23,7 @@ from napari_mst.plugin.attention.picking import Picking
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import DENOISED, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 

@@ -9,8 +9,9 @@ from napari.layers import Image, Shapes
 
 from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.attention.record import AttentionMap, Selection
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.attention.layers import map_arguments, map_layers, map_of
-from napari_mst.plugin.viewer.layers import METADATA_KEY, put_on_top
+from napari_mst.plugin.viewer.layers import put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:

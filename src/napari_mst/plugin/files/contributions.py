@@ -7,11 +7,11 @@ from typing import Any
 
 from napari import current_viewer
 
+from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import find_format
 from napari_mst.plugin.files import opening, remembering, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saved_cube import cube_to_save
-from napari_mst.plugin.viewer.layers import LayerTuple
 
 Paths = str | list[str]
 NO_LAYERS: list[Any] = [(None,)]

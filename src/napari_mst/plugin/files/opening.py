@@ -18,15 +18,17 @@ from PIL import Image
 from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError
 from napari_mst.formats import find_format, read_cube
+from napari_mst.formats.npy import is_npy, mapped_array
 from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import METADATA_KEY, LayerTuple, cube_layer
+from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
 PICKS = "picks"
@@ -59,7 +61,7 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
         If a photo is.
     """
     layers: list[LayerTuple] = []
-    cubes: dict[Path, SpectralCube] = {}
+    cubes: dict[str, SpectralCube] = {}
     for path in paths:
         if find_format(path) is None and is_photo(path):
             layers.append(photo_layer(path))
@@ -70,9 +72,9 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
             layers.append(photo_layer(path))
             continue
         if cube is not None:
-            cubes[path] = cube
+            cubes[path.name] = cube
             layers.append(cube_layer(cube, path.stem))
-    return [*layers, *saved_picks(cubes)]
+    return [*layers, *saved_picks(cubes, current_viewer())]
 
 
 def photo_layer(path: Path) -> LayerTuple:
@@ -103,26 +105,25 @@ def raw_layer(photo: Photo, name: str) -> LayerTuple:
     return pixels, {"name": name, "rgb": True, "metadata": {METADATA_KEY: photo.shot}}, "image"
 
 
-def saved_picks(cubes: Mapping[Path, SpectralCube]) -> list[LayerTuple]:
-    """Describe the layer of the picks that were saved with one of *cubes*.
+def saved_picks(cubes: Mapping[str, SpectralCube], viewer: ViewerModel | None) -> list[LayerTuple]:
+    """Describe the layer of the picks that were saved with one of *cubes*, listed by name.
 
     There is one layer of picks: with picks in the viewer, or of a cube before, those of a cube are
     left out, and the user is told.
     """
-    viewer = current_viewer()
     has_picks = viewer is not None and picks.picks_layer(viewer) is not None
     layers: list[LayerTuple] = []
-    for path, cube in cubes.items():
+    for name, cube in cubes.items():
         text = cube.metadata.get(PICKS)
         if not text:
             continue
         if has_picks or layers:
-            show_warning(f"The picks saved with {path.name} were left out, as there are others.")
+            show_warning(f"The picks saved with {shown(name)} were left out, as there are others.")
             continue
         try:
             layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
         except ValueError:
-            show_warning(f"The picks saved with {path.name} are damaged, and were left out.")
+            show_warning(f"The picks saved with {shown(name)} are damaged, and were left out.")
     return layers
 
 
@@ -134,7 +135,9 @@ def tell_warnings(path: Path, cube: SpectralCube) -> None:
 
 def _cube(path: Path) -> SpectralCube | None:
     """Read the cube at *path*, and ask the user what the file does not say; None if they cancel."""
-    options: dict[str, Any] = {}
+    options = _asked_options(path)
+    if options is None:
+        return None
     # An answer may lead to another question: first for the array, then for its axis.
     while True:
         try:
@@ -150,6 +153,15 @@ def _cube(path: Path) -> SpectralCube | None:
         else:
             tell_warnings(path, cube)
             return cube
+
+
+def _asked_options(path: Path) -> dict[str, Any] | None:
+    """Ask for what a plain array never says: the options to read it with; None if they cancel."""
+    parent = questions.window()
+    if parent is None or path.is_dir() or not is_npy(path):
+        return {}
+    bands = questions.ask_bands(path.name, mapped_array(path), parent)
+    return None if bands is None else {"band_axis": bands.axis, "wavelengths": bands.wavelengths}
 
 
 def open_files() -> None:
@@ -186,16 +198,18 @@ def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
         # The layer notes its file and reader, as one does that napari has opened.
         # `layer_source` is private to napari, which has nothing public for it.
         with layer_source(path=str(path), reader_plugin=PLUGIN):
-            for layer in layers:
-                _add(viewer, layer)
+            add_layers(viewer, layers)
 
 
-def _add(viewer: ViewerModel, layer: LayerTuple) -> None:
-    data, arguments, kind = layer
-    if kind == "points":
-        # napari selects what it adds, but docks and menus work on the selected cube.
-        active = viewer.layers.selection.active
-        viewer.add_points(data, **arguments)
-        viewer.layers.selection.active = active
-    else:
-        viewer.add_image(data, **arguments)
+def add_layers(viewer: ViewerModel, layers: Iterable[LayerTuple]) -> list[Any]:
+    """Add *layers* to *viewer*, and return what was added; picks are not selected."""
+    added = []
+    for data, arguments, kind in layers:
+        if kind == "points":
+            # napari selects what it adds, but docks and menus work on the selected cube.
+            active = viewer.layers.selection.active
+            added.append(viewer.add_points(data, **arguments))
+            viewer.layers.selection.active = active
+        else:
+            added.append(viewer.add_image(data, **arguments))
+    return added

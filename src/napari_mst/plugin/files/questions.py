@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeError
+from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.wavelengths import column, typed_wavelengths
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.slots import calling
@@ -48,6 +50,37 @@ QUESTIONS = {
     "band_axis": "Which axis holds the bands?",
 }
 """The option of a reader -> the question to ask for it."""
+
+
+class Bands(NamedTuple):
+    """The bands of a stack, as a person has described them.
+
+    Attributes
+    ----------
+    axis
+        The axis that holds them: 0 or -1.
+    wavelengths
+        In nm, one for each band; None if they are unknown.
+    """
+
+    axis: int
+    wavelengths: NDArray[np.float64] | None
+
+    def cube_of(self, stack: NDArray[Any]) -> SpectralCube:
+        """The cube of a *stack* of these bands."""
+        data = np.moveaxis(stack, self.axis, 0)
+        if self.wavelengths is None:
+            numbers = np.arange(len(data), dtype=np.float64)
+            return SpectralCube(data, numbers, unit=BAND_INDEX, quantity="")
+        return SpectralCube(data, self.wavelengths, quantity="")
+
+
+def likely_axis(shape: tuple[int, ...]) -> int:
+    """Guess the axis of the bands of any stack: the clearly shortest one, else the first."""
+    try:
+        return band_axis_of(shape, 0, None)
+    except ChoiceNeeded:
+        return 0
 
 
 def window() -> QWidget | None:
@@ -94,6 +127,21 @@ def ask_choice(name: str, question: ChoiceNeeded, parent: QWidget) -> Any:
     return dialog.value if is_accepted else None
 
 
+def ask_bands(name: str, stack: NDArray[Any], parent: QWidget) -> Bands | None:
+    """Ask which bands the plain array *stack* called *name* has; None if they cancel."""
+    axis = likely_axis(stack.shape)
+    dialog = WavelengthsDialog(to_open(name, stack), stack.shape, axis, None, parent)
+    return ask_wavelengths(dialog)
+
+
+def ask_wavelengths(dialog: "WavelengthsDialog") -> Bands | None:
+    """Wait for the answer to *dialog*; None if they cancel."""
+    is_accepted = dialog.exec()
+    # Its parent would keep it for as long as there is the window.
+    dialog.deleteLater()
+    return Bands(dialog.band_axis, dialog.wavelengths) if is_accepted else None
+
+
 class ChoiceDialog(QDialog):
     """Asks for one of several values, each with its words; `value` is the chosen one."""
 
@@ -120,13 +168,56 @@ class ChoiceDialog(QDialog):
         return self.list.currentItem().data(Qt.ItemDataRole.UserRole)
 
 
+class Purpose(NamedTuple):
+    """The words with which wavelengths are asked for.
+
+    Attributes
+    ----------
+    title
+        That of the window.
+    question
+        The sentence above the choices.
+    button
+        The word that accepts them.
+    unknown
+        Says what comes of bands whose wavelengths are unknown.
+    """
+
+    title: str
+    question: str
+    button: str
+    unknown: str
+
+
+def to_save(name: str) -> Purpose:
+    """Ask for the wavelengths of the layer *name*, which is about to be saved."""
+    return Purpose(
+        "Save hyperspectral cube",
+        f"The layer '{shown(name, 40)}' has no wavelengths. Which are those of its bands?",
+        "Save",
+        "The file will hold no wavelengths: its bands are numbered.",
+    )
+
+
+def to_open(name: str, data: NDArray[Any]) -> Purpose:
+    """Ask for the wavelengths of the plain array *data* of the file *name*."""
+    size = " x ".join(map(str, data.shape))
+    return Purpose(
+        "Open hyperspectral cube",
+        f"'{shown(name, 40)}' holds {size} numbers ({data.dtype}) and no wavelengths. "
+        "Which are those of its bands?",
+        "Open",
+        "The cube will have no wavelengths: its bands are numbered.",
+    )
+
+
 class WavelengthsDialog(QDialog):
     """Asks which axis of a stack holds the bands, and for their wavelengths.
 
     Parameters
     ----------
-    name
-        The name of the layer.
+    purpose
+        The words to ask with.
     shape
         The shape of the stack, three axes.
     band_axis
@@ -137,17 +228,16 @@ class WavelengthsDialog(QDialog):
 
     def __init__(
         self,
-        name: str,
+        purpose: Purpose,
         shape: Sequence[int],
         band_axis: int,
         known: tuple[float, float] | None,
         parent: QWidget,
     ) -> None:
-        super().__init__(parent, windowTitle="Save hyperspectral cube")
+        super().__init__(parent, windowTitle=purpose.title)
+        self._purpose = purpose
         self._shape = shape
-        self.title = _label(
-            f"The layer '{shown(name, 40)}' has no wavelengths. Which are those of its bands?"
-        )
+        self.title = _label(purpose.question)
         self.axes = QComboBox(toolTip="The axis along which the wavelength changes.")
         self.axes.addItem(f"the first axis: {shape[0]} bands", 0)
         self.axes.addItem(f"the last axis: {shape[-1]} bands", -1)
@@ -165,12 +255,12 @@ class WavelengthsDialog(QDialog):
             "Read file ...", toolTip="Take the first number of each line of a table or text."
         )
         self.units = QComboBox(
-            toolTip="The unit of the numbers above. The file will hold nanometres."
+            toolTip="The unit of the numbers above. The cube will have nanometres."
         )
         self.units.addItem("nm", "nm")
         self.units.addItem("\N{MICRO SIGN}m", "um")
         self.told = _label()
-        self.buttons = _buttons(self, "Save")
+        self.buttons = _buttons(self, purpose.button)
         self._lay_out()
         self._wire()
         (self.even if known else self.unknown).setChecked(True)
@@ -236,9 +326,10 @@ class WavelengthsDialog(QDialog):
         return typed_wavelengths(texts, self.units.currentData(), bands)
 
     def _check(self) -> None:
-        """Say what will be saved, or why it cannot be; Save is enabled accordingly."""
+        """Say what will come of it, or why nothing can; the button is enabled accordingly."""
         try:
-            text = _summary(self.wavelengths)
+            wavelengths = self.wavelengths
+            text = self._purpose.unknown if wavelengths is None else _summary(wavelengths)
             is_good = True
         except CubeError as error:
             text = str(error)
@@ -256,9 +347,7 @@ class WavelengthsDialog(QDialog):
             self.listed.setChecked(True)
 
 
-def _summary(wavelengths: NDArray[np.float64] | None) -> str:
-    if wavelengths is None:
-        return "The file will hold no wavelengths: its bands are numbered."
+def _summary(wavelengths: NDArray[np.float64]) -> str:
     texts = [f"{nm:g}" for nm in wavelengths]
     listed = texts if len(texts) < 6 else [*texts[:3], "...", texts[-1]]
     return f"{len(texts)} bands: {', '.join(listed)} nm"

@@ -23,14 +23,15 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import COLORMAP
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.plugin.files import builtin_writer
-from napari_mst.plugin.files.opening import raw_layer, saved_picks, tell_warnings
+from napari_mst.plugin.files import builtin_writer, plain_arrays
+from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.side_by_side import side_by_side_of
@@ -38,7 +39,7 @@ from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.colour_bar import colour_bar_of
-from napari_mst.plugin.viewer.layers import COLORMAP, band_of, cube_layer, cube_of, go_to
+from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.viewer.sharing import shared
@@ -105,6 +106,8 @@ class Recogniser:
             self._develop(layer, Path(path))
         elif is_own_cube(path):
             self._read(layer, Path(path))
+        elif plain_arrays.may_be_cube(layer):
+            plain_arrays.offer(layer, partial(self._on_told, Path(path)))
         elif is_shown_otherwise(path):
             self._read_photo(layer, Path(path))
 
@@ -156,6 +159,12 @@ class Recogniser:
             # The axis is another now: where the slider stood at band 7, it has to stand at 470 nm.
             go_to(viewer, layer, float(cube.wavelengths[band]))
         self.changed.emit()
+
+    def _on_told(self, path: Path, layer: Image, cube: SpectralCube) -> None:
+        """Make the *layer* of a plain array the *cube* that the user has described."""
+        present = self._present(weakref.ref(layer))
+        if present is not None and not _is_cube(present):
+            self._show_cube(*present, path, cube)
 
     # ---------------------------------------------------------------------------------- photos
 
@@ -271,10 +280,7 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
 
 def _add_picks(viewer: ViewerModel, path: Path, cube: SpectralCube) -> None:
     """Add the picks that were saved with *cube*; what was selected stays selected."""
-    selected = viewer.layers.selection.active
-    for points, arguments, _ in saved_picks({path: cube}):
-        viewer.add_points(points, **arguments)
-        viewer.layers.selection.active = selected
+    add_layers(viewer, saved_picks({path.name: cube}, viewer))
 
 
 def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str, Any]) -> Image:

@@ -11,7 +11,8 @@ from PIL import Image
 
 from napari_mst import colour
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.plugin.viewer.layers import LayerTuple, cube_layer
+from napari_mst.cube.layer import LayerTuple
+from napari_mst.plugin.viewer.layers import cube_layer
 
 PATCHES = (4, 6)
 """Rows and columns of patches on the chart."""

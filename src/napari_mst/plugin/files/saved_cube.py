@@ -8,9 +8,8 @@ import numpy as np
 from napari import current_viewer
 from napari.layers import Layer
 
-from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
-from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
-from napari_mst.formats.arrays import band_axis_of
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.errors import Cancelled, SaveError
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import PICKS
 from napari_mst.plugin.viewer import picks
@@ -44,14 +43,15 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     axis = 0
     if cube is None:
         cube = _numbered(pixels, attributes)
-        axis = _likely_axis(pixels.shape)
+        axis = questions.likely_axis(pixels.shape)
     parent = questions.window()
     if cube.unit != BAND_INDEX or parent is None:
         return cube
     # The layer's own axis says nothing if the bands lie along another.
     known = _calibrated(attributes, len(pixels)) if axis == 0 else None
     name = attributes.get("name", "")
-    dialog = questions.WavelengthsDialog(name, pixels.shape, axis, known, parent)
+    purpose = questions.to_save(name)
+    dialog = questions.WavelengthsDialog(purpose, pixels.shape, axis, known, parent)
     return _completed(cube, dialog)
 
 
@@ -71,24 +71,11 @@ def _completed(cube: SpectralCube, dialog: questions.WavelengthsDialog) -> Spect
 
     Raises `Cancelled`.
     """
-    is_accepted = dialog.exec()
-    # Its parent would keep it for as long as there is the window.
-    dialog.deleteLater()
-    if not is_accepted:
+    bands = questions.ask_wavelengths(dialog)
+    if bands is None:
         raise Cancelled("Saving was cancelled; nothing was written.")
-    data = np.moveaxis(cube.data, -1, 0) if dialog.band_axis else cube.data
-    wavelengths = dialog.wavelengths
-    if wavelengths is None:
-        return replace(cube, data=data, wavelengths=np.arange(len(data), dtype=np.float64))
-    return replace(cube, data=data, wavelengths=wavelengths, unit=NANOMETRES)
-
-
-def _likely_axis(shape: tuple[int, ...]) -> int:
-    """Guess the axis of the bands of any stack: the clearly shortest one, else the first."""
-    try:
-        return band_axis_of(shape, 0, None)
-    except ChoiceNeeded:
-        return 0
+    told = bands.cube_of(cube.data)
+    return replace(cube, data=told.data, wavelengths=told.wavelengths, unit=told.unit)
 
 
 def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:

@@ -7,15 +7,9 @@ from napari.layers import Image
 from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import contrast_limits
 from napari_mst.plugin.viewer.band_contrast import contrast_of
-from napari_mst.plugin.viewer.layers import (
-    SUFFIX,
-    active_cube_layer,
-    contrast_limits,
-    cube_layer,
-    go_to,
-    put_on_top,
-)
+from napari_mst.plugin.viewer.layers import SUFFIX, active_cube_layer, cube_layer, go_to, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.slider import FIRST_BAND
 

@@ -8,9 +8,9 @@ from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 from numpy.typing import ArrayLike
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Rectangle
-from napari_mst.plugin.viewer.layers import METADATA_KEY
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 

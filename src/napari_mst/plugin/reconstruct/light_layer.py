@@ -14,8 +14,8 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from numpy.typing import NDArray
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.light.attention import PatchAttention
-from napari_mst.plugin.viewer.layers import METADATA_KEY
 from napari_mst.plugin.viewer.photos import image_shape
 from napari_mst.plugin.viewer.placement import Placement
 

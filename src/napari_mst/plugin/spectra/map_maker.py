@@ -9,6 +9,7 @@ from napari.layers import Image, Layer
 from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import LayerTuple
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.maps import (
     Order,
@@ -21,7 +22,7 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.spectra.work import Cancel, Start, Work
-from napari_mst.plugin.viewer.layers import LayerTuple, active_cube_layer, cube_of, put_on_top
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind

@@ -8,9 +8,10 @@ import numpy as np
 from napari.layers import Image
 from napari.utils.colormaps import DirectLabelColormap
 
+from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.plugin.spectra.region_layers import ROLE
-from napari_mst.plugin.viewer.layers import METADATA_KEY, UNIT_KEY, LayerTuple, cube_layer
+from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_layer
 from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.map_files import FinishedMap

@@ -9,7 +9,8 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.plugin.viewer.layers import METADATA_KEY, active_cube_layer
+from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.spectrum import Spectrum

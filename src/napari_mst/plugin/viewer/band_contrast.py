@@ -9,7 +9,8 @@ from napari.layers import Image
 from napari.utils.colormaps import Colormap
 
 from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
-from napari_mst.plugin.viewer.layers import COLORMAP, band_of, contrast_limits, cube_of
+from napari_mst.cube.layer import COLORMAP, contrast_limits
+from napari_mst.plugin.viewer.layers import band_of, cube_of
 from napari_mst.plugin.viewer.picture_choices import recalled
 from napari_mst.plugin.viewer.sharing import shared
 

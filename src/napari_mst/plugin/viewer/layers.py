@@ -6,14 +6,20 @@ docks and the writers find wavelengths and provenance. Letters: B bands, H rows,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer, Points, Shapes
-from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import (
+    COLORMAP,
+    METADATA_KEY,
+    LayerTuple,
+    contrast_limits,
+    spectral_axis,
+)
 from napari_mst.plugin.viewer.composites import (
     composites_of,
     cube_layer_of,
@@ -22,50 +28,22 @@ from napari_mst.plugin.viewer.composites import (
 )
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
-METADATA_KEY = "napari_mst"
-"""The key under which a layer's metadata hold what this plugin knows of the layer."""
 UNIT_KEY = "napari_mst_unit"
 """The key in the metadata of a map under which lies what its values are, for the colour bar."""
 QUALITY_KEY = "napari_mst_quality"
 """Marks a layer that shows how far the colours were off; such a layer is no photo."""
-COLORMAP = "inferno"
 SUFFIX = "(MST++)"
 """Ends the name of every layer that holds a reconstructed cube."""
-UNEVEN = 0.01
-"""The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
-SAMPLES = 1_000_000
-"""Contrast limits come from about this many values, so that a large cube opens at once."""
-BRIGHTEST = 99.9
-"""Percentile that the contrast limits end at, so that a few highlights do not darken the rest."""
-
-LayerTuple = tuple[Any, dict[str, Any], str]
-"""A layer as napari's readers give it: data, arguments, kind."""
-
-
-class SpectralAxis(NamedTuple):
-    """The first axis of a cube layer, in the terms of a napari layer."""
-
-    start: float
-    step: float
-    label: str
-    unit: str
 
 
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:
     """Describe the Image layer of *cube*, on *placement* or from pixel (0, 0)."""
-    placement = placement or Placement.at_origin()
-    axis = spectral_axis(cube, placement.is_calibrated)
-    arguments = {
-        **placement.cube_kwargs(axis.start, axis.step, axis.unit),
-        "name": name,
-        "axis_labels": (axis.label, "y", "x"),
-        # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
-        "rgb": False,
-        "contrast_limits": contrast_limits(cube.data),
-        "colormap": COLORMAP,
-        "metadata": {METADATA_KEY: cube},
-    }
-    return cube.data, arguments, "image"
+    data, arguments, kind = cube.to_layer_data(name)
+    if placement is None:
+        return data, arguments, kind
+    axis = spectral_axis(cube.wavelengths, cube.unit, is_calibrated=placement.is_calibrated)
+    place = placement.cube_kwargs(axis.start, axis.step, axis.unit)
+    return data, {**arguments, **place, "axis_labels": axis.labels}, kind
 
 
 def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerTuple | None:
@@ -86,50 +64,6 @@ def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerT
         "metadata": {QUALITY_KEY: True, UNIT_KEY: "colour error, 8-bit codes"},
     }
     return cube.quality, arguments, "image"
-
-
-def spectral_axis(cube: SpectralCube, is_calibrated: bool) -> SpectralAxis:
-    """Choose the first axis of the layer of *cube*: wavelengths, or band numbers.
-
-    *is_calibrated* says that the image axes have a length unit.
-    """
-    # napari converts every axis with a length unit to one unit: beside um, a wavelength axis in nm
-    # would scale the image too, so it then goes without a unit.
-    no_unit = "dimensionless" if is_calibrated else "pixel"
-    # A slider is linear, so bands that are not evenly spaced are counted.
-    if not cube.has_wavelengths or not _is_evenly_rising(cube.wavelengths):
-        return SpectralAxis(0.0, 1.0, "band", no_unit)
-    start = float(cube.wavelengths[0])
-    step = _mean_step(cube.wavelengths)
-    if is_calibrated:
-        return SpectralAxis(start, step, "wavelength (nm)", no_unit)
-    return SpectralAxis(start, step, "wavelength", "nm")
-
-
-def _is_evenly_rising(wavelengths: NDArray[np.float64]) -> bool:
-    step = _mean_step(wavelengths)
-    line = wavelengths[0] + step * np.arange(len(wavelengths))
-    return step > 0 and bool(np.abs(wavelengths - line).max() <= UNEVEN * step)
-
-
-def _mean_step(wavelengths: NDArray[np.float64]) -> float:
-    """Mean distance between neighbouring bands; 1 for a single band."""
-    return float(np.diff(wavelengths).mean()) if len(wavelengths) > 1 else 1.0
-
-
-def contrast_limits(data: NDArray[Any]) -> tuple[float, float]:
-    """Choose one range for all bands of *data* (B, H, W), from a sample of its pixels.
-
-    It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
-    """
-    stride = max(1, int(np.sqrt(data.size / SAMPLES)))
-    sample = np.asarray(data[:, ::stride, ::stride], dtype=np.float32)
-    values = sample[np.isfinite(sample)]
-    if not values.size:
-        return 0.0, 1.0
-    low = min(0.0, float(values.min()))
-    high = float(np.percentile(values, BRIGHTEST))
-    return (low, high) if high > low else (low, low + 1.0)
 
 
 def cube_of(layer: Layer | None) -> SpectralCube | None:

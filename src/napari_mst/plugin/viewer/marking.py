@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Points
 from numpy.typing import ArrayLike
 
-from napari_mst.plugin.viewer.layers import METADATA_KEY
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.viewer.placement import Placement
 
 ROLE = "marks"

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.record import AttentionMap
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.georeference import Georeference
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.photo.raw import SATURATED
 from napari_mst.photo.shot import Shot
 from napari_mst.plugin.viewer.composites import is_composite
-from napari_mst.plugin.viewer.layers import METADATA_KEY, QUALITY_KEY, LayerTuple, cube_of
+from napari_mst.plugin.viewer.layers import QUALITY_KEY, cube_of
 from napari_mst.plugin.viewer.placement import Placement
 
 

@@ -6,8 +6,8 @@ from napari import current_viewer
 from napari.components import ViewerModel
 from qtpy.QtCore import QTimer
 
+from napari_mst.cube.layer import LayerTuple
 from napari_mst.plugin.files import samples
-from napari_mst.plugin.viewer.layers import LayerTuple
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.workspace_dock.dock import TITLE
 

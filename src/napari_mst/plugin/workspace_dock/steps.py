@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from napari.components import ViewerModel
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.spectra import region_layers
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.viewer.layers import METADATA_KEY, cube_of
+from napari_mst.plugin.viewer.layers import cube_of
 
 NOTHING = ""
 

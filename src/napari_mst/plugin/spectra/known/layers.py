@@ -9,6 +9,7 @@ from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY, contrast_limits
 from napari_mst.plugin.spectra.region_layers import ROLE
 from napari_mst.plugin.viewer.composites import (
     composites_of,
@@ -17,10 +18,8 @@ from napari_mst.plugin.viewer.composites import (
     resembling,
 )
 from napari_mst.plugin.viewer.layers import (
-    METADATA_KEY,
     QUALITY_KEY,
     UNIT_KEY,
-    contrast_limits,
     cube_layer,
     cube_of,
     is_cube_shown,

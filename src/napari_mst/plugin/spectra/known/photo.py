@@ -7,9 +7,9 @@ from napari.layers import Image
 
 from napari_mst.adaptation.colours import colour_difference, photo_of
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.plugin.viewer.layers import METADATA_KEY
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 
 FARTHEST = 8.0

@@ -1,0 +1,100 @@
+"""The cube as an Image layer of napari: data, arguments and kind, as napari's readers give them.
+
+Nothing here imports napari, so that a script can describe a layer without it. Letters: B bands, H
+rows, W columns.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.units import NANOMETRES
+
+METADATA_KEY = "napari_mst"
+"""The key under which a layer's metadata hold what this plugin knows of the layer."""
+COLORMAP = "inferno"
+UNEVEN = 0.01
+"""The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
+SAMPLES = 1_000_000
+"""Contrast limits come from about this many values, so that a large cube opens at once."""
+BRIGHTEST = 99.9
+"""Percentile that the contrast limits end at, so that a few highlights do not darken the rest."""
+
+LayerTuple = tuple[Any, dict[str, Any], str]
+"""A layer as napari's readers give it: data, arguments, kind."""
+
+
+class SpectralAxis(NamedTuple):
+    """The first axis of a cube layer, in the terms of a napari layer."""
+
+    start: float
+    step: float
+    label: str
+    unit: str
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        """The names of all three axes of the layer."""
+        return self.label, "y", "x"
+
+
+def spectral_axis(
+    wavelengths: NDArray[np.float64], unit: str, *, is_calibrated: bool = False
+) -> SpectralAxis:
+    """The first axis of the layer of a cube: wavelengths, or band numbers.
+
+    *is_calibrated* says that the image axes have a length unit.
+    """
+    # napari converts every axis with a length unit to one unit: beside um, a wavelength axis in nm
+    # would scale the image too, so it then goes without a unit.
+    no_unit = "dimensionless" if is_calibrated else "pixel"
+    # A slider is linear, so bands that are not evenly spaced are counted.
+    if unit != NANOMETRES or not _is_evenly_rising(wavelengths):
+        return SpectralAxis(0.0, 1.0, "band", no_unit)
+    start = float(wavelengths[0])
+    step = _mean_step(wavelengths)
+    if is_calibrated:
+        return SpectralAxis(start, step, "wavelength (nm)", no_unit)
+    return SpectralAxis(start, step, "wavelength", "nm")
+
+
+def layer_arguments(data: NDArray[Any], axis: SpectralAxis, name: str) -> dict[str, Any]:
+    """The arguments of the layer called *name* of *data* (B, H, W), from pixel (0, 0)."""
+    return {
+        "name": name,
+        "scale": (axis.step, 1.0, 1.0),
+        "translate": (axis.start, 0.0, 0.0),
+        "units": (axis.unit, "pixel", "pixel"),
+        "axis_labels": axis.labels,
+        # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
+        "rgb": False,
+        "contrast_limits": contrast_limits(data),
+        "colormap": COLORMAP,
+    }
+
+
+def contrast_limits(data: NDArray[Any]) -> tuple[float, float]:
+    """One range for all bands of *data* (B, H, W), from a sample of its pixels.
+
+    It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
+    """
+    stride = max(1, int(np.sqrt(data.size / SAMPLES)))
+    sample = np.asarray(data[:, ::stride, ::stride], dtype=np.float32)
+    values = sample[np.isfinite(sample)]
+    if not values.size:
+        return 0.0, 1.0
+    low = min(0.0, float(values.min()))
+    high = float(np.percentile(values, BRIGHTEST))
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def _is_evenly_rising(wavelengths: NDArray[np.float64]) -> bool:
+    step = _mean_step(wavelengths)
+    line = wavelengths[0] + step * np.arange(len(wavelengths))
+    return step > 0 and bool(np.abs(wavelengths - line).max() <= UNEVEN * step)
+
+
+def _mean_step(wavelengths: NDArray[np.float64]) -> float:
+    """Mean distance between neighbouring bands; 1 for a single band."""
+    return float(np.diff(wavelengths).mean()) if len(wavelengths) > 1 else 1.0

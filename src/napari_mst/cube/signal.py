@@ -1,0 +1,158 @@
+"""Cubes as HyperSpy has them: signals with two axes to navigate and one axis of the spectrum.
+
+HyperSpy 2, https://hyperspy.org/hyperspy-doc/current. Letters: B bands, H rows, W columns.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.labelled import (
+    NANOMETRES_IN,
+    LabelledCube,
+    metadata_of,
+    own_texts,
+    whole_of,
+)
+from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.errors import CubeError
+from napari_mst.messages import shown
+
+if TYPE_CHECKING:
+    from hyperspy.signal import BaseSignal
+    from hyperspy.signals import Signal1D
+
+_OWN = "napari_mst"
+"""The node of `original_metadata` that holds our texts."""
+
+_PIXELS = "px"
+"""The unit of axes that count pixels."""
+
+
+def as_signal(cube: LabelledCube) -> "Signal1D":
+    """The signal of *cube*: (H, W, B), a view of its data.
+
+    Raises
+    ------
+    CubeError
+        If HyperSpy is not installed, or the wavelengths neither rise nor fall.
+    """
+    try:
+        from hyperspy.signals import Signal1D
+    except ImportError:
+        raise CubeError("Expected HyperSpy, got none. Run: pip install hyperspy") from None
+    _, height, width = cube.data.shape
+    axes = [
+        {"name": "y", "size": height, "units": _PIXELS},
+        {"name": "x", "size": width, "units": _PIXELS},
+        _signal_axis(cube),
+    ]
+    return Signal1D(
+        np.moveaxis(cube.data, 0, -1),
+        axes=axes,
+        metadata={"Signal": {"quantity": cube.quantity}},
+        original_metadata={_OWN: own_texts(cube)},
+    )
+
+
+def _signal_axis(cube: LabelledCube) -> dict[str, Any]:
+    """The axis of the bands, as HyperSpy describes one: uniform where it can be."""
+    at = cube.wavelengths
+    size = len(at)
+    if cube.unit == BAND_INDEX:
+        return {"name": "band", "size": size}
+    named = {"name": "wavelength", "units": cube.unit}
+    step = (at[-1] - at[0]) / (size - 1) if size > 1 else 1.0
+    # Most of HyperSpy asks for a uniform axis, so rounding does not count as uneven.
+    if np.allclose(at, at[0] + step * np.arange(size), rtol=1e-9, atol=0) and step:
+        return {**named, "size": size, "offset": float(at[0]), "scale": float(step)}
+    steps = np.diff(at)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        raise CubeError(
+            "Expected wavelengths that rise or fall from band to band, got others. "
+            "Take a part of the bands, as by `cube.sel(wavelength=slice(400, 1000))`."
+        )
+    return {**named, "axis": at}
+
+
+def parts_of_signal(signal: "BaseSignal") -> LabelledCube:
+    """The parts of a cube that *signal* tells, of one signal axis and two to navigate.
+
+    Raises
+    ------
+    CubeError
+        If *signal* is none or has other axes, or its signal axis has no unit.
+    """
+    axes = getattr(signal, "axes_manager", None)
+    if axes is None:
+        raise CubeError(
+            f"Expected a signal of HyperSpy, got {shown(type(signal).__name__)}. "
+            "Load one with hyperspy.api.load."
+        )
+    if (axes.signal_dimension, axes.navigation_dimension) != (1, 2):
+        raise CubeError(
+            "Expected a signal with 1 signal axis and 2 to navigate, got "
+            f"{axes.signal_dimension} and {axes.navigation_dimension}. "
+            "Use signal.transpose(signal_axes=[...])."
+        )
+    return _parts(signal)
+
+
+def _parts(signal: "BaseSignal") -> LabelledCube:
+    (spectral,) = signal.axes_manager.signal_axes
+    # Those of HyperSpy count from the last axis of the array.
+    columns, rows = signal.axes_manager.navigation_axes
+    order = [axis.index_in_array for axis in (spectral, rows, columns)]
+    data = signal.data.transpose(order)
+    texts = _texts(signal)
+    wavelengths, unit = _wavelengths(spectral)
+    whole = whole_of(texts, data.shape)
+    if whole is not None:
+        whole = whole._replace(corner=_corner(rows, columns))
+    return LabelledCube(
+        data=data,
+        wavelengths=wavelengths,
+        unit=unit,
+        quantity=str(signal.metadata.get_item("Signal.quantity", "")),
+        provenance=str(texts.get("provenance", "")),
+        metadata=metadata_of(texts),
+        whole=whole,
+    )
+
+
+def _texts(signal: "BaseSignal") -> Mapping[str, Any]:
+    """Our texts in *signal*; empty if it was not made by us."""
+    node = signal.original_metadata.get_item(_OWN)
+    return {} if node is None else dict(node.as_dictionary())
+
+
+def _wavelengths(axis: Any) -> tuple[NDArray[np.float64], str]:
+    """The wavelengths of the signal *axis*, and their unit."""
+    values = np.asarray(axis.axis, dtype=np.float64)
+    # HyperSpy marks what is not set by an object that is no text.
+    unit = axis.units.strip() if isinstance(axis.units, str) else ""
+    name = axis.name if isinstance(axis.name, str) else ""
+    scale = NANOMETRES_IN.get(unit.lower())
+    if scale is not None:
+        return values * scale, NANOMETRES
+    if unit:
+        return values, unit
+    if name.lower() in ("band", "bands"):
+        return np.arange(len(values), dtype=np.float64), BAND_INDEX
+    raise CubeError(
+        f"Expected the unit of the signal axis {shown(name or 'without a name')}, got none. "
+        'Set it, as in signal.axes_manager[-1].units = "nm".'
+    )
+
+
+def _corner(rows: Any, columns: Any) -> tuple[int, int] | None:
+    """The row and column at which the signal begins; None if its pixels are not those of the cube.
+
+    HyperSpy moves the offset of an axis when it cuts, and scales the axis when it adds pixels up.
+    """
+    are_pixels = all(
+        axis.units == _PIXELS and getattr(axis, "scale", None) == 1 for axis in (rows, columns)
+    )
+    return (round(rows.offset), round(columns.offset)) if are_pixels else None

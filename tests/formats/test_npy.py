@@ -1,0 +1,92 @@
+"""Plain NumPy arrays are cubes with the wavelengths that the caller gives."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
+
+CUBE = np.random.default_rng(0).random((5, 9, 7), dtype=np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    np.save(tmp_path / "cube.npy", np.moveaxis(CUBE, 0, -1))
+    return tmp_path / "cube.npy"
+
+
+@pytest.mark.parametrize("given", [slice(400, 440), [400, 410, 420, 430, 440]])
+def test_an_array_has_the_wavelengths_that_are_given(path: Path, given: Any) -> None:
+    cube = read_cube(path, wavelengths=given)
+    np.testing.assert_array_equal(cube.data, CUBE)
+    np.testing.assert_array_equal(cube.wavelengths, [400, 410, 420, 430, 440])
+    assert cube.unit == "nm"
+
+
+def test_without_wavelengths_the_bands_are_numbered_and_it_is_said(path: Path) -> None:
+    cube = read_cube(path)
+    assert not cube.has_wavelengths
+    assert cube.metadata["warnings"] == (
+        "The bands were taken to lie along the last axis, the shortest.",
+        "The file gives no wavelengths; bands are numbered.",
+    )
+
+
+def test_a_large_array_is_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
+    cube = read_cube(path)
+    assert isinstance(cube.data, np.memmap)
+    np.testing.assert_array_equal(cube.data, CUBE)
+
+
+def test_where_nothing_tells_the_axis_it_is_asked_for(tmp_path: Path) -> None:
+    np.save(tmp_path / "even.npy", np.zeros((6, 7, 6)))
+    with pytest.raises(ChoiceNeeded, match="band_axis=0 or -1"):
+        read_cube(tmp_path / "even.npy")
+    assert read_cube(tmp_path / "even.npy", band_axis=-1).shape == (6, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [([400, 410], "2 bands, one for each wavelength in cube.npy, got 5"), (slice(0, 4), "above 0")],
+)
+def test_wavelengths_that_do_not_fit_are_refused(path: Path, given: Any, told: str) -> None:
+    with pytest.raises(CubeFileError, match=told):
+        read_cube(path, wavelengths=given)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((3, 4)), np.zeros((3, 4, 5), "U3"), np.zeros((3, 0, 5)), np.array([{}])],
+    ids=["two axes", "text", "empty", "objects"],
+)
+def test_other_arrays_are_refused(tmp_path: Path, array: Any) -> None:
+    np.save(tmp_path / "other.npy", array, allow_pickle=True)
+    with pytest.raises(CubeFileError, match=r"^Expected .* in other.npy, got"):
+        read_cube(tmp_path / "other.npy")
+
+
+def test_damaged_files_are_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for stop in range(6, len(whole), 17):
+        path.write_bytes(whole[:stop])
+        with pytest.raises(CubeFileError, match="a complete NPY file"):
+            read_cube(path)
+
+
+def test_an_array_of_a_trillion_numbers_that_is_not_there_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(9, 7, 5), ", b"(9, 7, 5000000000000), ")[: len(whole)])
+    with pytest.raises(CubeFileError, match="a complete NPY file"):
+        read_cube(path)
+
+
+def test_a_cube_is_not_saved_as_a_plain_array(path: Path, tmp_path: Path) -> None:
+    form = find_format(path)
+    assert form is not None
+    assert (form.name, form.suffixes) == ("npy", ())
+    with pytest.raises(SaveError, match="ending in"):
+        write_cube(tmp_path / "new.npy", read_cube(path))

@@ -1,0 +1,73 @@
+"""What is said of the package in several places is said alike: versions, extras, dependencies."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import napari_mst
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+CONDA_NAMES = {"torch": "pytorch"}
+"""What conda-forge calls a package of PyPI, where that is another name."""
+
+
+def parsed(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def steps(workflow: Any, job: str) -> str:
+    return "\n".join(
+        str(step.get("run", step.get("uses"))) for step in workflow["jobs"][job]["steps"]
+    )
+
+
+@pytest.mark.parametrize("extra", ["xarray", "notebook", "raw", "cluster", "figures"])
+def test_all_has_what_a_user_may_want(extra: str) -> None:
+    assert extra in EXTRAS
+    (own,) = (one for one in EXTRAS["all"] if one.startswith("napari-mst["))
+    assert extra in re.split(r"[\[\],]", own)
+
+
+def test_the_conda_package_needs_what_the_wheel_needs_with_napari() -> None:
+    recipe = parsed("recipe/recipe.yaml")
+    assert recipe["context"]["version"] == napari_mst.__version__
+    needed = set()
+    for requirement in (*PROJECT["dependencies"], *EXTRAS["napari"]):
+        name, least = requirement.split(">=")
+        needed.add(f"{CONDA_NAMES.get(name, name)} >={least}")
+    run = set(recipe["requirements"]["run"])
+    assert run - needed == {"python >=${{ python_min }}"}
+    assert needed <= run
+    assert PROJECT["requires-python"] == f">={recipe['context']['python_min']}"
+    (script,) = PROJECT["scripts"].items()
+    assert recipe["build"]["python"]["entry_points"] == [" = ".join(script)]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = parsed("CITATION.cff")
+    assert citation["version"] == napari_mst.__version__
+    assert citation["repository-code"] == PROJECT["urls"]["Homepage"]
+
+
+def test_a_tag_builds_tries_and_uploads_without_a_stored_token() -> None:
+    workflow = parsed(".github/workflows/release.yml")
+    # YAML 1.1 reads the key `on` as true.
+    assert workflow[True] == {"push": {"tags": ["v*"]}}
+    assert "twine check --strict" in steps(workflow, "build")
+    assert "pyroma --min=9" in steps(workflow, "build")
+    assert {"*.whl", "*.tar.gz"} == set(workflow["jobs"]["try"]["strategy"]["matrix"]["file"])
+    publish = workflow["jobs"]["publish"]
+    assert publish["needs"] == "try"
+    assert publish["permissions"] == {"id-token": "write"}
+    assert "pypa/gh-action-pypi-publish" in steps(workflow, "publish")
+    assert "password" not in (ROOT / ".github/workflows/release.yml").read_text()
+
+
+def test_a_bug_report_asks_for_what_doctor_prints() -> None:
+    assert "napari-mst doctor" in (ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text()
