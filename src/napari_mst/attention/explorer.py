@@ -96,7 +96,18 @@ class AttentionExplorer:
         self._first = np.array([top, left])
 
     def watched_by(self, watch: Watch) -> Self:
-        """The same explorer, whose runs *watch* is told of: the photo is not denoised again."""
+        """The same explorer, whose runs *watch* is told of: the photo is not denoised again.
+
+        Examples
+        --------
+        >>> from napari_mst.watch import Watch
+        >>> photo = np.full((16, 16, 3), 128, np.uint8)
+        >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+        >>> shares = []
+        >>> record = explorer.watched_by(Watch(shares.append)).record()
+        >>> shares[-1]
+        1.0
+        """
         other = copy.copy(self)
         other._watch = watch
         return other

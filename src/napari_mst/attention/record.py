@@ -90,6 +90,12 @@ class BlockAttention:
 class AttentionRecord:
     """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
 
+    They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
+    to pixels: they have no matrices of a whole run.
+
+    Notes
+    -----
+    =========  =======================================================
     attention  (h, d, d) float32, 0-1, of each block; rows add up to 1
     logits     (h, d, d) float32, of any sign
     =========  =======================================================
@@ -105,13 +111,6 @@ class AttentionRecord:
     1.0
     >>> record.plot(["stages.0.bottleneck"]).axes[0].get_title()
     'stage 1, bottleneck 124, head 0'
-    =======
-    They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
-    to pixels: they have no matrices of a whole run.
-
-    Notes
-    -----
-    =========  ================================================
     """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)

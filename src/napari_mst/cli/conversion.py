@@ -36,7 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 CONVERT = Command(
     name="convert",
-    help="save a cube file in another format, with wavelengths where it has none",
+    help="save a cube file in another format",
     add_arguments=_add_arguments,
     run=_run,
 )
