@@ -30,7 +30,7 @@ test: checks tests
 
 tests: .venv/ready
 	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
-	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin/test_window.py tests/plugin/*/test_dock*.py
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin/test_window.py tests/plugin/workspace_dock
 
 test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow

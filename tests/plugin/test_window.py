@@ -342,14 +342,14 @@ class Ends:
 
 @pytest.mark.parametrize(
     "name",
-    [SPECTRA, RECONSTRUCT, ATTENTION, MAPS, WORKSPACE, METAMERS],
-    ids=[
-        "078-spectra",
-        "078-reconstruction",
-        "078-attention",
-        "078-maps",
-        "078-workspace",
-        "078-metamers",
+    [
+        pytest.param(SPECTRA, id="078-spectra"),
+        pytest.param(WORKSPACE, id="078-workspace"),
+        # Each takes half a minute; the workspace has most of their widgets.
+        pytest.param(RECONSTRUCT, id="078-reconstruction", marks=pytest.mark.slow),
+        pytest.param(ATTENTION, id="078-attention", marks=pytest.mark.slow),
+        pytest.param(MAPS, id="078-maps", marks=pytest.mark.slow),
+        pytest.param(METAMERS, id="078-metamers", marks=pytest.mark.slow),
     ],
 )
 def test_bad_input_opened_and_closed_through_the_window(

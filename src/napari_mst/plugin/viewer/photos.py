@@ -210,8 +210,9 @@ def is_of_sensor(layer: Image) -> bool:
 
 def _is_made(layer: Image) -> bool:
     """Tell whether *layer* shows something that this plugin has made: a cube or a map."""
-    # Maps of a cube and of light have the text of their role there.
-    is_map = isinstance(layer.metadata.get(METADATA_KEY), AttentionMap | str)
+    role = layer.metadata.get(METADATA_KEY)
+    # A denoised photo is a photo, though it has the text of its role there as maps have.
+    is_map = isinstance(role, AttentionMap | str) and not layer.rgb
     is_of_cube = is_composite(layer) or cube_of(layer) is not None
     return is_map or QUALITY_KEY in layer.metadata or is_of_cube
 
