@@ -1,4 +1,4 @@
-"""How the window feels: the longest time that it stands still, for everything that a person does.
+"""Pauses of the window: the longest time that it stands still, for everything that a person does.
 
 `xvfb-run -a python benchmarks/workbench_window.py [actions] [regions] [--megapixels 1 12] [--labels 20000]`
 

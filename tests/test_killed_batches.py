@@ -68,7 +68,7 @@ class Begun:
 
     @property
     def most(self) -> int:
-        """How often the photo was begun that was begun most often."""
+        """The number of times that the photo begun most often was begun."""
         return max(Counter(name for _, name in self.lines).values())
 
 

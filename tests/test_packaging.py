@@ -1,4 +1,4 @@
-"""What is said of the package in several places is said alike: versions, extras, dependencies."""
+"""Versions, extras and dependencies are the same wherever they are written."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 CONDA_NAMES = {"torch": "pytorch"}
-"""What conda-forge calls a package of PyPI, where that is another name."""
+"""Name on PyPI -> name on conda-forge, where they differ."""
 
 
 def parsed(path: str) -> Any:

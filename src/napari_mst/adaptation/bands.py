@@ -35,7 +35,7 @@ _MEASUREMENTS = 2
 
 
 class _Doubt(NamedTuple):
-    """Why an adapted cube is uncertain: by the *process*, and by the *instrument* (B,).
+    """The doubts about an adapted cube: those of the *process*, and of the *instrument* (B,).
 
     The error of an instrument is much the same all over a scene: stray light, a dark signal. So it
     is learnt with the other errors, and its variance falls with the number of known spectra.

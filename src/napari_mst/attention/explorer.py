@@ -96,7 +96,7 @@ class AttentionExplorer:
         self._first = np.array([top, left])
 
     def watched_by(self, watch: Watch) -> Self:
-        """The same explorer, whose runs *watch* is told of: the photo is not denoised again.
+        """A copy that tells *watch* of its runs; it does not denoise the photo again.
 
         Examples
         --------

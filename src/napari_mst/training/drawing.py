@@ -32,7 +32,7 @@ class Order:
 
 
 class _Orders(Dataset[Draw]):
-    """What *source* draws for each of the *orders*, each drawn when it is asked for."""
+    """The draws of *source* for the *orders*, each drawn when it is asked for."""
 
     def __init__(self, source: LessonSource, orders: Sequence[Order]) -> None:
         self._source = source

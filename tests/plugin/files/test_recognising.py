@@ -72,7 +72,7 @@ def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history
 
 @pytest.fixture
 def offers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Callable[[], object]]]:
-    """What is offered without waiting for an answer: its words, and what a yes does."""
+    """The offers that wait for no answer: their words, and the function that a yes calls."""
     offered: list[tuple[str, Callable[[], object]]] = []
 
     def offer(text: str, yes: str, accept: Callable[[], object]) -> None:

@@ -9,18 +9,9 @@ from tests.plugin.conftest import make_cube
 from napari_mst.plugin.jobs.side_by_side import SideBySide, side_by_side_of, stride_of
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
+from napari_mst.plugin.viewer.layers import cube_layer
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
-
-
-@pytest.fixture
-def layer(cube_viewer: ViewerModel) -> Image:
-    cube_viewer.add_image(np.zeros((20, 30, 3), np.uint8), name="photo")
-    cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
-    layer = active_cube_layer(cube_viewer)
-    assert layer is not None
-    return layer
 
 
 @pytest.fixture

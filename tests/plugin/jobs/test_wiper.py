@@ -17,15 +17,6 @@ pytestmark = pytest.mark.usefixtures("as_pictures")
 
 
 @pytest.fixture
-def layer(cube_viewer: ViewerModel) -> Image:
-    cube_viewer.add_image(np.zeros((20, 30, 3), np.uint8), name="photo")
-    cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
-    layer = active_cube_layer(cube_viewer)
-    assert layer is not None
-    return layer
-
-
-@pytest.fixture
 def wiper(cube_viewer: ViewerModel, layer: Image) -> Wiper:
     wiper = wiper_of(cube_viewer)
     wiper.open()

@@ -14,7 +14,7 @@ from tests.plugin.conftest import GatedJob
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Capture
 from napari_mst.plugin.reconstruct import form as module
-from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.dock import BUSY, ReconstructDock
 
 
 @pytest.fixture
@@ -129,3 +129,16 @@ def test_weights_of_ones_own_that_need_a_camera_ask_for_it(
     )
     dock.rows.weights.value = Path("mine.safetensors")
     assert dock.rows.camera.camera.isVisible()
+
+
+def test_photo_that_is_asked_while_a_job_runs_says_so_and_changes_nothing(
+    dock: ReconstructDock, job: GatedJob, qtbot: QtBot
+) -> None:
+    choose(dock)
+    assert dock.run()
+    qtbot.waitUntil(job.begun.is_set)
+    dock.rows.findings.light.click()
+    assert dock.text.text() == BUSY
+    assert dock.form.finding is None
+    job.gate.set()
+    qtbot.waitUntil(lambda: not dock.workspace.is_busy)

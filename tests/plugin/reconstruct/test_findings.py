@@ -66,13 +66,13 @@ def chart_scene(response: Any) -> Any:
 
 
 def sensor_values(light: str) -> Any:
-    """The same as 16-bit values of a sensor under *light*."""
+    """The wall and its chart as 16-bit values of a sensor under *light*."""
     response = unbalanced_response(CAMERA, light)
     return np.rint(chart_scene(response / response.sum(axis=0).max()) * 60000).astype(np.uint16)
 
 
 def codes_of_srgb() -> Any:
-    """The same as an 8-bit photo whose white balance is off."""
+    """The wall and its chart as an 8-bit photo whose white balance is off."""
     colours = chart_scene(srgb_response(GRID)) * (1, 0.8, 0.5)
     return np.rint(linear_to_srgb(colours.clip(0, 1)) * 255).astype(np.uint8)
 
@@ -124,6 +124,13 @@ def test_rectangle_that_is_selected_is_the_grey_patch(viewer: ViewerModel) -> No
     assert drawn.capture is not None
     assert clicked.capture is not None
     assert drawn.capture.balance == clicked.capture.balance
+
+
+def test_rectangle_beside_the_photo_is_refused_in_one_sentence(viewer: ViewerModel) -> None:
+    form = form_with(viewer.add_image(sensor_values("D65"), rgb=True))
+    viewer.add_shapes([[[200, 300], [200, 312], [209, 312], [209, 300]]])
+    told = patch_order(form, viewer)
+    assert told == "Expected a rectangle on the photo, got one beside it. Draw it on the photo."
 
 
 def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(

@@ -326,7 +326,7 @@ def has_bars(plot: Any, number: int) -> bool:
 
 
 def is_seen(plot: QWidget) -> bool:
-    """Whether so much of *plot* is in sight that it can be read."""
+    """True if so much of *plot* is in sight that it can be read."""
     return bool(plot.visibleRegion().boundingRect().height() >= LOWEST_PLOT)
 
 

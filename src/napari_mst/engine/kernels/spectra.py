@@ -83,7 +83,7 @@ class _Colours(NamedTuple):
 
 
 class _Spectrum(NamedTuple):
-    """What the last layer gives for a pixel, its light, and the address of its spectrum."""
+    """A pixel of the last layer: its row and light, and the addresses that its spectrum goes to."""
 
     row: Row
     light: int

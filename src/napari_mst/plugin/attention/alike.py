@@ -27,7 +27,7 @@ class Alike:
 
     @classmethod
     def of(cls, photo: Photo, how: Denoising) -> "Alike":
-        """Of *photo*, whose noise is known."""
+        """Make one for *photo*, whose noise is known."""
         past = Provenance(
             source=photo.name,
             source_sha256=photo.sha256,

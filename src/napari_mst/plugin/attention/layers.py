@@ -98,7 +98,7 @@ def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
 
 
 def _unit(made: AttentionMap) -> str:
-    """What the values are, short enough to stand beside a colour bar."""
+    """The unit of a map, or its title if it has none, short enough for a colour bar."""
     unit, *_ = made.unit.replace(",", ";").split(";")
     return DESCRIPTIONS[made.overlay].title if unit == "1" else unit
 

@@ -1,4 +1,4 @@
-"""What a pixel attends to, as layers: an image for each head, and the outlines of its window."""
+"""Layers of the weights of a pixel: an image for each head, and the outlines of its window."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -40,6 +40,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
 DRAW = "Draw a rectangle on the photo, then press Run."
+BUSY = "Another job is running. Wait for its end, then ask the photo again."
 
 
 class OpenDocks:
@@ -168,7 +169,7 @@ class ReconstructDock(Dock):
     def find_patch(self) -> None:
         """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
         order = patch_order(self.form, self.viewer)
-        if order is CLICK_PATCH:
+        if order == CLICK_PATCH:
             self._ask("Grey patch", 1, CLICK_PATCH, self._on_patch)
         else:
             self._look(order)
@@ -201,8 +202,8 @@ class ReconstructDock(Dock):
         """Start the job of *order*, or say why there is none."""
         if isinstance(order, str):
             self.text.setText(order)
-        else:
-            self.workspace.run(*order)
+        elif not self.workspace.run(*order):
+            self.text.setText(BUSY)
 
     def save_cube(self) -> None:
         """Ask for a file, and save the cube that is shown."""

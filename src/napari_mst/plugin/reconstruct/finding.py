@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """What a photo told: a grey patch its white, a ColorChecker its colours, its pixels the light.
+    """A fact that a photo told: its white by a grey patch, its colours by a chart, or its light.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from napari.layers import Image
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, Capture
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
 from napari_mst.plugin.reconstruct.crop import drawn_place
@@ -48,12 +48,10 @@ def patch_order(
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
-    place: Place | None
-    if places:
-        row, column = places[0]
-        place = round(row), round(column)
-    else:
-        place = drawn_place(viewer, layer)
+    try:
+        place = _clicked(places) if places else drawn_place(viewer, layer)
+    except PhotoError as error:
+        return str(error)
     if place is None:
         return CLICK_PATCH
     light = "" if form.illuminant in ("", ESTIMATED) else form.illuminant
@@ -66,6 +64,12 @@ def patch_order(
         start=start,
     )
     return _order(form, viewer, partial(_patch, weakref.ref(layer), measure))
+
+
+def _clicked(places: Places) -> Place:
+    """The pixel of the first of *places*."""
+    row, column = places[0]
+    return round(row), round(column)
 
 
 def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> JobOrder | str:
@@ -90,12 +94,13 @@ def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
 def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> JobOrder:
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
-    make = partial(_found, look, "linear" if form.needs_camera else None)
+    encoding: Encoding | None = "linear" if form.needs_camera else None
+    make = partial(_found, look, encoding)
     return JobOrder(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
 
 
-def _found(look: Look, encoding: str | None, request: Request, _: Reports) -> Finding:
-    return look(request.source.read("linear" if encoding == "linear" else None))
+def _found(look: Look, encoding: Encoding | None, request: Request, _: Reports) -> Finding:
+    return look(request.source.read(encoding))
 
 
 def _keep(

@@ -1,4 +1,4 @@
-"""What a network makes of one colour, computed on a thread of its own and kept for all docks."""
+"""Estimates of the spectrum of one colour, made on a thread of their own for all docks."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

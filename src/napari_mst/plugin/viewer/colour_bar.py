@@ -19,7 +19,7 @@ from napari_mst.plugin.viewer.sharing import shared
 OVERLAY = "napari_mst_unit"
 """The name of the text among the overlays of a canvas."""
 CORNER = "top_right"
-"""Where napari puts colour bars."""
+"""The corner in which napari puts colour bars."""
 UNKNOWN = "value"
 _FILE_UNIT = "data units"  # the field of an ENVI header
 _EVENTS = ("inserted", "removed", "reordered", "visible", "data", "metadata")

@@ -52,7 +52,7 @@ def ask_for_places(
         **Placement.of(layer).image_kwargs(),
         name=name,
         symbol="cross",
-        size=max(3.0, WIDTH * max(layer.data.shape[:2])),
+        size=max(3.0, WIDTH * float(np.ptp(layer.extent.data, axis=0)[-2:].max())),
         face_color=YELLOW,
         border_width=0,
         metadata={METADATA_KEY: ROLE},

@@ -1,4 +1,4 @@
-"""What each viewer has one of: it is made when somebody asks first, and goes with the viewer."""
+"""Objects that each viewer has one of: made when somebody asks first, gone with the viewer."""
 
 import weakref
 from collections.abc import Callable
