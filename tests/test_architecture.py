@@ -13,6 +13,7 @@ import napari_mst
 
 GUI = ("napari", "qtpy", "superqt", "magicgui", "pyqtgraph", "vispy", "PyQt6", "PySide6")
 TORCH_FREE = (
+    "attention.files",
     "attention.overlays",
     "attention.record",
     "cli.main",

@@ -9,12 +9,12 @@ from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
 from napari_mst.attention.explorer import AttentionExplorer as AttentionExplorer
-from napari_mst.attention.record import AttentionMap as AttentionMap
+from napari_mst.attention.files import read_attention as read_attention
+from napari_mst.attention.files import write_attention as write_attention
+from napari_mst.attention.maps import AttentionMap as AttentionMap
+from napari_mst.attention.maps import Selection as Selection
 from napari_mst.attention.record import AttentionRecord as AttentionRecord
-from napari_mst.attention.record import Selection as Selection
 from napari_mst.attention.record import attention_figure as attention_figure
-from napari_mst.attention.record import read_attention as read_attention
-from napari_mst.attention.record import write_attention as write_attention
 from napari_mst.attention.recorder import record_attention as record_attention
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube

@@ -24,9 +24,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
+from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS, Overlay
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
-from napari_mst.attention.record import Selection
 from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice

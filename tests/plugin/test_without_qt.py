@@ -15,12 +15,8 @@ import pytest
 from napari.components import ViewerModel
 from numpy.typing import NDArray
 
-from napari_mst.attention.record import (
-    AttentionMap,
-    AttentionRecord,
-    BlockAttention,
-    Selection,
-)
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import OutOfMemory
 from napari_mst.photo.cameras import OF_SENSOR, Capture

@@ -10,9 +10,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
-from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import attention_blocks, record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from napari_mst.attention.record import Selection
+from napari_mst.attention.maps import Selection
 from napari_mst.networks.attention.spectral import (
     HALO,
     SpectralAttentionBlock,

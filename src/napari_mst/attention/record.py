@@ -1,4 +1,4 @@
-"""The records of the attention explorer: the matrices of one run, and maps over its photo.
+"""The record of one run: the matrices of every block.
 
 Attention in MST++ is between feature channels, of which no one is a wavelength. In a block of h
 heads with d channels each, key channel i and query channel j have the logit L_ij = sigma k_i.q_j /
@@ -6,21 +6,17 @@ heads with d channels each, key channel i and query channel j have the logit L_i
 of value channel j in output channel i: rows are keys and sum to 1. Source: Cai et al., CVPRW 2022,
 doi:10.1109/CVPRW56347.2022.00090, and its published code, which puts k first.
 
-Letters: h heads, d channels of a head, i key channel (row), j query channel (column), H rows, W
-columns.
+Letters: h heads, d channels of a head, i key channel (row), j query channel (column).
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe
 from napari_mst.attention.figures import TitledHead, heads_figure
 from napari_mst.attention.pixel_block import PixelBlock
 from napari_mst.cube import Provenance
@@ -30,17 +26,8 @@ from napari_mst.messages import shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CONVENTION = (
-    "A[head, i, j]: key channel i in rows, query channel j in columns; "
-    "rows sum to 1; channels, not wavelengths"
-)
-"""The order of the indices of a matrix, in the words of its file."""
-
 NEARLY_UNIFORM = 0.95
 """The share of the largest entropy from which on a matrix counts as nearly uniform."""
-
-_RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
-_HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,139 +170,6 @@ class AttentionRecord:
         return heads_figure(heads)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A head of a block, and a key channel i and query channel j of it.
-
-    All count from 0; None means all channels.
-
-    Raises
-    ------
-    AttentionError
-        From `check`, if the block has no such head or channel.
-
-    Notes
-    -----
-    ================  ====================
-    head, key, query  whole numbers from 0
-    ================  ====================
-
-    Examples
-    --------
-    >>> selection = nm.Selection("stages.0.encoder.1", head=1, key=3)
-    >>> print(selection)
-    stages.0.encoder.1, head 1, i 3, j all
-    >>> selection.check(heads=2, channels=31)
-    """
-
-    block: str
-    head: int = 0
-    key: int | None = None
-    query: int | None = None
-
-    def check(self, heads: int, channels: int) -> None:
-        """Compare the selection with a block of so many *heads* of so many *channels* each."""
-        limits = {"head": heads, "key": channels, "query": channels}
-        for name, limit in limits.items():
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < limit:
-                raise AttentionError(
-                    f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}."
-                )
-
-    def __str__(self) -> str:
-        """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
-        key = "all" if self.key is None else self.key
-        query = "all" if self.query is None else self.query
-        return f"{self.block}, head {self.head}, i {key}, j {query}"
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionMap:
-    """A map over the photo at the resolution of its block, its padding cropped.
-
-    Attributes
-    ----------
-    values
-        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones
-        perhaps for fewer.
-    overlay, unit
-        The name of the map in `OVERLAYS`, or "sensitivity", and its unit.
-    pitch, offset
-        Pixels of the photo from one value to the next, and the (row, column) of the photo at which
-        the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
-    total
-        Sum over the whole padded photo, of which `values` lacks the padding.
-
-    Notes
-    -----
-    ======  ==========================================================================
-    values  (H, W) float32, in `unit`; rows and columns of `pitch` pixels of the photo
-    ======  ==========================================================================
-
-    Examples
-    --------
-    >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
-    >>> one = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
-    >>> one.describe()["block"], one.describe()["total"]
-    ('stages.0.encoder.0', 2)
-    """
-
-    values: NDArray[np.float32]
-    overlay: str
-    unit: str
-    selection: Selection
-    pitch: int
-    offset: tuple[float, float]
-    total: float
-    provenance: Provenance = field(default_factory=Provenance)
-
-    def describe(self) -> dict[str, Any]:
-        """All but the numbers, for JSON."""
-        names = ("overlay", "unit", "pitch", "offset", "total")
-        told = {name: getattr(self, name) for name in names}
-        return {
-            **told,
-            **asdict(self.selection),
-            "provenance": json.loads(self.provenance.to_json()),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionSteps:
-    """One head step by step: the numbers that `overlays` map, for all its channels.
-
-    They are at some pixels of the photo only, evenly spread.
-
-    Attributes
-    ----------
-    size
-        Feature channels, rows and columns of the block on the padded photo.
-    features
-        (H, W): |x(p)| of the input of the block.
-    keys, queries, values
-        (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, summed over
-        all pixels, are the logits.
-    matrices
-        Logits and attention of the head, (1, d, d).
-    """
-
-    selection: Selection
-    size: tuple[int, int, int]
-    features: NDArray[np.float32]
-    keys: NDArray[np.float32]
-    queries: NDArray[np.float32]
-    values: NDArray[np.float32]
-    matrices: BlockAttention
-    provenance: Provenance = field(default_factory=Provenance)
-
-    def attended(self, key: int) -> NDArray[np.float32]:
-        """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
-        row = self.matrices.attention[0, key]
-        weighted: NDArray[np.float32] = np.tensordot(row, self.values, axes=1)
-        return weighted
-
-
 def block_title(name: str, channels: int | None = None) -> str:
     """The title of a block for people.
 
@@ -330,129 +184,6 @@ def block_title(name: str, channels: int | None = None) -> str:
     if channels is not None:
         return f"{title} {channels}"
     return f"{title} {int(level) + 1}" if level else title
-
-
-def check_target(path: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse, before any work is done, a file that could not be saved. Raises `SaveError`."""
-    crash_safe.check_targets([Path(path)], overwrite=overwrite)
-
-
-def write_attention(
-    path: str | Path,
-    record: AttentionRecord,
-    maps: Sequence[AttentionMap] = (),
-    *,
-    overwrite: bool = False,
-) -> Path:
-    """Save a record, and maps beside it, as `.npz`.
-
-    Its arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history as JSON.
-
-    Raises
-    ------
-    SaveError
-        See `crash_safe.saving`; the file that was there before is then intact.
-
-    Notes
-    -----
-    ======  ======================
-    record  shares 0-1
-    maps    float32 in their units
-    ======  ======================
-
-    Examples
-    --------
-    >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
-    'attention.npz'
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, block in record.blocks.items():
-        arrays[f"{name}/attention"] = block.attention
-        arrays[f"{name}/logits"] = block.logits
-    for number, one in enumerate(maps):
-        arrays[f"maps/{number}"] = one.values
-    told = {
-        "convention": CONVENTION,
-        "provenance": json.loads(record.provenance.to_json()),
-        "maps": [one.describe() for one in maps],
-        "pixel_blocks": {name: asdict(block) for name, block in record.pixel_blocks.items()},
-    }
-    arrays[_RECORD] = np.array(json.dumps(told))
-    save: Callable[..., None] = np.savez  # its own type takes arrays for its options
-    target = Path(path)
-    needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
-    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
-    with saving as (temporary,), temporary.open("wb") as file:
-        save(file, **arrays)
-    return target
-
-
-def read_attention(path: str | Path) -> AttentionRecord:
-    """The record in a file of `write_attention`, without its maps.
-
-    Raises
-    ------
-    AttentionError
-        If the file is missing, damaged or of another kind.
-
-    Notes
-    -----
-    =======  ===========================================
-    returns  shares 0-1, and logits of any sign; float32
-    =======  ===========================================
-
-    Examples
-    --------
-    >>> record = nm.AttentionRecord(provenance=nm.Provenance(model="mstpp-srgb"))
-    >>> path = nm.write_attention("attention.npz", record)
-    >>> nm.read_attention(path).provenance.model
-    'mstpp-srgb'
-    """
-    source = Path(path)
-    try:
-        with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            told = json.loads(str(archive[_RECORD]))
-            blocks = {}
-            for key in archive.files:
-                name = key.removesuffix("/attention")
-                if name != key:
-                    logits = _matrices(archive[f"{name}/logits"])
-                    blocks[name] = BlockAttention(logits, _matrices(archive[key]))
-            between = {
-                name: PixelBlock(**told_block)
-                for name, told_block in told.get("pixel_blocks", {}).items()
-            }
-        past = Provenance.from_json(json.dumps(told["provenance"]))
-        return AttentionRecord(blocks, past, between)
-    except Exception as error:  # numpy and zipfile let many types escape from a damaged file
-        raise AttentionError(
-            f"Expected a file of attention matrices, got {shown(source.name)} "
-            f"({shown(error, 60)}). Record it again."
-        ) from error
-
-
-def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -> Path:
-    """Save one map as a float32 TIFF, with all about it as JSON in its description.
-
-    Raises
-    ------
-    SaveError
-        See `crash_safe.saving`; the file that was there before is then intact.
-    """
-    import tifffile
-
-    target = Path(path)
-    metadata = {"axes": "YX", _RECORD: one.describe()}
-    needed = one.values.nbytes + _HEADERS
-    with crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,):
-        tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
-    return target
-
-
-def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
-    if stored.ndim != 3 or stored.shape[1] != stored.shape[2]:
-        raise AttentionError(f"Expected matrices of shape (heads, d, d), got {stored.shape}.")
-    return np.asarray(stored, dtype=np.float32)
 
 
 def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = None) -> "Figure":

@@ -4,14 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_mst.attention.files import check_target, write_attention
+from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
-from napari_mst.attention.record import (
-    AttentionMap,
-    AttentionRecord,
-    Selection,
-    check_target,
-    write_attention,
-)
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_mst.attention.record import AttentionMap, AttentionRecord, BlockAttention, Selection
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance
 
 SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}

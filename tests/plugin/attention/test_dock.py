@@ -11,10 +11,8 @@ from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
 from tests.plugin.attention.conftest import BUNDLED, make_map, make_record
 
-from napari_mst.attention.record import (
-    Selection,
-    read_attention,
-)
+from napari_mst.attention.files import read_attention
+from napari_mst.attention.maps import Selection
 from napari_mst.errors import AttentionError
 from napari_mst.plugin import session
 from napari_mst.plugin.attention.dock import AttentionDock

@@ -8,8 +8,8 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 
+from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE
-from napari_mst.attention.record import AttentionMap, Selection
 from napari_mst.cube import Provenance
 from napari_mst.denoising.non_local_means import PixelWeights
 from napari_mst.denoising.photos import Denoising, in_codes, pixel_weights

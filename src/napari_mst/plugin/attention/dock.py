@@ -12,7 +12,7 @@ from qtpy.QtCore import QSize
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import QVBoxLayout
 
-from napari_mst.attention.record import AttentionMap, AttentionSteps
+from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.attention import files
 from napari_mst.plugin.attention.exploration import Exploration

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.attention.maps import AttentionSteps, Selection
 from napari_mst.attention.pixel_block import PixelBlock
-from napari_mst.attention.record import AttentionSteps, BlockAttention, Selection
+from napari_mst.attention.record import BlockAttention
 from napari_mst.plugin.attention.shelf import Shelf
 from napari_mst.plugin.jobs.request import Recording
 

@@ -7,7 +7,7 @@ from napari.components import ViewerModel
 from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QFileDialog, QWidget
 
-from napari_mst.attention.record import read_attention, write_attention, write_map
+from napari_mst.attention.files import read_attention, write_attention, write_map
 from napari_mst.errors import AttentionError, NapariMstError
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.request import Recording, extent

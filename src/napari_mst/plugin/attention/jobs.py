@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from napari.components import ViewerModel
 
-from napari_mst.attention.record import AttentionMap, AttentionRecord, AttentionSteps, Selection
+from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.plugin.attention.alike import Alike, DenoisedPhoto, show_denoised
 from napari_mst.plugin.attention.layers import show_map

@@ -12,8 +12,8 @@ from napari.layers import Image
 from napari.utils.colormaps import Colormap
 from numpy.typing import NDArray
 
+from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, Overlay
-from napari_mst.attention.record import AttentionMap
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.viewer.layers import UNIT_KEY, put_on_top
 from napari_mst.plugin.viewer.placement import Placement

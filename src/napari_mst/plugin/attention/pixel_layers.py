@@ -7,8 +7,8 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 
+from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import WEIGHTS
-from napari_mst.attention.record import AttentionMap, Selection
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.attention.layers import map_arguments, map_layers, map_of
 from napari_mst.plugin.viewer.layers import put_on_top

@@ -11,7 +11,8 @@ from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
 
-from napari_mst.attention.record import AttentionSteps, block_title
+from napari_mst.attention.maps import AttentionSteps
+from napari_mst.attention.record import block_title
 from napari_mst.plugin.attention.exploration import RecordedHead
 
 COLORMAP = "inferno"

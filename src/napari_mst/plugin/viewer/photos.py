@@ -14,7 +14,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from numpy.typing import NDArray
 
-from napari_mst.attention.record import AttentionMap
+from napari_mst.attention.maps import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.georeference import Georeference

@@ -1,0 +1,150 @@
+"""Files of the attention explorer: matrices and maps as `.npz`, maps as TIFF."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst import crash_safe
+from napari_mst.attention.maps import AttentionMap
+from napari_mst.attention.pixel_block import PixelBlock
+from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError
+from napari_mst.messages import shown
+
+CONVENTION = (
+    "A[head, i, j]: key channel i in rows, query channel j in columns; "
+    "rows sum to 1; channels, not wavelengths"
+)
+"""The order of the indices of a matrix, in the words of its file."""
+
+_RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
+_HEADERS = 2**20  # bytes that a file may take beside its numbers
+
+
+def check_target(path: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse, before any work is done, a file that could not be saved. Raises `SaveError`."""
+    crash_safe.check_targets([Path(path)], overwrite=overwrite)
+
+
+def write_attention(
+    path: str | Path,
+    record: AttentionRecord,
+    maps: Sequence[AttentionMap] = (),
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Save a record, and maps beside it, as `.npz`.
+
+    Its arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history as JSON.
+
+    Raises
+    ------
+    SaveError
+        See `crash_safe.saving`; the file that was there before is then intact.
+
+    Notes
+    -----
+    ======  ======================
+    record  shares 0-1
+    maps    float32 in their units
+    ======  ======================
+
+    Examples
+    --------
+    >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
+    'attention.npz'
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, block in record.blocks.items():
+        arrays[f"{name}/attention"] = block.attention
+        arrays[f"{name}/logits"] = block.logits
+    for number, one in enumerate(maps):
+        arrays[f"maps/{number}"] = one.values
+    told = {
+        "convention": CONVENTION,
+        "provenance": json.loads(record.provenance.to_json()),
+        "maps": [one.describe() for one in maps],
+        "pixel_blocks": {name: asdict(block) for name, block in record.pixel_blocks.items()},
+    }
+    arrays[_RECORD] = np.array(json.dumps(told))
+    save: Callable[..., None] = np.savez  # its own type takes arrays for its options
+    target = Path(path)
+    needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
+    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
+    with saving as (temporary,), temporary.open("wb") as file:
+        save(file, **arrays)
+    return target
+
+
+def read_attention(path: str | Path) -> AttentionRecord:
+    """The record in a file of `write_attention`, without its maps.
+
+    Raises
+    ------
+    AttentionError
+        If the file is missing, damaged or of another kind.
+
+    Notes
+    -----
+    =======  ===========================================
+    returns  shares 0-1, and logits of any sign; float32
+    =======  ===========================================
+
+    Examples
+    --------
+    >>> record = nm.AttentionRecord(provenance=nm.Provenance(model="mstpp-srgb"))
+    >>> path = nm.write_attention("attention.npz", record)
+    >>> nm.read_attention(path).provenance.model
+    'mstpp-srgb'
+    """
+    source = Path(path)
+    try:
+        with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            told = json.loads(str(archive[_RECORD]))
+            blocks = {}
+            for key in archive.files:
+                name = key.removesuffix("/attention")
+                if name != key:
+                    logits = _matrices(archive[f"{name}/logits"])
+                    blocks[name] = BlockAttention(logits, _matrices(archive[key]))
+            between = {
+                name: PixelBlock(**told_block)
+                for name, told_block in told.get("pixel_blocks", {}).items()
+            }
+        past = Provenance.from_json(json.dumps(told["provenance"]))
+        return AttentionRecord(blocks, past, between)
+    except Exception as error:  # numpy and zipfile let many types escape from a damaged file
+        raise AttentionError(
+            f"Expected a file of attention matrices, got {shown(source.name)} "
+            f"({shown(error, 60)}). Record it again."
+        ) from error
+
+
+def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -> Path:
+    """Save one map as a float32 TIFF, with all about it as JSON in its description.
+
+    Raises
+    ------
+    SaveError
+        See `crash_safe.saving`; the file that was there before is then intact.
+    """
+    import tifffile
+
+    target = Path(path)
+    metadata = {"axes": "YX", _RECORD: one.describe()}
+    needed = one.values.nbytes + _HEADERS
+    with crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,):
+        tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
+    return target
+
+
+def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
+    if stored.ndim != 3 or stored.shape[1] != stored.shape[2]:
+        raise AttentionError(f"Expected matrices of shape (heads, d, d), got {stored.shape}.")
+    return np.asarray(stored, dtype=np.float32)

@@ -1,0 +1,148 @@
+"""What is looked at in a record: a head and its channels, a map over the photo, a head in steps.
+
+Letters: d channels of a head, i key channel, j query channel, H rows, W columns.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.attention.record import BlockAttention
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A head of a block, and a key channel i and query channel j of it.
+
+    All count from 0; None means all channels.
+
+    Raises
+    ------
+    AttentionError
+        From `check`, if the block has no such head or channel.
+
+    Notes
+    -----
+    ================  ====================
+    head, key, query  whole numbers from 0
+    ================  ====================
+
+    Examples
+    --------
+    >>> selection = nm.Selection("stages.0.encoder.1", head=1, key=3)
+    >>> print(selection)
+    stages.0.encoder.1, head 1, i 3, j all
+    >>> selection.check(heads=2, channels=31)
+    """
+
+    block: str
+    head: int = 0
+    key: int | None = None
+    query: int | None = None
+
+    def check(self, heads: int, channels: int) -> None:
+        """Compare the selection with a block of so many *heads* of so many *channels* each."""
+        limits = {"head": heads, "key": channels, "query": channels}
+        for name, limit in limits.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < limit:
+                raise AttentionError(
+                    f"Expected {name} 0 to {limit - 1} in {self.block}, got {value}."
+                )
+
+    def __str__(self) -> str:
+        """For people: `stages.0.encoder.1, head 1, i 3, j all`."""
+        key = "all" if self.key is None else self.key
+        query = "all" if self.query is None else self.query
+        return f"{self.block}, head {self.head}, i {key}, j {query}"
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """A map over the photo at the resolution of its block, its padding cropped.
+
+    Attributes
+    ----------
+    values
+        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones
+        perhaps for fewer.
+    overlay, unit
+        The name of the map in `OVERLAYS`, or "sensitivity", and its unit.
+    pitch, offset
+        Pixels of the photo from one value to the next, and the (row, column) of the photo at which
+        the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
+    total
+        Sum over the whole padded photo, of which `values` lacks the padding.
+
+    Notes
+    -----
+    ======  ==========================================================================
+    values  (H, W) float32, in `unit`; rows and columns of `pitch` pixels of the photo
+    ======  ==========================================================================
+
+    Examples
+    --------
+    >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
+    >>> one = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
+    >>> one.describe()["block"], one.describe()["total"]
+    ('stages.0.encoder.0', 2)
+    """
+
+    values: NDArray[np.float32]
+    overlay: str
+    unit: str
+    selection: Selection
+    pitch: int
+    offset: tuple[float, float]
+    total: float
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def describe(self) -> dict[str, Any]:
+        """All but the numbers, for JSON."""
+        names = ("overlay", "unit", "pitch", "offset", "total")
+        told = {name: getattr(self, name) for name in names}
+        return {
+            **told,
+            **asdict(self.selection),
+            "provenance": json.loads(self.provenance.to_json()),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionSteps:
+    """One head step by step: the numbers that `overlays` map, for all its channels.
+
+    They are at some pixels of the photo only, evenly spread.
+
+    Attributes
+    ----------
+    size
+        Feature channels, rows and columns of the block on the padded photo.
+    features
+        (H, W): |x(p)| of the input of the block.
+    keys, queries, values
+        (d, H, W): sigma k_i(p) / |k_i|, q_j(p) / |q_j| and v_j(p). Keys times queries, summed over
+        all pixels, are the logits.
+    matrices
+        Logits and attention of the head, (1, d, d).
+    """
+
+    selection: Selection
+    size: tuple[int, int, int]
+    features: NDArray[np.float32]
+    keys: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    values: NDArray[np.float32]
+    matrices: BlockAttention
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def attended(self, key: int) -> NDArray[np.float32]:
+        """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
+        row = self.matrices.attention[0, key]
+        weighted: NDArray[np.float32] = np.tensordot(row, self.values, axes=1)
+        return weighted
