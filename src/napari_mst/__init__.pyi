@@ -42,8 +42,8 @@ from napari_mst.spectra.compare import compare_region as compare_region
 from napari_mst.spectra.labels import label_spectra as label_spectra
 from napari_mst.spectra.library import read_spectra as read_spectra
 from napari_mst.spectra.library import write_spectra as write_spectra
+from napari_mst.spectra.map_kind import MapInputs as MapInputs
 from napari_mst.spectra.maps import MAPS as MAPS
-from napari_mst.spectra.maps import MapInputs as MapInputs
 from napari_mst.spectra.matching import best_matches as best_matches
 from napari_mst.spectra.metamers import Metamers as Metamers
 from napari_mst.spectra.metamers import metamers as metamers

@@ -15,7 +15,8 @@ from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube
 from napari_mst.georeference import FIELD
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.colours import true_colour
-from napari_mst.spectra.maps import MAPS, MapInputs
+from napari_mst.spectra.map_kind import MapInputs
+from napari_mst.spectra.maps import MAPS
 from napari_mst.spectra.ratios import band_ratio
 
 WAVELENGTHS = np.linspace(400, 700, 7)

@@ -11,7 +11,8 @@ from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.spectra.cube_errors import MEASURES, CubeErrors, cube_errors
 from napari_mst.spectra.map_files import FinishedMap, check_map_target, write_map
-from napari_mst.spectra.maps import MAPS, MapInputs
+from napari_mst.spectra.map_kind import MapInputs
+from napari_mst.spectra.maps import MAPS
 from napari_mst.watch import Watch
 
 

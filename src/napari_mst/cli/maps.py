@@ -13,7 +13,8 @@ from napari_mst.formats import read_cube
 from napari_mst.photo.photo import Photo
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.map_files import FinishedMap, check_map_target, write_map
-from napari_mst.spectra.maps import MAPS, MapInputs, MapKind
+from napari_mst.spectra.map_kind import MapInputs, MapKind
+from napari_mst.spectra.maps import MAPS
 from napari_mst.watch import Watch
 
 OPTIONS = {"spectra": "--spectra", "photo": "--photo", "reference": "--reference"}

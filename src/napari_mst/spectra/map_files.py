@@ -18,7 +18,7 @@ from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.picture_files import write_picture
 from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
-from napari_mst.spectra.maps import Limits, MapInputs, MapKind, MapResult
+from napari_mst.spectra.map_kind import Limits, MapInputs, MapKind, MapResult
 from napari_mst.watch import Progress
 
 PICTURE = ".png"

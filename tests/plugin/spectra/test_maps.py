@@ -27,7 +27,8 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapResult
+from napari_mst.spectra.map_kind import MapInputs, MapResult
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 

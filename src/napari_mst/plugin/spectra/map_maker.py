@@ -25,7 +25,8 @@ from napari_mst.plugin.spectra.work import Cancel, Start, Work
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES, MapInputs, MapKind
+from napari_mst.spectra.map_kind import MapInputs, MapKind
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 

@@ -15,7 +15,7 @@ from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_layer
 from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.map_files import FinishedMap
-from napari_mst.spectra.maps import MapInputs, MapKind, MapPlane, MapResult
+from napari_mst.spectra.map_kind import MapInputs, MapKind, MapPlane, MapResult
 from napari_mst.watch import Watch
 
 LABELS_OPACITY = 0.6

@@ -15,7 +15,8 @@ from qtpy.QtWidgets import (
 from napari_mst.plugin.dock import Link, reported
 from napari_mst.plugin.spectra.map_maker import MapMaker
 from napari_mst.plugin.viewer.paragraph import Paragraph
-from napari_mst.spectra.maps import MAPS, MapKind
+from napari_mst.spectra.map_kind import MapKind
+from napari_mst.spectra.maps import MAPS
 
 RUN_HINT = "Make this map of the selected cube as a new layer; press again to cancel."
 STEPS = 1000
