@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
 from napari_mst.attention import explorer
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import attention_blocks
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock

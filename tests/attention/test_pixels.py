@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention import pixels
+from napari_mst.attention.blocks import pixel_blocks
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.attention.recorder import pixel_blocks
 from napari_mst.errors import AttentionError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 

@@ -14,7 +14,7 @@ import pytest
 import tifffile
 
 from napari_mst import attention_figure
-from napari_mst.attention.files import read_attention, write_attention, write_map
+from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance
@@ -72,7 +72,7 @@ def test_the_file_says_what_its_numbers_are_to_plain_numpy(tmp_path: Path) -> No
 
 
 def test_a_map_is_a_tiff_with_all_about_it(tmp_path: Path) -> None:
-    write_map(tmp_path / "a.tif", make_map())
+    write_maps(tmp_path / "a.tif", [make_map()])
     with tifffile.TiffFile(tmp_path / "a.tif") as tif:
         np.testing.assert_array_equal(tif.asarray(), make_map().values)
         told = json.loads(tif.pages.first.description)["napari_mst"]
@@ -83,7 +83,7 @@ def test_a_map_is_a_tiff_with_all_about_it(tmp_path: Path) -> None:
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     writers: dict[str, Callable[..., Path]] = {
         "a.npz": partial(write_attention, record=make_record()),
-        "a.tif": partial(write_map, one=make_map()),
+        "a.tif": partial(write_maps, maps=[make_map()]),
     }
     for name, write in writers.items():
         path = tmp_path / name

@@ -9,8 +9,8 @@ import torch
 from tests.conftest import Authors
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.record import AttentionRecord, BlockAttention, block_title
-from napari_mst.attention.recorder import attention_blocks
 from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model

@@ -1,14 +1,22 @@
 """`napari-mst attention`: matrices and maps of a photo."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import (
-    Run,
-)
+import tifffile
+import torch
+from safetensors.torch import save_file
+from tests.cli.conftest import CARD, Run
 
 import napari_mst
+from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.models.cards import card_to_metadata
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+
+HEADS = 1 + 2 + 4 + 2 + 1
+"""Heads of all blocks of a stage."""
 
 
 def test_attention_of_a_photo_is_saved_with_its_maps(run: Run, photo: Path, weights: Path) -> None:
@@ -61,7 +69,9 @@ def test_attention_of_a_region_in_float64(run: Run, photo: Path, weights: Path) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("-o", "attention.tif"), "Expected a name that ends in .npz"),
+        (("-o", "attention.png"), "Expected a name that ends in .npz or .tif"),
+        (("-o", "attention.tif"), "Expected --map or --pixel, got neither for attention.tif"),
+        (("-o", "attention.npz", "--pixel", "2,3"), "Expected a network with attention between"),
         (
             ("-o", "attention.npz", "--map", "score", "--block", "x"),
             "Expected a block as stages.0.encoder.0",
@@ -81,3 +91,88 @@ def test_attention_that_cannot_be_had_is_refused(
     assert (code, out) == (2, "")
     assert sentence in err
     assert not list(photo.parent.glob("attention*"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Untrained networks with windows, `shifted.safetensors` and `hybrid.safetensors`."""
+    folder = tmp_path_factory.mktemp("kinds")
+    for kind in ("shifted", "hybrid"):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            state = MSTPlusPlus(out_bands=4, stages=1, attention=kind, window=2).state_dict()
+        save_file(state, folder / f"{kind}.safetensors", metadata=card_to_metadata(CARD))
+    return folder
+
+
+def test_weights_of_pixels_are_saved_for_every_head_and_block(
+    run: Run, photo: Path, folder: Path
+) -> None:
+    target = photo.with_name("weights.npz")
+    model = folder / "shifted.safetensors"
+    pixels = ("--pixel", "2,3", "--pixel", "5,8", "--region", "1:6,2:9")
+    code, out, err = run("attention", photo, "-o", target, "--model", model, *pixels)
+    assert (code, out) == (0, f"{target}\n"), err
+    with np.load(target) as archive:
+        told = json.loads(str(archive["napari_mst"]))
+        images = [archive[f"maps/{number}"] for number in range(2 * HEADS)]
+    assert len(told["maps"]) == 2 * HEADS
+    assert [one["pixel"] for one in told["maps"][::HEADS]] == [[2, 3], [5, 8]]
+    assert len(told["pixel_blocks"]) == 5
+    explorer = PixelExplorer(
+        napari_mst.Reconstructor(napari_mst.load_model(model), "cpu"), photo, (1, 6, 2, 9)
+    )
+    for image, one in zip(images[HEADS:], told["maps"][HEADS:], strict=True):
+        assert image.sum() == pytest.approx(one["total"], rel=1e-6) == pytest.approx(1)
+        planes, corner = explorer.weights(one["block"], 4, 6).planes()
+        np.testing.assert_allclose(image, planes[one["head"]], rtol=0, atol=1e-6)
+        assert np.subtract(one["offset"], (one["pitch"] - 1) / 2).tolist() == [
+            corner[0] + 1,
+            corner[1] + 2,
+        ]
+
+
+def test_weights_of_one_block_are_the_pages_of_a_tiff_beside_maps_of_the_other_half(
+    run: Run, photo: Path, folder: Path
+) -> None:
+    target = photo.with_name("weights.tif")
+    options = ("--pixel", "0,0", "--block", "stages.0.encoder.1", "--map", "score")
+    model = ("--model", folder / "hybrid.safetensors")
+    assert run("attention", photo, "-o", target, *model, *options)[0] == 0
+    with tifffile.TiffFile(target) as file:
+        told = [json.loads(page.description)["napari_mst"] for page in file.pages]
+        sums = [float(page.asarray().sum()) for page in file.pages]
+    assert [one["overlay"] for one in told] == ["score", "weights", "weights"]
+    assert [one["head"] for one in told[1:]] == [0, 1]
+    assert sums[1:] == pytest.approx([1, 1])
+
+
+def test_both_halves_of_a_network_are_saved(run: Run, photo: Path, folder: Path) -> None:
+    target = photo.with_name("both.npz")
+    model = ("--model", folder / "hybrid.safetensors")
+    assert run("attention", photo, "-o", target, *model, "--pixel", "0,0")[0] == 0
+    record = napari_mst.read_attention(target)
+    assert list(record) == list(record.pixel_blocks)
+    assert record["stages.0.bottleneck"].attention.shape == (4, 4, 4)
+    with np.load(target) as archive:
+        assert len([name for name in archive if name.startswith("maps/")]) == HEADS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Expected --pixel ROW,COLUMN, for pixels attend to pixels in shifted.safetensors"),
+        (("--pixel", "6,0"), "Expected a pixel in rows 0 to 5 and columns 0 to 8, got 6, 0"),
+        (("--pixel", "1,1", "--block", "x"), "Expected a block as stages.0.encoder.0, got 'x'"),
+        (("--pixel", "1,1", "--map", "score"), "Expected a network with spectral attention"),
+    ],
+)
+def test_what_windows_do_not_have_is_refused(
+    run: Run, photo: Path, folder: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    model = ("--model", folder / "shifted.safetensors")
+    target = photo.with_name("weights.npz")
+    code, out, err = run("attention", photo, "-o", target, *model, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert not target.exists()

@@ -10,11 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.attention.blocks import attention_blocks, source_map
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import attention_blocks, record_attention
+from napari_mst.attention.recorder import record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
 from napari_mst.engine.photo_rows import PhotoRows
@@ -171,7 +172,7 @@ class AttentionExplorer:
         channels, pitch = self._check(selection)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
-        depth = channels // attention_blocks(self._network)[block].attention.heads
+        depth = channels // attention_blocks(self._network)[block].channel_attention.heads
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network) as record:
@@ -257,8 +258,8 @@ class AttentionExplorer:
             raise AttentionError(
                 f"Expected a block as {next(iter(blocks))}, got {selection.block!r}."
             )
-        attention = blocks[selection.block].attention
+        attention = blocks[selection.block].channel_attention
         channels = attention.to_v.in_features
         selection.check(attention.heads, channels // attention.heads)
-        (source,) = self._program.writer(selection.block).reads
-        return channels, int(1 / self._program.scales[source])
+        program = self._program
+        return channels, int(1 / program.scales[source_map(program, selection.block)])

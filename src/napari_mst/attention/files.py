@@ -126,8 +126,10 @@ def read_attention(path: str | Path) -> AttentionRecord:
         ) from error
 
 
-def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -> Path:
-    """Save one map as a float32 TIFF, with all about it as JSON in its description.
+def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: bool = False) -> Path:
+    """Save maps as the pages of a float32 TIFF, each with all about it as JSON in its description.
+
+    Pages may differ in size, as the blocks of a network do.
 
     Raises
     ------
@@ -137,10 +139,14 @@ def write_map(path: str | Path, one: AttentionMap, *, overwrite: bool = False) -
     import tifffile
 
     target = Path(path)
-    metadata = {"axes": "YX", _RECORD: one.describe()}
-    needed = one.values.nbytes + _HEADERS
-    with crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,):
-        tifffile.imwrite(temporary, one.values, photometric="minisblack", metadata=metadata)
+    needed = sum(one.values.nbytes for one in maps) + _HEADERS
+    with (
+        crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,),
+        tifffile.TiffWriter(temporary) as pages,
+    ):
+        for one in maps:
+            metadata = {"axes": "YX", _RECORD: one.describe()}
+            pages.write(one.values, photometric="minisblack", metadata=metadata)
     return target
 
 

@@ -78,6 +78,8 @@ class AttentionMap:
         the centre of the first value lies: (0.5, 0.5) where a value stands for 2 x 2 pixels.
     total
         Sum over the whole padded photo, of which `values` lacks the padding.
+    pixel
+        Row and column of the photo, for a map of what one pixel attends to; None for others.
 
     Notes
     -----
@@ -101,10 +103,11 @@ class AttentionMap:
     offset: tuple[float, float]
     total: float
     provenance: Provenance = field(default_factory=Provenance)
+    pixel: tuple[int, int] | None = None
 
     def describe(self) -> dict[str, Any]:
         """All but the numbers, for JSON."""
-        names = ("overlay", "unit", "pitch", "offset", "total")
+        names = ("overlay", "unit", "pitch", "offset", "total", "pixel")
         told = {name: getattr(self, name) for name in names}
         return {
             **told,

@@ -1,25 +1,32 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-Only the part of the photo on which they depend is computed: it grows from block to block, and is
-the whole photo where all pixels attend to each other. Maps that are kept of a run make it small
-again. The weights are those of a run.
+Only the part of the photo on which they depend is computed: it grows from block to block, and maps
+that are kept of a run make it small again. What a network adds up over all pixels is computed once.
+Where all pixels attend to each other, photos are small, and all maps are kept of one forward pass.
+The weights are those of a run.
 Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.attention.blocks import AttendingBlock, pixel_blocks, source_map
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import AttendingBlock, described, pixel_blocks
+from napari_mst.attention.recorder import record_attention
 from napari_mst.cube import Provenance
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import execute
+from napari_mst.engine.run import exact_products, execute
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError
@@ -28,6 +35,7 @@ from napari_mst.messages import shown
 from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
 from napari_mst.networks.attention.windows import Geometry
+from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -74,6 +82,27 @@ class PixelWeights:
     pitch: int
     geometry: Geometry | None
     provenance: Provenance = field(default_factory=Provenance)
+
+    def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
+        """The weights as a map for each head, where the first pixel that was seen is *corner*."""
+        images, first = self.planes()
+        row, column = np.add(first, corner)
+        middle = (self.pitch - 1) / 2
+        pixel = self.query[0] + corner[0], self.query[1] + corner[1]
+        return [
+            AttentionMap(
+                values=image.astype(np.float32),
+                overlay=WEIGHTS.name,
+                unit=WEIGHTS.unit,
+                selection=Selection(self.block, head),
+                pitch=self.pitch,
+                offset=(float(row + middle), float(column + middle)),
+                total=float(image.sum()),
+                provenance=self.provenance,
+                pixel=pixel,
+            )
+            for head, image in enumerate(images)
+        ]
 
     def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
         """The weights as images, (h, rows, columns), one value a key, and where they begin.
@@ -132,15 +161,32 @@ class PixelExplorer:
                 f"got {shown(reconstructor.model.card.name)}. Take another model."
             )
         self._seen = reconstructor.see(photo, region)
-        self._program = reconstructor.program
         self._device = reconstructor.device.device
         self._maps: dict[str, NDArray[np.floating]] = {}
+        self._folded: Folded = {}
         self.shape: tuple[int, int] = self._seen.shape
 
+    @cached_property
+    def _program(self) -> Program:
+        """The passes of the network, which is told the light of the photo."""
+        return self._seen.job().setup.program
+
     def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
-        """The shapes of all blocks, with the history; `keep` has run, so that pixels come soon."""
-        between_pixels = {name: described(block) for name, block in self.blocks.items()}
-        return AttentionRecord(provenance=self.keep(watch), pixel_blocks=between_pixels)
+        """What is `heard`; `keep` has run, so that pixels come soon."""
+        heard = self.heard(watch)
+        self.keep(watch)
+        return heard
+
+    def heard(self, watch: Watch = UNWATCHED) -> AttentionRecord:
+        """The shapes of all blocks, with the history.
+
+        Where channels attend to channels as well, the network is run for their matrices.
+        """
+        network = self._seen.job(watch).setup.network
+        with record_attention(network) as heard:
+            if self._adds_up:
+                self._add_up(watch)
+        return replace(heard, provenance=self._seen.provenance(watch))
 
     def keep(self, watch: Watch = UNWATCHED) -> Provenance:
         """Run the network and keep the maps without which a pixel would take long.
@@ -155,6 +201,7 @@ class PixelExplorer:
             As soon as *watch* says so.
         """
         provenance = self._seen.provenance(watch)
+        self._prepare(watch)
         before = ""
         for block in self.blocks:
             name = self._source(block)
@@ -165,6 +212,56 @@ class PixelExplorer:
                     self._maps[name], provenance = self._seen.compute(self._whole(name), watch)
             before = self._source(block)
         return provenance
+
+    @property
+    def _adds_up(self) -> bool:
+        """True if blocks depend on what is added up over all pixels."""
+        return self._program.is_global and not self._program.most_pixels
+
+    def _prepare(self, watch: Watch) -> None:
+        """Compute what is to be known of all pixels before any part, unless it is."""
+        if self._program.most_pixels:
+            if not self._maps:
+                self._seen.compute(self._forward, watch)
+        elif self._adds_up and not self._folded:
+            self._add_up(watch)
+
+    def _add_up(self, watch: Watch) -> None:
+        """Run the network up to its last block, for what it adds up; keep the map if it is small.
+
+        All blocks with matrices are heard.
+        """
+        last = self._source(list(self.blocks)[-1])
+        numbers, _ = self._seen.compute(self._whole(last), watch)
+        # A larger one would leave no room for the maps on which other blocks depend.
+        if self._bytes(last) <= self._room() // 2:
+            self._maps[last] = numbers
+
+    def _forward(
+        self,
+        source: PhotoRows,
+        plan: Plan,  # noqa: ARG002 (a photo this small needs none)
+        watch: Watch,
+    ) -> NDArray[np.floating]:
+        """Keep the maps that enter all blocks, of one forward over the whole photo."""
+        program = self._program
+        size = program.sizes(*self.shape)[PHOTO]
+        photo = PaddedPhoto(source, self._device, program).read(whole(size))
+        wanted = {self._source(block) for block in self.blocks}
+        maps: dict[str, NDArray[np.floating]] = {}
+
+        def kept(each: Pass, read: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+            watch.check()
+            result = each.apply(read, folded)
+            if each.writes in wanted:
+                maps[each.writes] = result[0].cpu().numpy()
+                watch.report(len(maps) / len(wanted))
+            return result
+
+        with exact_products(self._device), torch.inference_mode():
+            bands = program.whole(photo, apply=kept)[0].cpu().numpy()
+        self._maps = maps
+        return bands
 
     def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
         """The weights of all keys of the pixel at *row* and *column*, in *block*.
@@ -207,14 +304,13 @@ class PixelExplorer:
 
     def _source(self, block: str) -> str:
         """The map that the attention of *block* reads."""
-        fed_forward = self._program.writer(block)
-        return self._program.writer(fed_forward.reads[0]).reads[0]
+        return source_map(self._program, block)
 
     def _needs_map(self, block: str) -> bool:
         """Tell whether the weights of a pixel in *block* depend on a large part of the photo."""
         name = self._source(block)
         program = self._program.until(name)
-        if program.is_global or name in self._maps:
+        if name in self._maps:
             return False
         sizes = self._program.sizes(*self.shape)
         middle = (sizes[name][0] // 2, sizes[name][1] // 2)
@@ -234,23 +330,24 @@ class PixelExplorer:
         return min(MOST_KEPT - kept, free_host_memory() // 2)
 
     def _whole(self, name: str) -> Compute:
-        """The run up to the map *name*, which is returned."""
+        """The run up to the map *name*, which is returned; what it adds up is kept."""
         program = self._program.until(name)
 
         def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
-            return execute(program, source, self._device, plan, watch).numbers
+            result = execute(program, source, self._device, plan, watch)
+            self._folded |= result.folded
+            return result.numbers
 
         return compute
 
     def _features(self, name: str, part: Window, watch: Watch) -> Tensor:
         """The *part* of the map *name*, (1, C, h, w), as a run computes it."""
+        if name not in self._maps and self._program.until(name).is_global:
+            self._prepare(watch)
         if name in self._maps:
             numbers = self._maps[name][:, part.rows, part.columns]
-        elif self._program.until(name).is_global:
-            numbers, _ = self._seen.compute(self._whole(name), watch)
-            numbers = numbers[:, part.rows, part.columns]
         else:
-            known = Known(maps=self._maps, own_device=self._device)
+            known = Known(self._folded, self._maps, self._device)
             source = self._seen.job(watch).source()
             numbers = execute_crop(self._program.until(name), known, source, part)
         return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)

@@ -8,19 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from math import lcm
 
 import torch
 from torch import Tensor
 
+from napari_mst.attention.blocks import ChannelBlock, attending_pass
 from napari_mst.attention.maps import Selection
-from napari_mst.networks.attention.spectral import (
-    HALO,
-    SpectralAttentionBlock,
-    channel_norms,
-)
+from napari_mst.networks.attention.spectral import channel_norms
 from napari_mst.networks.network import Pass, Program
 
-Probe = Callable[[SpectralAttentionBlock, Tensor], Callable[[Tensor], Tensor]]
+Probe = Callable[[ChannelBlock, Tensor], Callable[[Tensor], Tensor]]
 """A block and the Gram matrix of its input -> a function of any piece of that input.
 
 The function takes (1, C, h, w) and returns (planes, h, w).
@@ -31,12 +29,12 @@ class HeadProbe:
     """A head of *block*, with its key and query channels of *selection*, on any piece of its input.
 
     *gram* is the Gram matrix (1, C, C) of the whole input. Methods take (1, C, h, w) and return (h,
-    w) or (C, h, w); their result is right `HALO` pixels away from a cut. Where the selection has
-    all channels, they are summed.
+    w) or (C, h, w); their result is right `block.halo` pixels away from a cut. Where the selection
+    has all channels, they are summed.
     """
 
-    def __init__(self, selection: Selection, block: SpectralAttentionBlock, gram: Tensor) -> None:
-        module = block.attention
+    def __init__(self, selection: Selection, block: ChannelBlock, gram: Tensor) -> None:
+        module = block.channel_attention
         matrix = module.attention(gram)
         depth = matrix.shape[-1]
         selection.check(module.heads, depth)
@@ -75,11 +73,11 @@ class HeadProbe:
 
     def attention_branch(self, x: Tensor) -> Tensor:
         """The output of S-MSA with its positional branch, added to the block's input, (C, h, w)."""
-        return self._block.attention.apply_mixing(self._block.norm(x), self._mixing)[0]
+        return self._block.mixed(x, self._mixing)[0]
 
     def feed_forward_branch(self, x: Tensor) -> Tensor:
         """The output of the feed-forward network, which is added after attention, (C, h, w)."""
-        return self._block.feed_forward(x + self.attention_branch(x))[0]
+        return self._block.feed_forward(self._block.attended_and_mixed(x, self._mixing))[0]
 
     def steps(self, x: Tensor) -> Tensor:
         """|x(p)|, then of all d channels sigma k(p) / |k|, q(p) / |q| and v(p): (1 + 3 d, h, w)."""
@@ -91,7 +89,7 @@ class HeadProbe:
         return self._block.apply_mixing(x, self._mixing)[0]
 
     def _project(self, weights: Tensor, x: Tensor) -> Tensor:
-        return torch.einsum("oc,chw->ohw", weights.to(x.dtype), self._block.norm(x)[0])
+        return torch.einsum("oc,chw->ohw", weights.to(x.dtype), self._block.channel_input(x)[0])
 
 
 def _chosen(rows: Tensor, index: int | None) -> Tensor:
@@ -107,13 +105,13 @@ def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: 
     """The program that maps the input of *block* with *probe*: the passes up to there and one more.
 
     Its result is (planes, h, w) at the resolution of the block, over the whole padded photo; every
-    *stride*-th row and column is kept. The result of the probe has to be right `HALO` pixels away
-    from a cut.
+    *stride*-th row and column is kept. The result of the probe has to be right `halo` pixels of
+    its block away from a cut.
     """
     # A pass applies a bound method of its block, by which the block is found.
-    own = program.writer(block)
+    own = attending_pass(program, block)
     (source,) = own.reads
-    attended: SpectralAttentionBlock = own.local.__self__  # type: ignore[attr-defined]
+    attended: ChannelBlock = own.local.__self__  # type: ignore[attr-defined]
     # The Gram matrix of the input is not folded into a mixing matrix, but handed to the probe.
     known = replace(program.writer(source), fold=lambda gram, _pixels: probe(attended, gram))
 
@@ -127,8 +125,10 @@ def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: 
         (source,),
         measured,
         planes,
-        halo=HALO,
+        halo=attended.halo,
         scale=Fraction(1, stride),
+        # What is kept of a tile begins at a whole window, and at a pixel that is kept.
+        align=lcm(attended.align, stride),
         uses=source,
         is_kept=False,
         work=float(own.channels),

@@ -14,50 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention.pixel_block import PixelBlock
+from napari_mst.attention.blocks import attention_blocks, described, pixel_blocks
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.errors import AttentionError
-from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
-from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 
 if TYPE_CHECKING:
     from napari_mst.models import Model
-
-
-AttendingBlock = WindowBlock | GlobalBlock
-"""A block in which pixels attend to pixels."""
-
-
-def attention_blocks(network: nn.Module) -> dict[str, SpectralAttentionBlock]:
-    """The spectral attention blocks of *network* by name, in the order in which they run.
-
-    Empty if it has none.
-    """
-    return {
-        name: part
-        for name, part in network.named_modules()
-        if isinstance(part, SpectralAttentionBlock)
-    }
-
-
-def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
-    """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
-
-    They are in the order of the modules: encoder, bottleneck, decoder of each stage.
-    """
-    return {
-        name: part
-        for name, part in network.named_modules()
-        if isinstance(part, WindowBlock | GlobalBlock)
-    }
-
-
-def described(block: AttendingBlock) -> PixelBlock:
-    """A *block* in which pixels attend to pixels, in numbers."""
-    attention = block.attention
-    if isinstance(block, GlobalBlock):
-        return PixelBlock(attention.channels, attention.heads)
-    return PixelBlock(attention.channels, attention.heads, *block.attention.sides)
 
 
 @contextmanager
@@ -104,7 +66,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
 
     with ExitStack() as hooks:
         for name, block in blocks.items():
-            handle = block.attention.softmax.register_forward_hook(partial(hear, name))
+            handle = block.channel_attention.softmax.register_forward_hook(partial(hear, name))
             hooks.callback(handle.remove)
         yield record
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from napari_mst.attention.blocks import ChannelBlock, attending_pass
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
-from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -73,12 +73,12 @@ def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tens
     `engine.run` folds Gram matrices to the same.
     """
     mixing = {}
-    for each in program.passes:
-        if each.writes in record:
-            block: SpectralAttentionBlock = each.local.__self__  # type: ignore[attr-defined]
-            attention = block.attention
-            recorded = torch.from_numpy(record[each.writes].attention)[None]
-            mixing[each.uses] = attention.mixing(recorded.to(attention.rescale))
+    for name in record:
+        own = attending_pass(program, name)
+        block: ChannelBlock = own.local.__self__  # type: ignore[attr-defined]
+        attention = block.channel_attention
+        recorded = torch.from_numpy(record[name].attention)[None]
+        mixing[own.uses] = attention.mixing(recorded.to(attention.rescale))
     return mixing
 
 

@@ -164,6 +164,26 @@ class HybridBlock(WindowBlock):
         super().__init__(attention, has_norm)
         self.spectral = SpectralAttention(attention.channels, attention.heads)
 
+    @property
+    def channel_attention(self) -> SpectralAttention:
+        """The half that attends between channels."""
+        return self.spectral
+
+    @property
+    def halo(self) -> int:
+        """Pixels around a window on which the whole block depends."""
+        # The feed-forward network looks one pixel into the windows around.
+        return self.attention.window + max(self.attention.halo, _POSITION_HALO)
+
+    @property
+    def align(self) -> int:
+        """The side of a window, at whose multiples parts of a map have to begin."""
+        return self.attention.window
+
+    def channel_input(self, x: Tensor) -> Tensor:
+        """The features whose channels attend to each other: those that enter the block."""
+        return x
+
     def prepared(self, source: Pass) -> Pass:
         """*source*, which also adds up the Gram matrix of its map and folds it for this block."""
         return replace(source, statistic=gram, fold=self.folded)
@@ -184,7 +204,15 @@ class HybridBlock(WindowBlock):
 
     def attended_and_mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
         """The first half, with the mixing matrix of S-MSA: (N, C, H, W) -> (N, C, H, W)."""
-        return super().attended(x) + self.spectral.apply_mixing(x, mixing)
+        return super().attended(x) + self.mixed(x, mixing)
+
+    def mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """S-MSA(x), with its mixing matrix: (N, C, H, W) -> (N, C, H, W)."""
+        return self.spectral.apply_mixing(self.channel_input(x), mixing)
+
+    def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """The whole block, with the mixing matrix of S-MSA: (N, C, H, W) -> (N, C, H, W)."""
+        return self.fed_forward(self.attended_and_mixed(x, mixing))
 
     def attended(self, x: Tensor) -> Tensor:
         """x + S-MSA(x) + W-MSA(LN(x)) + pos(W_v LN(x)): (N, C, H, W) -> (N, C, H, W)."""

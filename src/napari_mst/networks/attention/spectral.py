@@ -182,18 +182,30 @@ class SpectralAttentionBlock(nn.Module):
     published weights do not have.
     """
 
+    halo = HALO
+    align = 1
+
     def __init__(self, channels: int, heads: int, norm_before_attention: bool = False) -> None:
         super().__init__()
         self.norm = ChannelNorm(channels) if norm_before_attention else nn.Identity()
         self.attention = SpectralAttention(channels, heads)
         self.feed_forward = FeedForward(channels)
 
+    @property
+    def channel_attention(self) -> SpectralAttention:
+        """The attention between channels: all that this block has."""
+        return self.attention
+
+    def channel_input(self, x: Tensor) -> Tensor:
+        """The features whose channels attend to each other: (N, C, H, W) -> (N, C, H, W)."""
+        return self.norm(x)
+
     def input_gram(self, x: Tensor) -> Tensor:
         """Gram matrix of the input, after its LayerNorm if there is one: (N, C, H, W) -> (N, C, C).
 
         It is the only part of this block that looks at all pixels, and it is additive over them.
         """
-        return gram(self.norm(x))
+        return gram(self.channel_input(x))
 
     def mixing(self, gram: Tensor) -> Tensor:
         """Gram matrix of the whole image -> mixing matrix M, both (N, C, C)."""
@@ -231,9 +243,17 @@ class SpectralAttentionBlock(nn.Module):
         return of_all - attention.to_q.weight.numel() - attention.to_k.weight.numel()
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
-        """The local part: (N, C, H, W) -> (N, C, H, W), exact `HALO` pixels away from a cut."""
-        x = x + self.attention.apply_mixing(self.norm(x), mixing)
+        """The local part: (N, C, H, W) -> (N, C, H, W), exact `halo` pixels away from a cut."""
+        x = self.attended_and_mixed(x, mixing)
         return x + self.feed_forward(x)
+
+    def attended_and_mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """The first half, x + S-MSA(x), with its mixing matrix: (N, C, H, W) -> (N, C, H, W)."""
+        return x + self.mixed(x, mixing)
+
+    def mixed(self, x: Tensor, mixing: Tensor) -> Tensor:
+        """S-MSA(x), with its mixing matrix: (N, C, H, W) -> (N, C, H, W)."""
+        return self.attention.apply_mixing(self.channel_input(x), mixing)
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""

@@ -7,7 +7,7 @@ from napari.components import ViewerModel
 from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QFileDialog, QWidget
 
-from napari_mst.attention.files import read_attention, write_attention, write_map
+from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.errors import AttentionError, NapariMstError
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.request import Recording, extent
@@ -31,7 +31,7 @@ def save(path: str | Path, viewer: ViewerModel, recording: Recording | None) -> 
     if path.suffix.lower() in TIFF_SUFFIXES:
         if not maps:
             raise AttentionError("Expected a map to save as TIFF, got none. Make one first.")
-        return write_map(path, maps[-1], overwrite=True)
+        return write_maps(path, maps[-1:], overwrite=True)
     if recording is None:
         raise AttentionError("Expected a run to save, got none. Record one first.")
     photo = recording.record.provenance.source_sha256

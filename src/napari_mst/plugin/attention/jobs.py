@@ -80,10 +80,11 @@ def _show_map(viewer: ViewerModel, made: AttentionMap, request: Request, *, is_n
 def _record(look: Look, request: Request, reports: Reports) -> AttentionRecord:
     ready = look.ready(request, reports)
     _say_how(ready, request, reports)
-    if ready.channels is not None:
-        record = look.channels(request, reports).record()
-    else:
+    # The maps that pixels need are kept on the way, and a block of both kinds is heard as well.
+    if ready.pixels is not None:
         record = look.pixels(request, reports).record(reports.watch)
+    else:
+        record = look.channels(request, reports).record()
     reports.record(record)
     return record
 

@@ -7,7 +7,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 
-from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.attention.layers import map_arguments, map_layers, map_of
@@ -27,27 +27,6 @@ WIDTH = 0.12
 """Width of an outline in pixels of the map."""
 
 
-def maps_of(found: "PixelWeights", region: tuple[int, ...] | None) -> list[AttentionMap]:
-    """Return *found* as a map for each head over the photo, of which it saw a *region*."""
-    images, (row, column) = found.planes()
-    top, left = (0, 0) if region is None else (region[0], region[2])
-    middle = (found.pitch - 1) / 2
-    place = "row {}, column {}".format(*found.query)
-    return [
-        AttentionMap(
-            values=image.astype(np.float32),
-            overlay=WEIGHTS.name,
-            unit=WEIGHTS.unit,
-            selection=Selection(f"{found.block}, {place}", head),
-            pitch=found.pitch,
-            offset=(row + top + middle, column + left + middle),
-            total=float(image.sum()),
-            provenance=found.provenance,
-        )
-        for head, image in enumerate(images)
-    ]
-
-
 def show_weights(
     viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto, shown_head: int
 ) -> None:
@@ -55,7 +34,7 @@ def show_weights(
     from napari_mst.attention.outlines import outlines  # imports torch
 
     selected = viewer.layers.selection.active
-    maps = maps_of(found, photo.region)
+    maps = found.maps((0, 0) if photo.region is None else (photo.region[0], photo.region[2]))
     high = max(float(one.values.max()) for one in maps)
     names = []
     for one in maps:

@@ -109,9 +109,9 @@ def _fingerprint(pixels: Any) -> tuple[Any, ...]:
 
 def _made_ready(request: Request, reports: Reports) -> Ready:
     # These import torch, which takes seconds: here they do so on the job's thread.
+    from napari_mst.attention.blocks import attention_blocks, pixel_blocks
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
-    from napari_mst.attention.recorder import attention_blocks, pixel_blocks
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
