@@ -65,7 +65,7 @@ def develop_raw(
             adjust_maximum_thr=0.0,
         )
     developed = _scaled(pixels, scales)
-    notes += [*shot.notes, *_saturation_notes(developed)]
+    notes += [*shot.notes, *saturation_notes(developed)]
     return (developed[..., 0] if developed.shape[-1] == 1 else developed), shot
 
 
@@ -173,7 +173,8 @@ def _time(stamp: datetime) -> str:
     return stamp.isoformat() if stamp.year > 1970 else ""
 
 
-def _saturation_notes(pixels: NDArray[np.uint16]) -> list[str]:
+def saturation_notes(pixels: NDArray[np.uint16]) -> list[str]:
+    """A sentence on the share of *pixels* (H, W, C) that are saturated, unless they are rare."""
     share = float((pixels == SATURATED).any(axis=-1).mean())
     if share < _RARE:
         return []

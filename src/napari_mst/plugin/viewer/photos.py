@@ -20,7 +20,7 @@ from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.georeference import Georeference
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
-from napari_mst.photo.raw import SATURATED
+from napari_mst.photo.raw import SATURATED, saturation_notes
 from napari_mst.photo.shot import Shot
 from napari_mst.plugin.viewer.composites import is_composite
 from napari_mst.plugin.viewer.layers import QUALITY_KEY, cube_of
@@ -149,7 +149,7 @@ class LayerPhoto:
             return Photo.from_array(pixels, encoding=encoding, name=self.name)
         scale = float(SATURATED)
         photo = Photo.from_array(pixels, encoding="linear", full_scale=scale, name=self.name)
-        notes = (*self.shot.notes, *photo.assumptions)
+        notes = (*self.shot.notes, *saturation_notes(pixels), *photo.assumptions)
         return replace(photo, assumptions=notes, shot=self.shot)
 
     def _georeference(self, shape: tuple[int, int]) -> Georeference | None:
