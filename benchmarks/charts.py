@@ -26,7 +26,7 @@ from napari_mst import (
 )
 from napari_mst.colour import illuminant, linear_to_srgb, srgb_response
 from napari_mst.metrics import mrae
-from napari_mst.photo.cameras import GRID, load_illuminants, unbalanced_response
+from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.chart import load_chart
 from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
 from napari_mst.spectra.regions import Region
@@ -68,7 +68,7 @@ def encoded_photo(cube: Array, light: str, exposure: float, is_balanced: bool = 
 
     If it *is_balanced*, white is 1 in all channels instead.
     """
-    power = load_illuminants()[light] / illuminant("D65", GRID)
+    power = light_power(light) / illuminant("D65", GRID)
     response = srgb_response(GRID) * power[:, None]
     white = response.sum(axis=0)
     response /= white if is_balanced else white.max() / (0.9 * exposure)

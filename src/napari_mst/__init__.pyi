@@ -26,6 +26,8 @@ from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
 from napari_mst.light.estimate import LightEstimate as LightEstimate
 from napari_mst.light.estimate import estimate_light as estimate_light
+from napari_mst.light.white_balance import WhiteBalance as WhiteBalance
+from napari_mst.light.white_balance import white_balance as white_balance
 from napari_mst.models import MODELS as MODELS
 from napari_mst.models import Model as Model
 from napari_mst.models import ModelCard as ModelCard

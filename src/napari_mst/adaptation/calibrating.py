@@ -13,8 +13,7 @@ Letters: n patches, H rows, W columns.
 """
 
 import functools
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,12 +21,13 @@ from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import EQUAL, GRID, Capture, chart_camera, white_text
 from napari_mst.photo.chart import GREYS, PATCHES, Chart, chart_colours, load_chart
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.recolouring import recoloured, sha256_after
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import IsCancelled, Progress
 
@@ -44,7 +44,6 @@ _SMALL = 1e-5
 _FLOOR = 0.01
 _MOST_LEFT = 0.5
 """Error of the patches from which on they are none of a chart."""
-_ROWS = 64
 
 
 class Correction(Protocol):
@@ -143,28 +142,14 @@ class Calibration:
         """
         if self.capture is not None:
             return photo
-        pixels = np.empty((3, *photo.shape), dtype=np.float32)
-        for top in range(0, photo.shape[0], _ROWS):
-            bottom = min(top + _ROWS, photo.shape[0])
-            linear = photo.rows(top, bottom, linear=True).astype(np.float64)
-            right = self.correction(linear.reshape(3, -1).T).clip(0, 1)
-            pixels[:, top:bottom] = linear_to_srgb(right).T.reshape(linear.shape)
-        if photo.valid is not None:
-            pixels[:, ~photo.valid] = 0
         note = f"The colours were calibrated with a chart: {self._summary()}."
-        return replace(
-            photo,
-            pixels=pixels,
-            full_scale=1.0,
-            sha256=self.sha256_of(photo.sha256),
-            assumptions=(*photo.assumptions, note),
-        )
+        return recoloured(photo, self.correction, note, self.sha256_of(photo.sha256))
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 of a corrected photo, from that of the photo itself."""
         if self.capture is not None:
             return photo_sha256
-        return hashlib.sha256(f"{photo_sha256} {self.correction!r}".encode()).hexdigest()
+        return sha256_after(photo_sha256, repr(self.correction))
 
     def adapted(
         self,

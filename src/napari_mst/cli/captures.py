@@ -71,7 +71,8 @@ def _add_patch_arguments(group: "argparse._ArgumentGroup") -> None:
         "--patch-photo",
         type=Path,
         metavar="FILE",
-        help="another photo that shows the patch, of the same light and exposure",
+        help="another photo that shows the patch (also that of --balance), of the same light and "
+        "exposure",
     )
     group.add_argument(
         "--patch-reflectance",
@@ -144,7 +145,10 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
     """
     if arguments.chart is None:
         return None
-    told = ("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame")
+    told = (
+        *("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame"),
+        "balance",
+    )
     others = [name for name in told if getattr(arguments, name)]
     if others:
         raise CameraError(

@@ -71,7 +71,7 @@ class Run:
     def _wanted(self, photo: Path, sha256: str) -> Provenance:
         """The history that a cube of this run has, for the file *photo* with this checksum."""
         encoding = self.photos.encoding_of(photo)
-        known_by = self.photos.sha256_of(sha256)
+        known_by = self.photos.sha256_of(photo, sha256)
         return self.reconstructor.origin(known_by, encoding, **self.options.for_photo)
 
     def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:

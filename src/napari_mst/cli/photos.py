@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_mst.cli.balance import Balancing, add_balance_argument, balancing_of
 from napari_mst.cli.captures import (
     add_camera_arguments,
     calibration_of,
@@ -32,6 +33,7 @@ def add_photo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--linear", action="store_true", help="the photo holds linear light, not sRGB"
     )
+    add_balance_argument(parser)
     add_camera_arguments(parser)
 
 
@@ -47,6 +49,8 @@ class PhotoOptions:
         Camera and light; None if the user named none.
     flat_field
         The frames by which the photos are divided, if there are any.
+    balancing
+        The white balance of sRGB photos that is corrected; None if they stay as they are.
     calibration
         What a chart tells of the photos.
     shows_chart
@@ -56,6 +60,7 @@ class PhotoOptions:
     is_linear: bool
     capture: Capture | None
     flat_field: FlatField | None = None
+    balancing: Balancing | None = None
     calibration: "Calibration | None" = None
     shows_chart: bool = False
 
@@ -70,10 +75,15 @@ class PhotoOptions:
         calibration = calibration_of(arguments, photos)
         if calibration is not None:
             shows_chart = arguments.chart_photo is None
-            return cls(arguments.linear, calibration.capture, None, calibration, shows_chart)
+            return cls(
+                arguments.linear,
+                calibration.capture,
+                calibration=calibration,
+                shows_chart=shows_chart,
+            )
         flat_field = flat_field_of(arguments)
         capture = capture_of(arguments, photos, flat_field)
-        return cls(arguments.linear, capture, flat_field)
+        return cls(arguments.linear, capture, flat_field, balancing_of(arguments, photos))
 
     @property
     def encoding(self) -> Encoding | None:
@@ -98,6 +108,8 @@ class PhotoOptions:
                 raise PhotoError(f"{photo.name}: {error} (--linear)") from error
         if self.calibration is not None:
             return self.calibration.corrected(photo)
+        if self.balancing is not None:
+            return self.balancing.balanced(photo)
         return photo if self.flat_field is None else self.flat_field.corrected(photo)
 
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
@@ -106,8 +118,11 @@ class PhotoOptions:
             return cube
         return self.calibration.adapted(cube, photo, **watch.arguments)
 
-    def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 that a photo is known by, from that of its file."""
+    def sha256_of(self, path: Path, photo_sha256: str) -> str:
+        """The sha256 that the photo at *path* is known by, from that of its file."""
+        if self.balancing is not None:
+            # Only the photo itself says how it is balanced.
+            return self.read(path).sha256
         if self.calibration is not None:
             return self.calibration.sha256_of(photo_sha256)
         return self.flat_field.sha256_of(photo_sha256) if self.flat_field else photo_sha256

@@ -70,6 +70,8 @@ class Photo:
         Where the pixels lie on earth; None where nothing says so.
     is_jpeg
         Whether it was read from a JPEG file. An array tells nothing of its file.
+    is_corrected
+        True once its white balance or its colours were corrected: nobody doubts its white any more.
     shot
         How a RAW photo was taken; None for any other. Its pixels are the linear values of the
         sensor, without any white balance, 65535 being saturation.
@@ -110,6 +112,7 @@ class Photo:
     georeference: Georeference | None = None
     is_jpeg: bool = False
     shot: Shot | None = None
+    is_corrected: bool = False
 
     def __repr__(self) -> str:
         """One line: name, size, type and encoding."""

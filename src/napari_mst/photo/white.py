@@ -98,7 +98,7 @@ def capture_from_patch(
     Raises
     ------
     PhotoError
-        If the patch is clipped, dark, uneven, outside the photo, or not grey.
+        If the photo is not linear, or the patch is clipped, dark, uneven, outside, or not grey.
     CameraError
         If camera or illuminant are unknown, or are neither told nor found.
 
@@ -123,6 +123,7 @@ def capture_from_patch(
         raise CameraError(
             "Expected the camera of the photo, got none. `napari-mst cameras` lists the names."
         )
+    _check_linear(photo)
     values = patch_values(photo, patch.place)
     if _is_of_sensor(photo, start):
         light = _nearest_light(values, camera)
@@ -145,19 +146,22 @@ def patch_values(photo: Photo, place: Place) -> NDArray[np.float64]:
     Raises
     ------
     PhotoError
-        If the photo is not linear, or the patch is clipped, dark, uneven or outside of it.
+        If the patch is clipped, dark, uneven or outside of the photo.
     """
-    if photo.encoding != "linear":
-        raise PhotoError(
-            "Expected a linear photo to measure its white in, got sRGB-encoded values. "
-            "Open the RAW file, or say that the values are linear."
-        )
     part = photo.cropped(_rectangle(photo, place))
     values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
     if part.valid is not None:
         values = values[:, part.valid.ravel()]
     _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
     return np.asarray(np.median(values, axis=1))
+
+
+def _check_linear(photo: Photo) -> None:
+    if photo.encoding != "linear":
+        raise PhotoError(
+            "Expected a linear photo to measure its white in, got sRGB-encoded values. "
+            "Open the RAW file, or say that the values are linear."
+        )
 
 
 def _is_of_sensor(photo: Photo, start: str) -> bool:

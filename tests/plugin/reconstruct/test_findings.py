@@ -15,6 +15,7 @@ from napari_mst.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.light.attention import PatchAttention
+from napari_mst.light.white_balance import white_balance
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
     CAMERA_RGB,
@@ -35,6 +36,7 @@ from napari_mst.plugin.reconstruct.light_layer import View, show_attention, view
 from napari_mst.plugin.reconstruct.measuring import (
     CLICK_PATCH,
     NO_CAMERA,
+    TICK_TO_CORRECT,
     chart_order,
     light_order,
     patch_order,
@@ -154,6 +156,45 @@ def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
         Photo.from_array(layer.data)
     )
     np.testing.assert_array_equal(request.read().pixels, expected.pixels)
+
+
+def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
+    viewer: ViewerModel,
+) -> None:
+    colours = chart_scene(srgb_response(GRID)) * (1, 0.6, 0.25)
+    codes = np.rint(linear_to_srgb(colours.clip(0, 1)) * 255).astype(np.uint8)
+    form = form_with(viewer.add_image(codes, rgb=True), SRGB)
+    finding = done(light_order(form, viewer), viewer)
+    assert finding.balance is not None
+    assert finding.balance.is_far
+    assert TICK_TO_CORRECT in finding.text
+
+    def seen() -> Photo:
+        order = resolve(form, viewer)
+        assert isinstance(order, JobOrder)
+        return Request(1, *order).read()
+
+    plain = Photo.from_array(codes)
+    assert seen().sha256 == plain.sha256  # nothing is corrected unless it is ticked
+    form.correct_white(True)
+    expected = white_balance(plain).corrected(plain)
+    np.testing.assert_array_equal(seen().pixels, expected.pixels)
+    assert seen().assumptions == expected.assumptions
+    form.correct_white(False)
+    assert seen().sha256 == plain.sha256
+    assert finding.light is not None
+    form.take_light(finding.light.candidates[1].name)
+    assert "chosen among the likely lights" in seen().assumptions[-1]
+
+
+def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    form = form_with(layer, SRGB)
+    finding = done(patch_order(form, viewer, [(5.2, 7.9)]), viewer)
+    photo = Photo.from_array(layer.data)
+    assert finding.balance == white_balance(photo, (5, 8))
+    assert finding.corrections == (finding.balance,)
+    assert finding.capture is None
 
 
 def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) -> None:

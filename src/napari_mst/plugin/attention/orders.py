@@ -127,4 +127,4 @@ def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder 
     options = RunOptions(
         device=recording.device, capture=recording.capture, denoise=recording.denoise
     )
-    return JobOrder(photo, recording.model, options, job, recording.calibration)
+    return JobOrder(photo, recording.model, options, job, recording.corrections)

@@ -98,7 +98,7 @@ def _key(request: Request) -> tuple[Any, ...]:
     pixels = source.pixels[source.index] if isinstance(source, LayerPhoto) else None
     model = Path(request.model)
     changed = model.stat().st_mtime_ns if model.is_file() else 0
-    return (request.model, changed, request.options, request.calibration, *_fingerprint(pixels))
+    return (request.model, changed, request.options, request.corrections, *_fingerprint(pixels))
 
 
 def _fingerprint(pixels: Any) -> tuple[Any, ...]:

@@ -5,17 +5,14 @@ Nothing here knows Qt or napari.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
-from napari_mst.watch import Watch
-
-if TYPE_CHECKING:
-    from napari_mst.adaptation.calibrating import Calibration
+from napari_mst.watch import IsCancelled, Progress, Watch
 
 
 class PhotoSource(Protocol):
@@ -70,6 +67,27 @@ class SideJob:
     show: Callable[[Any, Any, "Request"], None] | None = None
 
 
+class PhotoCorrection(Protocol):
+    """Corrects a photo before a run: its light is made even, its white balance or colours right."""
+
+    def corrected(self, photo: Photo) -> Photo:
+        """The photo as the network shall see it. Raises `PhotoError` if it is not one for this."""
+
+
+@runtime_checkable
+class CubeCorrection(Protocol):
+    """Corrects a cube after its run, by what its photo shows: a `Calibration` by a chart."""
+
+    def adapted(
+        self,
+        cube: SpectralCube,
+        photo: Photo,
+        progress: Progress | None = None,
+        is_cancelled: IsCancelled | None = None,
+    ) -> SpectralCube:
+        """The *cube* of all of the corrected *photo*, corrected as well."""
+
+
 class JobOrder(NamedTuple):
     """All that a person decides before a job starts: `workspace.run(*order)` starts it."""
 
@@ -77,7 +95,7 @@ class JobOrder(NamedTuple):
     model: str
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
-    calibration: "Calibration | None" = None
+    corrections: tuple[PhotoCorrection, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +108,9 @@ class Request:
         Number of the request; what an older one still reports is dropped.
     job
         None for a reconstruction, which makes a cube.
-    calibration
-        The colours of a chart that the photo shows; None without one.
+    corrections
+        What is done to the photo before the run, in this order: a flat field, a white balance, the
+        colours of a chart.
     """
 
     generation: int
@@ -99,18 +118,23 @@ class Request:
     model: str
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
-    calibration: "Calibration | None" = None
+    corrections: tuple[PhotoCorrection, ...] = ()
 
     def read(self) -> Photo:
-        """Read the photo, as linear light if its camera is known, with the colours of its chart."""
+        """Read the photo, as linear light if its camera is known, and correct it."""
         photo = self.source.read("linear") if self.options.capture else self.source.read()
-        return photo if self.calibration is None else self.calibration.corrected(photo)
+        for correction in self.corrections:
+            photo = correction.corrected(photo)
+        return photo
 
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
         """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
-        if self.calibration is None or cube.provenance.region:
+        if cube.provenance.region:
             return cube
-        return self.calibration.adapted(cube, photo, **watch.arguments)
+        for correction in self.corrections:
+            if isinstance(correction, CubeCorrection):
+                cube = correction.adapted(cube, photo, **watch.arguments)
+        return cube
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +150,7 @@ class Recording:
     device: str = "auto"
     reference: Any = None
     capture: Capture | None = None
-    calibration: "Calibration | None" = None
+    corrections: tuple[PhotoCorrection, ...] = ()
     denoise: Denoise = "auto"
 
     @classmethod
@@ -139,7 +163,7 @@ class Recording:
             device=request.options.device,
             reference=request.source.reference(),
             capture=request.options.capture,
-            calibration=request.calibration,
+            corrections=request.corrections,
             denoise=request.options.denoise,
         )
 

@@ -8,18 +8,21 @@ user -> dock -> `Workspace.run` -> frozen `Request` -> a job on another thread
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.request import PhotoSource, Recording, Request, SideJob
+from napari_mst.plugin.jobs.request import (
+    PhotoCorrection,
+    PhotoSource,
+    Recording,
+    Request,
+    SideJob,
+)
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
-
-if TYPE_CHECKING:
-    from napari_mst.adaptation.calibrating import Calibration
 
 SURE = 0.02
 """Share of the work after which its pace tells how long the rest takes."""
@@ -101,7 +104,7 @@ class Workspace:
         model: str,
         options: RunOptions = DEFAULTS,
         job: SideJob | None = None,
-        calibration: "Calibration | None" = None,
+        corrections: tuple[PhotoCorrection, ...] = (),
     ) -> bool:
         """Start *job*, or a reconstruction; False, and nothing happens, if a job is running.
 
@@ -113,7 +116,7 @@ class Workspace:
         self._began = self._clock()
         self._first_report = None
         options = replace(options, region=source.region)
-        self._request = Request(self._generation, source, model, options, job, calibration)
+        self._request = Request(self._generation, source, model, options, job, corrections)
         # Shown before the start: what a job reports in any other phase is dropped.
         self._show(JobState("running", text=f"Reading {source.name} ..."))
         self._cancel_job = self._start(self._request, self)

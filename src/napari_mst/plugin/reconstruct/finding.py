@@ -1,18 +1,20 @@
 """A finding: something that a photo itself told of how it was taken."""
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari.layers import Image
 
 from napari_mst.cube import Provenance
 from napari_mst.photo.cameras import Capture
+from napari_mst.plugin.jobs.request import PhotoCorrection
 from napari_mst.plugin.viewer.marking import Places
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.light.estimate import LightEstimate
+    from napari_mst.light.white_balance import WhiteBalance
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,10 @@ class Finding:
         The lights that the photo may have been taken in; None if nobody asked for them.
     calibration
         The colours of a chart; None without a chart.
+    balance
+        The white of an sRGB photo; None where nobody asked for it.
+    corrects_white
+        True if the next run corrects the photo by `balance`.
     details
         A table for a person, "" for none.
     """
@@ -40,12 +46,24 @@ class Finding:
     capture: Capture | None = None
     light: "LightEstimate | None" = None
     calibration: "Calibration | None" = None
+    balance: "WhiteBalance | None" = None
+    corrects_white: bool = False
     details: str = ""
 
     @property
     def provenance(self) -> Provenance:
         """The words that the workspace says at the end of the job."""
         return Provenance(assumptions=(self.text,))
+
+    @property
+    def corrections(self) -> tuple[PhotoCorrection, ...]:
+        """All that the next run does to the photo first."""
+        balance = self.balance if self.corrects_white else None
+        return tuple(one for one in (balance, self.calibration) if one is not None)
+
+    def balanced_by(self, balance: "WhiteBalance") -> "Finding":
+        """The finding with another white, by which the next run corrects the photo."""
+        return replace(self, balance=balance, corrects_white=True)
 
     @property
     def squares(self) -> tuple[Places, int]:

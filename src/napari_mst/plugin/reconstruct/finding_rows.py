@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QDoubleSpinBox,
     QFormLayout,
@@ -17,6 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.plugin.reconstruct import texts
+from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.light_layer import views_of
 from napari_mst.plugin.viewer.paragraph import Paragraph
@@ -44,6 +46,9 @@ class FindingRows(QWidget):
             minimum=1, maximum=150, value=100, decimals=0, suffix=" %", toolTip=texts.GREY_HINT
         )
         self.text = Paragraph()
+        self.correct_white = QCheckBox(
+            "correct the white balance", toolTip=texts.CORRECT_WHITE_HINT
+        )
         self.bars = LightBars()
         self._light: LightEstimate | None = None
         self.attention = QComboBox(toolTip=texts.LIGHT_ATTENTION_HINT)
@@ -59,7 +64,7 @@ class FindingRows(QWidget):
         self._grey_row.addWidget(self.grey)
         below = QVBoxLayout(self)
         below.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.text, self.bars, self.attention):
+        for widget in (self.text, self.correct_white, self.bars, self.attention):
             below.addWidget(widget)
         below.addWidget(self.forget_button, alignment=Qt.AlignmentFlag.AlignRight)
         layout.addRow("Ask photo", self._buttons)
@@ -70,14 +75,21 @@ class FindingRows(QWidget):
         """Show what can be asked of the photo of *form*, and what it told."""
         finding = form.finding
         self._layout.setRowVisible(self._buttons, form.layer is not None)
-        self._layout.setRowVisible(self._grey_row, form.needs_camera)
-        self.light.setVisible(form.needs_camera)
+        self._layout.setRowVisible(self._grey_row, form.layer is not None)
+        # The patch of an sRGB photo tells its white, but not how bright white is.
+        self.grey.setVisible(form.needs_camera)
         self.grey.setValue(form.grey)
         self._layout.setRowVisible(self, finding is not None)
         if finding is not None:
             self.text.setText(finding.text)
             self.text.setToolTip(finding.details)
+            self._draw_white(finding)
         self._draw_light(finding.light if finding is not None else None)
+
+    def _draw_white(self, finding: Finding) -> None:
+        balance = finding.balance
+        self.correct_white.setVisible(balance is not None and balance.is_far)
+        self.correct_white.setChecked(finding.corrects_white)
 
     def _draw_light(self, light: "LightEstimate | None") -> None:
         # Listing the views again would forget which one the user has chosen.

@@ -6,7 +6,7 @@ it alone. `resolve` turns it into an order for a job, or into a sentence that sa
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
@@ -197,6 +197,22 @@ class ReconstructionForm:
         """The chosen entry of the list of devices; None until it is known."""
         return next((entry for entry in self.devices if entry.name == self.device), None)
 
+    def take_light(self, name: str) -> None:
+        """Take the light *name* alone, of those that the photo may have been taken in."""
+        finding = self.finding
+        if finding is None or finding.light is None or finding.balance is None:
+            self.illuminant = name
+            return
+        # torch, which it imports, is there since the light was estimated.
+        from napari_mst.light.white_balance import balance_for
+
+        self.finding = finding.balanced_by(balance_for(finding.light, name))
+
+    def correct_white(self, is_wanted: bool) -> None:
+        """Have the next run correct the white that an sRGB photo told, or leave it as it is."""
+        if self.finding is not None:
+            self.finding = replace(self.finding, corrects_white=is_wanted)
+
     def _keep_precision(self) -> None:
         """Keep the precision if the device has it, else take the default of the device."""
         entry = self.chosen_device
@@ -266,8 +282,8 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
         capture=capture,
         ensemble=form.is_ensemble,
     )
-    calibration = finding.calibration if finding is not None else None
-    return JobOrder(photo, form.model, options, calibration=calibration)
+    corrections = finding.corrections if finding is not None else ()
+    return JobOrder(photo, form.model, options, corrections=corrections)
 
 
 def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:

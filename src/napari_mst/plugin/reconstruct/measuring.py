@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, Capture
+from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
@@ -24,6 +24,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 NO_CAMERA = "Choose the camera of the photo first."
 CLICK_PATCH = "Click a grey or white patch of the photo."
 CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it."
+TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
@@ -34,6 +35,8 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
+    if not form.needs_camera:
+        return _order(form, viewer, partial(_srgb_light, weakref.ref(layer)))
     camera = form.camera.strip()
     if not camera:
         return NO_CAMERA
@@ -54,6 +57,8 @@ def patch_order(
         return str(error)
     if place is None:
         return CLICK_PATCH
+    if not form.needs_camera:
+        return _order(form, viewer, partial(_srgb_patch, weakref.ref(layer), place))
     light = "" if form.illuminant in ("", ESTIMATED) else form.illuminant
     start = BALANCED if form.is_balanced else OF_SENSOR
     measure = partial(
@@ -127,6 +132,28 @@ def _light(layer: "weakref.ref[Image]", camera: str, balance: str, photo: Photo)
     estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
     return Finding(layer, text, light=estimate)
+
+
+def _srgb_light(layer: "weakref.ref[Image]", photo: Photo) -> Finding:
+    from napari_mst.light.estimate import estimate_light
+    from napari_mst.light.white_balance import balance_for
+
+    estimate = estimate_light(photo, SRGB)
+    balance = balance_for(estimate)
+    advice = TICK_TO_CORRECT if balance.is_far else "near enough: nothing has to be corrected."
+    text = (
+        f"Likely lights: {estimate}. White is {balance.degrees:.0f} degrees off that of D65, which "
+        f"models for sRGB photos take for granted: {advice}"
+    )
+    return Finding(layer, text, light=estimate, balance=balance)
+
+
+def _srgb_patch(layer: "weakref.ref[Image]", place: Place, photo: Photo) -> Finding:
+    from napari_mst.light.white_balance import white_balance
+
+    balance = white_balance(photo, place)
+    text = f"The next run corrects the white balance: {balance}."
+    return Finding(layer, text, balance=balance, corrects_white=True)
 
 
 def _patch(

@@ -142,6 +142,7 @@ class FormRows(QWidget):
         bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
         bind(self.findings.grey.valueChanged, "grey", self.findings.grey.value)
         self.findings.bars.chosen.connect(self._take_light)
+        self.findings.correct_white.toggled.connect(self._correct_white)
         self.findings.forget.connect(self._forget)
 
     def _bind(self, changed: Any, field: str, read: Callable[[], Any]) -> None:
@@ -155,7 +156,11 @@ class FormRows(QWidget):
             setattr(self.form, field, self._readers[field]())
 
     def _take_light(self, name: str) -> None:
-        self.form.illuminant = name
+        self.form.take_light(name)
+
+    def _correct_white(self, is_wanted: bool) -> None:
+        if not self._is_drawing:
+            self.form.correct_white(is_wanted)
 
     def _forget(self) -> None:
         self.form.finding = None

@@ -74,11 +74,17 @@ BALANCED_HINT = (
 )
 FIND_LIGHT_HINT = (
     "Tell the light from the photo itself, by a small network: the three most likely ones. "
-    "The photo must have the values of the sensor, as a RAW file has."
+    "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo tells how "
+    "far its white is off that of D65."
 )
 FIND_PATCH_HINT = (
     "Press this, then click a grey or white patch of the photo; or draw a rectangle in it first. "
-    "It tells white level, white balance and light."
+    "It tells white level, white balance and light of a linear photo, and corrects the white "
+    "balance of an sRGB photo."
+)
+CORRECT_WHITE_HINT = (
+    "Have the next run make the white of this photo grey first, by the Bradford transform. The "
+    "history of the cube tells so; untick it to take the photo as it is."
 )
 GREY_HINT = "The share of light that the grey patch reflects: 18 % for a grey card."
 FIND_CHART_HINT = (

@@ -1,0 +1,194 @@
+"""The white balance that an sRGB photo lacks, and the photo with it.
+
+Models for sRGB photos take a white surface to be (1, 1, 1), as under D65. Where the light left it
+another colour, the linear photo is adapted by the Bradford transform: von Kries' rule, on sharpened
+cones. Lam, "Metamerism and colour constancy", PhD thesis, University of Bradford, 1985; its matrix
+is that of ISO 15076-1:2010, annex E.
+
+Letters: n pixels.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.colour import XYZ_TO_SRGB
+from napari_mst.errors import PhotoError
+from napari_mst.light.estimate import LightEstimate, estimate_light
+from napari_mst.photo.cameras import SRGB
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.recolouring import recoloured, sha256_after
+from napari_mst.photo.white import Place, patch_values
+
+_BRADFORD = np.array(
+    [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
+)
+"""Takes CIE XYZ to the sharpened cones."""
+
+_DARKEST = 0.02
+"""Least share of a channel in white: noise and codes of 8 bits tell nothing below."""
+
+
+@dataclass(frozen=True)
+class WhiteBalance:
+    """The colour of white in an sRGB photo, which `corrected` makes grey.
+
+    Attributes
+    ----------
+    white
+        Red, green and blue of a white surface, in linear sRGB; only their ratios matter.
+    source
+        What told it, in a few words.
+    is_far
+        True if a photo is better corrected: the white is so far from that of D65 that an estimate
+        of it cannot be wrong altogether, or it was measured.
+
+    Raises
+    ------
+    PhotoError
+        If the white is not three positive numbers.
+
+    Notes
+    -----
+    ===========  ====================================================================
+    white        linear sRGB; the largest becomes 1
+    matrix       (3, 3): takes linear sRGB to linear sRGB
+    degrees      angle between the white and that of D65
+    corrected()  float32 0-1, sRGB; white is as bright as its brightest channel was
+    ===========  ====================================================================
+
+    Examples
+    --------
+    >>> orange = nm.WhiteBalance((1.0, 0.6, 0.25), "a grey card")
+    >>> round(orange.degrees), (orange.matrix @ orange.white).round(3)
+    (26, array([1., 1., 1.]))
+    >>> photo = nm.Photo.from_array(np.full((4, 6, 3), (0.5, 0.4, 0.26)))
+    >>> better = orange.corrected(photo)
+    >>> better.pixels[:, 0, 0].round(2)
+    array([0.5 , 0.51, 0.51], dtype=float32)
+    >>> better.sha256 == orange.sha256_of(photo.sha256)
+    True
+    """
+
+    white: tuple[float, float, float]
+    source: str = "the user"
+    is_far: bool = True
+
+    def __post_init__(self) -> None:
+        is_colour = len(self.white) == 3 and all(
+            math.isfinite(value) and value > 0 for value in self.white
+        )
+        if not is_colour:
+            raise PhotoError(
+                f"Expected red, green and blue of white above 0, got {str(self.white)[:60]}. "
+                "Give linear values of a white surface."
+            )
+        largest = max(self.white)
+        red, green, blue = (max(float(value / largest), _DARKEST) for value in self.white)
+        object.__setattr__(self, "white", (red, green, blue))
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """(3, 3): takes the linear colours of the photo to those under D65; white to (1, 1, 1)."""
+        to_cones = _BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
+        # White keeps its brightest channel: so what was clipped there stays white.
+        gains = to_cones.sum(axis=1) / (to_cones @ self.white)
+        return np.asarray(np.linalg.inv(to_cones) * gains @ to_cones)
+
+    @property
+    def degrees(self) -> float:
+        """Angle between the white and that of D65, (1, 1, 1)."""
+        cosine = sum(self.white) / (math.sqrt(3) * math.hypot(*self.white))
+        return math.degrees(math.acos(min(cosine, 1)))
+
+    def __str__(self) -> str:
+        """The white and what told it, for a person."""
+        red, green, blue = self.white
+        return (
+            f"white {red:.2f} {green:.2f} {blue:.2f} in linear sRGB, {self.degrees:.0f} degrees "
+            f"off D65, by {self.source}"
+        )
+
+    def corrected(self, photo: Photo) -> Photo:
+        """*photo* with white made grey; its history tells so.
+
+        Raises
+        ------
+        PhotoError
+            If the photo is not in sRGB.
+        """
+        _check(photo)
+        note = f"The white balance was corrected: {self}."
+        return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        return sha256_after(photo_sha256, f"white balance {self.white}")
+
+    def _balanced(self, colours: NDArray[np.float64]) -> NDArray[np.float64]:
+        return colours @ self.matrix.T
+
+
+def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
+    """The colour of white in an sRGB *photo*: of a grey *patch*, or estimated from all pixels.
+
+    The estimate is that of `estimate_light`, some 4 degrees off in the median. Look at `is_far`
+    before you trust it: a photo of one colour looks like one in coloured light.
+
+    Parameters
+    ----------
+    patch
+        Row and column of a grey surface, or first and one past the last row and column of it.
+
+    Raises
+    ------
+    PhotoError
+        If the photo is not in sRGB or shows nothing but black and clipped pixels, or the patch is
+        clipped, dark, uneven or outside.
+
+    Notes
+    -----
+    =======  ======================================
+    photo    sRGB: uint8 0-255, uint16, float 0-1
+    patch    pixels of the photo
+    returns  linear sRGB, the largest channel 1
+    =======  ======================================
+
+    Examples
+    --------
+    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), (0.5, 0.4, 0.26)))
+    >>> measured = nm.white_balance(photo, patch=(20, 30))
+    >>> [round(value, 2) for value in measured.white]
+    [1.0, 0.62, 0.26]
+    >>> nm.white_balance(photo).is_far
+    True
+    """
+    _check(photo)
+    if patch is not None:
+        red, green, blue = patch_values(photo, patch).tolist()
+        return WhiteBalance((red, green, blue), "a grey patch")
+    return balance_for(estimate_light(photo, SRGB))
+
+
+def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
+    """The white of an sRGB photo whose *light* was estimated: that of all its candidates.
+
+    Or that of the one of this *name*, which a person has chosen.
+    """
+    chosen = next((one for one in light.candidates if one.name == name), None)
+    white = light.white if chosen is None else chosen.white
+    source = f"an estimate of its light ({light.candidates[0].name})"
+    if chosen is not None:
+        source = f"{name}, chosen among the likely lights"
+    red, green, blue = white.clip(_DARKEST * white.max()).tolist()
+    return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)
+
+
+def _check(photo: Photo) -> None:
+    if photo.encoding != "srgb":
+        raise PhotoError(
+            "Expected an sRGB photo to correct its white balance, got linear values. "
+            "Tell their camera and light instead."
+        )
