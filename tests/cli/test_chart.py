@@ -66,6 +66,8 @@ def test_chart_tells_camera_light_and_white_of_a_linear_photo(linear_photo: Path
     assert main([*arguments, "--model", "mstpp-camera", *GIVEN]) == 0
     cube = read_cube(target)
     assert cube.provenance.camera.startswith("chart ")
+    assert cube.provenance.illuminant == "by its ColorChecker"
+    assert cube.provenance.calibration == "calibrated by its ColorChecker"
     np.testing.assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.03)
 
 

@@ -23,8 +23,9 @@ from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import EQUAL, GRID, Capture, chart_camera, white_text
+from napari_mst.photo.cameras import GRID, Capture, chart_camera, white_text
 from napari_mst.photo.chart import GREYS, PATCHES, Chart, chart_colours, load_chart
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.recolouring import recoloured, sha256_after
@@ -307,7 +308,7 @@ class _Response:
         """The capture of the photo for a `Reconstructor`."""
         white = np.array(self.white)
         camera = chart_camera(self.shares)
-        return Capture(camera, EQUAL, float(white[1] * full_scale), white_text(white))
+        return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
 def _seen(shares: NDArray[np.float64]) -> Colours:

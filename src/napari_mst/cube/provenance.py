@@ -11,6 +11,9 @@ from napari_mst.errors import CubeError
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
 """The state of an error band where nothing tells how the photo shows colours."""
 
+BY_CHART = "by its ColorChecker"
+"""The illuminant of a linear photo whose chart told camera and light together, as one response."""
+
 # A history that is known before the run has these not yet, or they depend on the machine.
 _MAY_DIFFER = frozenset(
     (
@@ -126,6 +129,8 @@ class Provenance:
             return ""
         if self.calibrated_by:
             return f"calibrated by {self.calibrated_by}"
+        if self.illuminant == BY_CHART:
+            return f"calibrated {BY_CHART}"
         if self.camera:
             light = "an estimated light" if self.is_light_estimated else self.illuminant
             return f"calibrated by the sensitivities of {self.camera} under {light}"
