@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from napari_mst import Capture, Chart, Photo, calibrate
 from napari_mst.adaptation.adapting import spots_of
-from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import GRID, camera_response, unbalanced_response
-from napari_mst.photo.chart import PATCHES, load_chart
+from napari_mst.photo.chart import load_chart
+from napari_mst.photo.chart_kinds import CHARTS as KINDS
+from napari_mst.photo.chart_kinds import PATCHES
 
 SIDE = 12
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
@@ -95,6 +97,60 @@ def test_corners_may_begin_anywhere_and_go_either_way() -> None:
         for corners in (turned, turned[::-1]):
             assert calibrate(photo, Chart(corners)).chart.corners == CORNERS  # type: ignore[arg-type]
     assert first.chart == CHART
+
+
+SG = Chart(((15.0, 15.0), (15.0, 145.0), (105.0, 145.0), (105.0, 15.0)), "digital-sg")
+
+
+def digital_sg(response: Array) -> Array:
+    """The colours (120, 160, 3) of a Digital SG on a wall; its black patches are as the wall."""
+    cube = np.full((31, 120, 160), 0.05)
+    for spectrum, (row, column) in zip(KINDS["digital-sg"].reflectances, SG.centres, strict=True):
+        top, left = round(row) - 3, round(column) - 3
+        cube[:, top : top + 7, left : left + 7] = spectrum[:, None, None]
+    return np.einsum("bhw,bc->hwc", cube, response).clip(0)
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+def test_digital_sg_calibrates_photos_of_both_kinds(turn: int) -> None:
+    corners = SG.corners[turn:] + SG.corners[:turn]
+    given = Chart(corners, "digital-sg")  # type: ignore[arg-type]
+    response = unbalanced_response("Canon_EOS_R5", "A")
+    raw = np.rint(digital_sg(response / response.sum(axis=0).max()) * 60_000).astype(np.uint16)
+    told = calibrate(Photo.from_array(raw, encoding="linear"), given)
+    assert told.chart == SG  # all its corners are white: its colours tell which is which
+    assert told.means.after < 0.02
+    assert len(told.patches) == len(told.known) == 125
+    colours = digital_sg(srgb_response(GRID)) * (0.8, 0.6, 0.4)
+    codes = np.rint(linear_to_srgb(colours.clip(0, 1)) * 255).astype(np.uint8)
+    calibration = calibrate(Photo.from_array(codes), given)
+    assert calibration.means.after < 0.3 * calibration.means.before
+
+
+def test_spectra_of_the_digital_sg_have_the_colours_that_its_maker_publishes() -> None:
+    colour = pytest.importorskip("colour")
+    published = colour.CCS_COLOURCHECKERS["ColorCheckerSG - Before November 2014"]
+    kind = KINDS["digital-sg"]
+    light = colour.SDS_ILLUMINANTS["D50"].copy().align(colour.SpectralShape(400, 700, 10)).values
+    weights = colour_matching_functions(GRID) * light[:, None]
+    white = colour.xy_to_XYZ(published.illuminant)
+    seen = kind.reflectances @ weights / weights.sum(axis=0) * white
+    true = np.array([colour.xyY_to_XYZ(published.data[name]) for name in kind.patches])
+    labs = [colour.XYZ_to_Lab(xyz, published.illuminant) for xyz in (seen, true)]
+    off = np.linalg.norm(labs[0] - labs[1], axis=1)
+    assert off.mean() < 1
+    assert off.max() < 6
+
+
+def test_kinds_of_charts_are_complete_and_others_are_refused() -> None:
+    for name, kind in KINDS.items():
+        assert kind.reflectances.shape == (len(kind.patches), 31)
+        assert len(kind.places) == len(set(kind.places)) == len(kind.patches)
+        greys = kind.reflectances[list(kind.greys)].mean(axis=1)
+        assert (np.diff(greys) < 0).all()
+        assert len(Chart(CORNERS, name).centres) == len(kind.patches)
+    with pytest.raises(PhotoError, match="Expected a chart classic, passport, digital-sg, got"):
+        Chart(CORNERS, "nano")
 
 
 def test_report_tells_patch_by_patch_before_after_and_left_out() -> None:

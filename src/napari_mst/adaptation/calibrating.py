@@ -26,7 +26,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import GRID, Capture, chart_camera, white_text
-from napari_mst.photo.chart import GREYS, PATCHES, Chart, chart_colours, load_chart
+from napari_mst.photo.chart import Chart, chart_colours, load_chart
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.recolouring import recoloured, sha256_after
 from napari_mst.spectra.spectrum import Spectrum
@@ -116,7 +117,7 @@ class Calibration:
     def known(self) -> list[KnownSpectrum]:
         """The patches as known spectra of the photo that shows the chart."""
         window = min(self.chart.window, 9)
-        patches = zip(self.chart.centres, load_chart().reflectances, strict=True)
+        patches = zip(self.chart.centres, CHARTS[self.chart.kind].reflectances, strict=True)
         return [
             KnownSpectrum(round(row), round(column), Spectrum(GRID, values), window)
             for number, ((row, column), values) in enumerate(patches)
@@ -201,36 +202,39 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     candidates: list[tuple[float, int, Chart, Colours]] = []
     for arrangement in chart.arrangements:
         colours = np.maximum(chart_colours(photo, arrangement), _SMALL)
-        candidates.append((_disorder(colours), len(candidates), arrangement, colours))
+        candidates.append((_disorder(colours, chart.kind), len(candidates), arrangement, colours))
     _, _, right, colours = min(candidates, key=lambda candidate: candidate[:2])
-    everything = np.arange(len(PATCHES))
+    everything = np.arange(len(chart.patches))
     used = everything != unused
-    correction = fit(colours, used)
+    correction = fit(colours, used, chart.kind)
     after = correction.errors(colours)
-    before = _unfitted(colours, is_linear=photo.encoding == "linear").errors(colours)
-    left_out = [fit(colours, used & (everything != one)).errors(colours)[one] for one in everything]
-    patches = tuple(map(PatchReport, PATCHES, before.tolist(), after.tolist(), left_out))
+    before = _unfitted(colours, chart.kind, is_linear=photo.encoding == "linear").errors(colours)
+    left_out = [
+        fit(colours, used & (everything != one), chart.kind).errors(colours)[one]
+        for one in everything
+    ]
+    patches = tuple(map(PatchReport, chart.patches, before.tolist(), after.tolist(), left_out))
     off = float(after.mean())
     if off > _MOST_LEFT:
         raise PhotoError(
-            f"Expected a ColorChecker Classic between the corners, got colours {off:.0%} off. "
-            "Give the middles of its corner patches, in their order around it."
+            f"Expected a {CHARTS[chart.kind].title} between the corners, got colours {off:.0%} "
+            "off. Give the middles of its corner patches, in their order around it."
         )
     capture = correction.capture(photo.full_scale) if isinstance(correction, _Response) else None
     return Calibration(right, capture, patches, correction, unused)
 
 
-def _disorder(colours: Colours) -> float:
+def _disorder(colours: Colours, kind: str) -> float:
     """The unlikeness of *colours* (n, 3) to those of the chart, whatever exposure and balance."""
     # Cyan lies outside sRGB: its red is below 0.
-    logs = np.log(colours) - np.log(np.maximum(_true_colours(), _FLOOR))
+    logs = np.log(colours) - np.log(np.maximum(_true_colours(kind), _FLOOR))
     return float((logs - logs.mean(axis=0)).std())
 
 
 @functools.cache
-def _true_colours() -> Colours:
-    """(n, 3): the patches in linear sRGB."""
-    return np.asarray(load_chart().reflectances @ srgb_response(GRID))
+def _true_colours(kind: str) -> Colours:
+    """(n, 3): the patches of a *kind* of chart in linear sRGB."""
+    return np.asarray(CHARTS[kind].reflectances @ srgb_response(GRID))
 
 
 def _relative(colours: Colours, true: Colours) -> NDArray[np.float64]:
@@ -244,6 +248,7 @@ def _relative(colours: Colours, true: Colours) -> NDArray[np.float64]:
 class _Colours:
     """A tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers."""
 
+    kind: str
     gamma: float
     gains: tuple[float, ...]
     matrix: tuple[tuple[float, ...], ...]
@@ -253,7 +258,7 @@ class _Colours:
         return np.asarray(_roots(toned) @ np.array(self.matrix))
 
     def errors(self, colours: Colours) -> NDArray[np.float64]:
-        return _relative(self(colours), _true_colours())
+        return _relative(self(colours), _true_colours(self.kind))
 
 
 def _roots(colours: Colours) -> Colours:
@@ -263,15 +268,17 @@ def _roots(colours: Colours) -> Colours:
     return np.stack([red, green, blue, *mixed], axis=1)
 
 
-def _fit_colours(colours: Colours, used: NDArray[np.bool_]) -> _Colours:
+def _fit_colours(colours: Colours, used: NDArray[np.bool_], kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
-    fits = [_with_gamma(colours, used, float(gamma)) for gamma in _GAMMAS]
+    fits = [_with_gamma(colours, used, kind, float(gamma)) for gamma in _GAMMAS]
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _with_gamma(colours: Colours, used: NDArray[np.bool_], gamma: float) -> tuple[float, _Colours]:
-    true = _true_colours()
-    greys = np.arange(len(true))[GREYS]
+def _with_gamma(
+    colours: Colours, used: NDArray[np.bool_], kind: str, gamma: float
+) -> tuple[float, _Colours]:
+    true = _true_colours(kind)
+    greys = np.array(CHARTS[kind].greys)
     greys = greys[used[greys]]
     toned = colours**gamma
     gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
@@ -285,7 +292,7 @@ def _with_gamma(colours: Colours, used: NDArray[np.bool_], gamma: float) -> tupl
     residual = ((terms @ (identity + change) - wanted) ** 2).sum()
     doubt = _RIDGE * (change**2).sum() + _GAMMA_DOUBT * np.log(gamma) ** 2
     matrix = tuple(map(tuple, (identity + change).tolist()))
-    return float(residual + doubt), _Colours(gamma, tuple(gains.tolist()), matrix)
+    return float(residual + doubt), _Colours(kind, gamma, tuple(gains.tolist()), matrix)
 
 
 # -------------------------------------------------------------------------------- linear photos
@@ -295,6 +302,7 @@ def _with_gamma(colours: Colours, used: NDArray[np.bool_], gamma: float) -> tupl
 class _Response:
     """The response of a camera under a light, as shares of components, and its *white* (3,)."""
 
+    kind: str
     shares: tuple[float, ...]
     white: tuple[float, ...]
 
@@ -302,7 +310,7 @@ class _Response:
         return np.asarray(colours / np.array(self.white))
 
     def errors(self, colours: Colours) -> NDArray[np.float64]:
-        return _relative(self(colours), _seen(np.array(self.shares)))
+        return _relative(self(colours), _seen(np.array(self.shares), self.kind))
 
     def capture(self, full_scale: float) -> Capture:
         """The capture of the photo for a `Reconstructor`."""
@@ -311,26 +319,26 @@ class _Response:
         return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
-def _seen(shares: NDArray[np.float64]) -> Colours:
+def _seen(shares: NDArray[np.float64], kind: str) -> Colours:
     """(n, 3): what a camera sees of the patches whose response has these *shares*."""
     known = load_chart()
     response = known.mean + np.tensordot(shares, known.components, axes=1)
-    return np.asarray(known.reflectances @ response.T)
+    return np.asarray(CHARTS[kind].reflectances @ response.T)
 
 
-def _fit_response(colours: Colours, used: NDArray[np.bool_]) -> _Response:
+def _fit_response(colours: Colours, used: NDArray[np.bool_], kind: str) -> _Response:
     """The most probable response and the white that explain the *used* patches."""
     known = load_chart()
-    patches = known.reflectances[used]
+    patches = CHARTS[kind].reflectances[used]
     shown = colours[used]
     shares = np.zeros(len(known.components))
     # White and response are found in turn: each is linear in the patches given the other.
     for _ in range(_ROUNDS):
-        seen = _seen(shares)[used]
+        seen = _seen(shares, kind)[used]
         weights = 1 / (seen + _NOISE)
         white = _white(shown, seen, weights)
         shares = _shares(patches, shown / white, weights)
-    return _Response(tuple(shares.tolist()), tuple(white.tolist()))
+    return _Response(kind, tuple(shares.tolist()), tuple(white.tolist()))
 
 
 def _white(shown: Colours, seen: Colours, weights: Colours) -> NDArray[np.float64]:
@@ -347,10 +355,11 @@ def _shares(patches: NDArray[np.float64], shown: Colours, weights: Colours) -> N
     return np.asarray(np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE))
 
 
-def _unfitted(colours: Colours, *, is_linear: bool) -> Correction:
+def _unfitted(colours: Colours, kind: str, *, is_linear: bool) -> Correction:
     """The correction before any fit: a mean camera and the exposure, or none for sRGB."""
     if is_linear:
         mean = np.zeros(len(load_chart().components))
-        white = colours[GREYS][0] / _seen(mean)[GREYS][0]
-        return _Response(tuple(mean.tolist()), tuple(white.tolist()))
-    return _Colours(1.0, (1.0,) * 3, tuple(map(tuple, np.eye(6, 3).tolist())))
+        brightest = CHARTS[kind].greys[0]
+        white = colours[brightest] / _seen(mean, kind)[brightest]
+        return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
+    return _Colours(kind, 1.0, (1.0,) * 3, tuple(map(tuple, np.eye(6, 3).tolist())))

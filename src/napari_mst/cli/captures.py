@@ -11,6 +11,7 @@ from napari_mst.errors import CameraError, PhotoError
 from napari_mst.messages import shown
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
@@ -97,7 +98,7 @@ def _add_patch_arguments(group: "argparse._ArgumentGroup") -> None:
 
 def _add_chart_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "a ColorChecker Classic in the photo", "calibrates sRGB photos, RAW and linear ones"
+        "a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear ones"
     )
     group.add_argument(
         "--chart",
@@ -106,6 +107,12 @@ def _add_chart_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROW,COLUMN",
         help="the middles of its corner patches, in their order around it; the report says how far "
         "each patch is off, and the cube is corrected by the patches",
+    )
+    group.add_argument(
+        "--chart-kind",
+        choices=CHARTS,
+        default=next(iter(CHARTS)),
+        help="which chart it is (default: classic)",
     )
     group.add_argument(
         "--chart-photo",
@@ -165,7 +172,7 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
 
     encoding: Encoding | None = "linear" if arguments.linear else None
     photo = Photo.read(arguments.chart_photo or photos[0], encoding=encoding)
-    calibration = calibrate(photo, Chart(tuple(arguments.chart)))
+    calibration = calibrate(photo, Chart(tuple(arguments.chart), arguments.chart_kind))
     tell(calibration.table())
     return calibration
 

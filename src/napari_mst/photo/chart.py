@@ -1,6 +1,6 @@
-"""A ColorChecker Classic in a photo: where its patches are, what they show, and what they reflect.
+"""A ColorChecker in a photo: where its patches are, and what they show.
 
-Letters: n patches (24), in the order of the chart: dark skin, light skin, ..., white, ..., black.
+Letters: n patches, in the order of their kind of chart (`chart_kinds`).
 """
 
 import functools
@@ -12,20 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import PhotoError
+from napari_mst.messages import shown
+from napari_mst.photo.chart_kinds import CHARTS, ChartKind
 from napari_mst.photo.photo import Photo
 
-PATCHES = (
-    *("dark skin", "light skin", "blue sky", "foliage", "blue flower", "bluish green"),
-    *("orange", "purplish blue", "moderate red", "purple", "yellow green", "orange yellow"),
-    *("blue", "green", "red", "yellow", "magenta", "cyan"),
-    *("white", "neutral 8", "neutral 6.5", "neutral 5", "neutral 3.5", "black"),
-)
-"""The names of the patches, row by row."""
-
-GREYS = slice(18, 24)
-"""The last row, from white to black."""
-
-ROWS, COLUMNS = 4, 6
 _HALF = 0.16  # half the side of the square that is read, as a share of the distance of patches
 _CLIPPED = 0.99
 _MOST_CLIPPED = 0.1
@@ -34,9 +24,9 @@ Corner = tuple[float, float]
 
 
 class ChartData(NamedTuple):
-    """The bundled table of the chart, and of the responses of cameras under lights.
+    """The bundled table of the Classic, and of the responses of cameras under lights.
 
-    *reflectances* (n, 31) are means of 30 charts; *mean* (3, 31) and *components* (12, 3, 31) are
+    *reflectances* (24, 31) are means of 30 charts; *mean* (3, 31) and *components* (12, 3, 31) are
     those of 52 cameras under 15 lights, all balanced, and *spread* (12,) their standard deviations.
     """
 
@@ -57,24 +47,28 @@ def load_chart() -> ChartData:
 
 @dataclass(frozen=True)
 class Chart:
-    """A ColorChecker Classic (or the same 24 patches of a Passport) in a photo.
+    """A ColorChecker in a photo.
 
     Attributes
     ----------
     corners
         Row and column of the middle of the four corner patches, in their order around the chart:
-        dark skin, bluish green, black, white. Another start, or the other way round, is recognised.
+        dark skin, bluish green, black, white of a Classic. Another start, or the other way round,
+        is recognised.
+    kind
+        "classic", "passport", or "digital-sg".
 
     Raises
     ------
     PhotoError
-        If there are not four corners, or they lie on a line.
+        If there are not four corners, they lie on a line, or there is no such kind.
 
     Notes
     -----
     =======  ==================================
     corners  pixels of the photo, (row, column)
-    centres  (24, 2) pixels, (row, column)
+    centres  (n, 2) pixels, (row, column)
+    patches  (n) names: 24 of a Classic
     =======  ==================================
 
     Examples
@@ -84,13 +78,19 @@ class Chart:
     array([[ 5.,  5.],
            [ 5., 15.],
            [ 5., 25.]])
-    >>> chart.window
-    3
+    >>> chart.window, chart.patches[0]
+    (3, 'dark skin')
     """
 
     corners: tuple[Corner, Corner, Corner, Corner]
+    kind: str = "classic"
 
     def __post_init__(self) -> None:
+        if self.kind not in CHARTS:
+            raise PhotoError(
+                f"Expected a chart {', '.join(CHARTS)}, got {shown(str(self.kind))!r}. "
+                "Choose one of them."
+            )
         if np.shape(self.corners) != (4, 2) or not np.isfinite(self.corners).all():
             raise PhotoError(
                 "Expected four corners of a chart, each a row and a column, got others. "
@@ -98,11 +98,20 @@ class Chart:
             )
         first, second, third, fourth = np.array(self.corners, dtype=np.float64)
         area = abs(_cross(third - first, fourth - second)) / 2
-        if area < ROWS * COLUMNS:
+        if area < self._form.rows * self._form.columns:
             raise PhotoError(
                 f"Expected corners that span a chart, got an area of {area:.0f} pixels. "
                 "Give the middles of its corner patches."
             )
+
+    @property
+    def _form(self) -> ChartKind:
+        return CHARTS[self.kind]
+
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """(n): the names of the patches."""
+        return self._form.patches
 
     @property
     def arrangements(self) -> list["Chart"]:
@@ -116,26 +125,32 @@ class Chart:
         ]
         charts = []
         for a, b, c, d in around:
-            charts += [Chart((a, b, c, d)), Chart((d, c, b, a))]
+            charts += [Chart((a, b, c, d), self.kind), Chart((d, c, b, a), self.kind)]
         return charts
 
     @property
     def centres(self) -> NDArray[np.float64]:
         """(n, 2): row and column of the middle of each patch, by a projective map."""
-        right, bottom = COLUMNS - 1, ROWS - 1
-        on_chart = np.array([(0, 0), (right, 0), (right, bottom), (0, bottom)], dtype=np.float64)
-        matrix = _projective(on_chart, np.array(self.corners, dtype=np.float64))
-        down, across = np.mgrid[:ROWS, :COLUMNS].reshape(2, -1)
-        places = np.stack([across, down, np.ones(down.size)]) * 1.0
-        mapped = matrix @ places
-        return np.asarray((mapped[:2] / mapped[2]).T)
+        down, across = np.array(self._form.places).T
+        return self._mapped(down, across)
 
     @property
     def window(self) -> int:
         """Side of the square of pixels that is read of each patch: 1, 3, 5, ..."""
-        grid = self.centres.reshape(ROWS, COLUMNS, 2)
+        rows, columns = self._form.rows, self._form.columns
+        down, across = np.mgrid[:rows, :columns].reshape(2, -1)
+        grid = self._mapped(down, across).reshape(rows, columns, 2)
         steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
         return 2 * int(_HALF * min(steps)) + 1
+
+    def _mapped(self, down: NDArray[np.intp], across: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Row and column in the photo (k, 2) of these rows and columns (k,) of the grid."""
+        right, bottom = self._form.columns - 1, self._form.rows - 1
+        on_chart = np.array([(0, 0), (right, 0), (right, bottom), (0, bottom)], dtype=np.float64)
+        matrix = _projective(on_chart, np.array(self.corners, dtype=np.float64))
+        places = np.stack([across, down, np.ones(down.size)]) * 1.0
+        mapped = matrix @ places
+        return np.asarray((mapped[:2] / mapped[2]).T)
 
 
 def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
@@ -149,7 +164,7 @@ def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
     half = chart.window // 2
     rows, columns = photo.shape
     colours = []
-    for name, (row, column) in zip(PATCHES, np.rint(chart.centres).astype(int), strict=True):
+    for name, (row, column) in zip(chart.patches, np.rint(chart.centres).astype(int), strict=True):
         if not (half <= row < rows - half and half <= column < columns - half):
             raise PhotoError(
                 f"Expected the chart within {rows} rows x {columns} columns, got its patch "

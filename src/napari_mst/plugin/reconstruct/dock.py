@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
@@ -176,7 +177,8 @@ class ReconstructDock(Dock):
 
     def find_chart(self) -> None:
         """Calibrate by the ColorChecker whose corner patches the user clicks next."""
-        self._ask("ColorChecker", 4, CLICK_CHART, self._on_chart)
+        corners = CHARTS[self.form.chart].corners
+        self._ask("ColorChecker", 4, f"{CLICK_CHART}: {corners}.", self._on_chart)
 
     def _ask(self, name: str, count: int, text: str, take: Callable[[Places], object]) -> None:
         layer = self.form.layer

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
@@ -42,6 +43,9 @@ class FindingRows(QWidget):
         self.light = QPushButton("Light", toolTip=texts.FIND_LIGHT_HINT)
         self.patch = QPushButton("Grey patch", toolTip=texts.FIND_PATCH_HINT)
         self.chart = QPushButton("ColorChecker", toolTip=texts.FIND_CHART_HINT)
+        self.kind = QComboBox(toolTip=texts.CHART_KIND_HINT)
+        for name, kind in CHARTS.items():
+            self.kind.addItem(kind.title.removeprefix("ColorChecker "), name)
         self.grey = QDoubleSpinBox(
             minimum=1, maximum=150, value=100, decimals=0, suffix=" %", toolTip=texts.GREY_HINT
         )
@@ -57,25 +61,26 @@ class FindingRows(QWidget):
         self.forget_button = QPushButton("Forget", toolTip=texts.FORGET_HINT)
         self.forget_button.clicked.connect(self.forget)
         self._buttons = QHBoxLayout()
-        for widget in (self.light, self.chart):
+        for widget in (self.light, self.patch, self.grey):
             self._buttons.addWidget(widget)
-        self._grey_row = QHBoxLayout()
-        self._grey_row.addWidget(self.patch, 1)
-        self._grey_row.addWidget(self.grey)
+        self._chart_row = QHBoxLayout()
+        for widget in (self.chart, self.kind):
+            self._chart_row.addWidget(widget)
         below = QVBoxLayout(self)
         below.setContentsMargins(0, 0, 0, 0)
         for widget in (self.text, self.correct_white, self.bars, self.attention):
             below.addWidget(widget)
         below.addWidget(self.forget_button, alignment=Qt.AlignmentFlag.AlignRight)
         layout.addRow("Ask photo", self._buttons)
-        layout.addRow("", self._grey_row)
+        layout.addRow("", self._chart_row)
         layout.addRow(self)
 
     def draw(self, form: ReconstructionForm) -> None:
         """Show what can be asked of the photo of *form*, and what it told."""
         finding = form.finding
         self._layout.setRowVisible(self._buttons, form.layer is not None)
-        self._layout.setRowVisible(self._grey_row, form.layer is not None)
+        self._layout.setRowVisible(self._chart_row, form.layer is not None)
+        self.kind.setCurrentIndex(self.kind.findData(form.chart))
         # The patch of an sRGB photo tells its white, but not how bright white is.
         self.grey.setVisible(form.needs_camera)
         self.grey.setValue(form.grey)

@@ -19,6 +19,7 @@ from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.files import camera_named_in
 from napari_mst.plugin.jobs.request import JobOrder
 from napari_mst.plugin.jobs.workspace import JobState
@@ -111,6 +112,8 @@ class ReconstructionForm:
         The stored value of a white surface; 0 for the full scale of the file.
     grey
         Per cent of the light that a grey patch reflects.
+    chart
+        The kind of chart in the photo, a name of `CHARTS`.
     finding
         What the photo itself told; None if nobody asked, or another photo is chosen since.
     hint
@@ -139,6 +142,7 @@ class ReconstructionForm:
     is_balanced: bool = True
     is_linear: bool = False
     grey: float = 100.0
+    chart: str = next(iter(CHARTS))
     finding: Finding | None = None
     hint: str = ""
 

@@ -23,7 +23,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 
 NO_CAMERA = "Choose the camera of the photo first."
 CLICK_PATCH = "Click a grey or white patch of the photo."
-CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it."
+CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it"
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Look = Callable[[Photo], Finding]
@@ -78,11 +78,11 @@ def _clicked(places: Places) -> Place:
 
 
 def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> JobOrder | str:
-    """Order the calibration by a ColorChecker whose four corner patches are at *corners*."""
+    """Order the calibration by the chosen chart whose four corner patches are at *corners*."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
-    return _order(form, viewer, partial(_chart, weakref.ref(layer), corners))
+    return _order(form, viewer, partial(_chart, weakref.ref(layer), corners, form.chart))
 
 
 def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
@@ -163,12 +163,12 @@ def _patch(
     return Finding(layer, f"The grey patch tells {_told(capture)}.", capture)
 
 
-def _chart(layer: "weakref.ref[Image]", corners: Places, photo: Photo) -> Finding:
+def _chart(layer: "weakref.ref[Image]", corners: Places, kind: str, photo: Photo) -> Finding:
     from napari_mst.adaptation.calibrating import calibrate
     from napari_mst.photo.chart import Chart
 
     first, second, third, fourth = corners
-    calibration = calibrate(photo, Chart((first, second, third, fourth)))
+    calibration = calibrate(photo, Chart((first, second, third, fourth), kind))
     means = calibration.means
     text = (
         f"The chart: colours {means.before:.0%} off before, {means.after:.0%} after, "

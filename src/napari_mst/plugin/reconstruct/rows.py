@@ -141,6 +141,7 @@ class FormRows(QWidget):
         bind(camera.balanced.toggled, "is_balanced", camera.balanced.isChecked)
         bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
         bind(self.findings.grey.valueChanged, "grey", self.findings.grey.value)
+        bind(self.findings.kind.currentIndexChanged, "chart", self.findings.kind.currentData)
         self.findings.bars.chosen.connect(self._take_light)
         self.findings.correct_white.toggled.connect(self._correct_white)
         self.findings.forget.connect(self._forget)

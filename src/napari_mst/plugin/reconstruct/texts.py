@@ -88,10 +88,10 @@ CORRECT_WHITE_HINT = (
 )
 GREY_HINT = "The share of light that the grey patch reflects: 18 % for a grey card."
 FIND_CHART_HINT = (
-    "Press this, then click the middles of the four corner patches of a ColorChecker Classic: "
-    "dark skin, bluish green, black, white. Its colours calibrate the photo, and its patches "
-    "correct the spectra."
+    "Press this, then click the middles of the four corner patches of a ColorChecker. Its colours "
+    "calibrate the photo, and its patches correct the spectra."
 )
+CHART_KIND_HINT = "Which ColorChecker the photo shows."
 TAKE_LIGHT_HINT = "Take this light alone."
 LIGHT_ATTENTION_HINT = (
     "Show as a layer which patches of the photo told the light: through all blocks of the network, "
