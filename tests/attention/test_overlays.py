@@ -11,13 +11,12 @@ from torch.nn import functional as F
 
 from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
 from napari_mst.attention import explorer
-from napari_mst.attention.blocks import attention_blocks
+from napari_mst.attention.blocks import ChannelBlock, attention_blocks
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
-from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepare
 
@@ -59,7 +58,7 @@ def record(block: str = BLOCKS[0]) -> AttentionRecord:
 
 
 @cache
-def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
+def whole_input(name: str) -> tuple[ChannelBlock, torch.Tensor]:
     """The block and the whole of its input, in float64, from the network's own forward."""
     one = reconstructor(name)
     exact = copy.deepcopy(one.model.network).double()
@@ -82,7 +81,7 @@ def made(
 def formula(overlay: str, block: str, head: int, key: int | None, query: int | None) -> np.ndarray:
     """The map as its formula says, pixel by pixel, without Gram matrices and folding."""
     module, x = whole_input(block)
-    attention = module.attention
+    attention = module.channel_attention
     tokens = x[0].flatten(1)
     q, k, v = (
         (part.weight @ tokens).unflatten(0, (attention.heads, -1))
@@ -151,15 +150,11 @@ def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
 
 def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
     module, x = whole_input(BLOCKS[1])
+    attention = module.channel_attention
     y = module(x)[0]
-    bias = module.attention.proj.bias[:, None, None]
-    value = F.conv2d(x, module.attention.to_v.weight[..., None, None])
-    rest = (
-        x[0]
-        + bias
-        + module.attention.pos(value)[0]
-        + module.feed_forward(x + module.attention(x))[0]
-    )
+    bias = attention.proj.bias[:, None, None]
+    value = F.conv2d(x, attention.to_v.weight[..., None, None])
+    rest = x[0] + bias + attention.pos(value)[0] + module.feed_forward(x + attention(x))[0]
     rest_share = ((rest * y).sum(0) / (y * y).sum(0)).detach().numpy()
     heads = np.sum([made("share", BLOCKS[1], head, None).values for head in (0, 1)], axis=0)
     rows, columns = heads.shape

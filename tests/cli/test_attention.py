@@ -140,7 +140,7 @@ def test_weights_of_one_block_are_the_pages_of_a_tiff_beside_maps_of_the_other_h
     model = ("--model", folder / "hybrid.safetensors")
     assert run("attention", photo, "-o", target, *model, *options)[0] == 0
     with tifffile.TiffFile(target) as file:
-        told = [json.loads(page.description)["napari_mst"] for page in file.pages]
+        told = [json.loads(page.aspage().description)["napari_mst"] for page in file.pages]
         sums = [float(page.asarray().sum()) for page in file.pages]
     assert [one["overlay"] for one in told] == ["score", "weights", "weights"]
     assert [one["head"] for one in told[1:]] == [0, 1]

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from napari_mst.attention.pixels import PixelWeights
+from napari_mst.attention.pixel_weights import PixelWeights
 
 Role = Literal["pixel", "window", "keys", "masked"]
 """The pixel itself, its window of queries, the larger window of its keys, and a part of a shifted

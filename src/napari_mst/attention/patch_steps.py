@@ -9,13 +9,20 @@ Letters: n pixels, D = 5 numbers of a pixel, d channels of queries and keys, e o
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.attention.head_steps import (
+    BETWEEN,
+    OF_PIXELS,
+    HeadSteps,
+    Places,
+    Step,
+    sums_told,
+)
 from napari_mst.denoising.attention import embedding, projections
 from napari_mst.denoising.photos import Denoising
 from napari_mst.errors import AttentionError
@@ -28,37 +35,22 @@ MOST_SIDE = 16
 COLOURS = 3
 
 
-class Step(NamedTuple):
-    """A matrix on the way, and how it comes about."""
-
-    name: str
-    formula: str
-    values: NDArray[np.float64]
+_OF_FILTER = "The weights are those of non-local means between single pixels."
 
 
 @dataclass(frozen=True, eq=False)
-class PatchSteps:
+class PatchSteps(HeadSteps):
     """Every matrix of a single head, for the pixels of a patch.
 
     Attributes
     ----------
     row, column, side
         The first pixel of the patch, and the pixels along each of its sides.
-    steps
-        In the order in which they are computed.
-    reading
-        The axis of A that adds up to 1: "columns", or "rows" as a text has it to the letter.
     """
 
     row: int
     column: int
     side: int
-    steps: tuple[Step, ...]
-    reading: Reading
-
-    def __getitem__(self, name: str) -> NDArray[np.float64]:
-        """The values of a step."""
-        return next(step.values for step in self.steps if step.name == name)
 
 
 def patch_steps(
@@ -91,22 +83,42 @@ def patch_steps(
     tokens = how.stabilised(patch).reshape(COLOURS, -1).T
     features = torch.from_numpy(embedding(tokens).T.copy())
     head = _head(how.h, reading)
+    return PatchSteps(_steps(head, features, places_of(row, column, side)), row, column, side)
+
+
+def places_of(row: int, column: int, side: int) -> Places:
+    """Rows and columns of the pixels of a patch, (side^2, 2)."""
+    down, across = np.divmod(np.arange(side * side), side)
+    return np.stack([row + down, column + across], axis=1)
+
+
+def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[Step, ...]:
+    """Every matrix of *head* for the *features* of the pixels *at* their places."""
     with torch.inference_mode():
         found = head.steps(features)
-    n = side * side
-    steps = (
-        Step("X", f"Xi of {n} pixels: |t|^2, t, 1", _numbers(features)),
-        Step("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", _numbers(head.query.weight)),
-        Step("Q", "W_Q X", _numbers(found.queries)),
-        Step("W_K", "sqrt 2 in the middle, -1 in two corners", _numbers(head.key.weight)),
-        Step("K", "W_K X", _numbers(found.keys)),
-        Step("W_V", "picks the colour t", _numbers(head.value.weight)),
-        Step("V", "W_V X", _numbers(found.values)),
-        Step("S", "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)", _numbers(found.scores)),
-        Step("A", f"softmax of the {reading} of S", _numbers(found.attention)),
-        Step("O", "V A", _numbers(found.output)),
+    reading = head.reading
+    shares = _numbers(found.attention)
+    of_shares = sums_told(shares, 0 if reading == "columns" else 1)
+    scores = "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)"
+
+    def of_pixels(name: str, formula: str, matrix: Tensor) -> Step:
+        return Step(name, formula, _numbers(matrix), OF_PIXELS, columns=at)
+
+    def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> Step:
+        return Step(name, formula, _numbers(layer.weight), _OF_FILTER)
+
+    return (
+        of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1", features),
+        of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
+        of_pixels("Q", "W_Q X", found.queries),
+        of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),
+        of_pixels("K", "W_K X", found.keys),
+        of_filter("W_V", "picks the colour t", head.value),
+        of_pixels("V", "W_V X", found.values),
+        Step("S", scores, _numbers(found.scores), BETWEEN, at, at),
+        Step("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
+        of_pixels("O", "V A", found.output),
     )
-    return PatchSteps(row, column, side, steps, reading)
 
 
 def _head(h: float, reading: Reading) -> SingleHeadAttention:

@@ -8,20 +8,22 @@ Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from napari_mst.attention.blocks import AttendingBlock, pixel_blocks, source_map
-from napari_mst.attention.maps import AttentionMap, Selection
-from napari_mst.attention.overlays import WEIGHTS
+from napari_mst.attention.head_steps import Places
+from napari_mst.attention.maps import Selection
+from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
+from napari_mst.attention.window_steps import WindowSteps, window_steps
 from napari_mst.cube import Provenance
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
@@ -34,7 +36,7 @@ from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
 from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
-from napari_mst.networks.attention.windows import Geometry
+from napari_mst.networks.attention.windows import WindowTokens
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
@@ -44,91 +46,32 @@ from napari_mst.watch import UNWATCHED, Watch
 MOST_KEPT = 3 << 29
 """Bytes of maps that are kept, at most; half of what is free, where that is less."""
 
+MOST_TOKENS = 24**2
+"""Keys of a window that is shown in numbers, at most."""
+
 _LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
 
 
-@dataclass(frozen=True, eq=False)
-class PixelWeights:
-    """The weights of the keys of one pixel of a photo, in one block.
+class _Near(NamedTuple):
+    """What the weights of a pixel depend on.
 
     Attributes
     ----------
-    block
-        The name of the block.
-    weights
-        (h, keys), each head sums to 1.
-    places
-        (keys, 2): row and column of the photo at which the pixels of each key begin. Keys beyond
-        the photo are padding.
-    regions
-        (keys,): the part of a shifted window in which each key lies; only those in the part of the
-        pixel have weight. 0 everywhere where no window is shifted.
+    features
+        What the attention hears, (1, C, h, w), of a *part* of the map, which has a *size*.
     query
-        Row and column of the photo at which the pixels of the query begin.
-    pitch
-        Pixels of the photo, on each side, that a query or key stands for.
-    geometry
-        Sides of the window of queries and of that of the keys, and the shift, in keys; None where
-        all pixels attend to each other.
-    provenance
-        The history of the run whose weights these are.
+        Row and column of the pixel on the map.
     """
 
-    block: str
-    weights: NDArray[np.float64]
-    places: NDArray[np.int64]
-    regions: NDArray[np.int64]
+    features: Tensor
     query: tuple[int, int]
-    pitch: int
-    geometry: Geometry | None
-    provenance: Provenance = field(default_factory=Provenance)
-
-    def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
-        """The weights as a map for each head, where the first pixel that was seen is *corner*."""
-        images, first = self.planes()
-        row, column = np.add(first, corner)
-        middle = (self.pitch - 1) / 2
-        pixel = self.query[0] + corner[0], self.query[1] + corner[1]
-        return [
-            AttentionMap(
-                values=image.astype(np.float32),
-                overlay=WEIGHTS.name,
-                unit=WEIGHTS.unit,
-                selection=Selection(self.block, head),
-                pitch=self.pitch,
-                offset=(float(row + middle), float(column + middle)),
-                total=float(image.sum()),
-                provenance=self.provenance,
-                pixel=pixel,
-            )
-            for head, image in enumerate(images)
-        ]
-
-    def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
-        """The weights as images, (h, rows, columns), one value a key, and where they begin.
-
-        It is the row and column of the photo of their first key: for a layer of scale `pitch`.
-        """
-        is_heard = self.weights.sum(0) > 0
-        places = self.places[is_heard]
-        first = places.min(0)
-        rows, columns = ((places - first) // self.pitch).T
-        images = np.zeros((len(self.weights), rows.max() + 1, columns.max() + 1))
-        images[:, rows, columns] = self.weights[:, is_heard]
-        return images, (int(first[0]), int(first[1]))
+    part: Window
+    size: Size
 
     @property
-    def effective_keys(self) -> NDArray[np.float64]:
-        """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
-        counts: NDArray[np.float64] = 1 / np.square(self.weights).sum(-1)
-        return counts
-
-    @property
-    def heard(self) -> NDArray[np.bool_]:
-        """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
-        (own,) = np.flatnonzero((self.places == self.query).all(1))
-        is_heard: NDArray[np.bool_] = self.regions == self.regions[own]
-        return is_heard
+    def own(self) -> tuple[int, int]:
+        """Row and column of the pixel in the part."""
+        return self.query[0] - self.part.top, self.query[1] - self.part.left
 
 
 class PixelExplorer:
@@ -273,11 +216,84 @@ class PixelExplorer:
         Cancelled
             As soon as *watch* says so.
         """
+        near = self._near(block, row, column, watch)
+        with torch.inference_mode():
+            found = self.blocks[block].attention.weights(near.features, near.own)
+        return self._told(block, near, found)
+
+    def steps(
+        self, block: str, head: int, row: int, column: int, watch: Watch = UNWATCHED
+    ) -> WindowSteps:
+        """One *head* step by step, on the window of the pixel at *row* and *column*.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such block, head or pixel, or it has no windows, or windows with more
+            than `MOST_TOKENS` keys.
+        Cancelled
+            As soon as *watch* says so.
+        """
+        self._check(block, row, column)
+        attending = self._with_windows(block, head)
+        attention = attending.attention
+        near = self._near(block, row, column, watch)
+        with torch.inference_mode():
+            tokens = attention.around(near.features, near.own)
+            pixel = self._told(block, near, attention.weights(near.features, near.own))
+            if not pixel.heard.all():
+                features = self._from_all_borders(block, pixel, tokens.features[0], watch)
+                tokens = tokens.heard_as(features, *attention.split(features))
+            at = _places_of_queries(tokens, near) * pixel.pitch, pixel.places
+            is_normed = not isinstance(attending.norm, nn.Identity)
+            steps = window_steps(attention, tokens, head, at, is_normed)
+        return WindowSteps(steps, pixel, head)
+
+    def _with_windows(self, block: str, head: int) -> WindowBlock:
+        """A block whose *head* can be shown in numbers."""
+        attending = self.blocks[block]
+        Selection(block, head).check(attending.attention.heads, 1)
+        if not isinstance(attending, WindowBlock):
+            got = "attention between all pixels"
+        elif attending.attention.key_window**2 > MOST_TOKENS:
+            got = f"{attending.attention.key_window**2}"
+        else:
+            return attending
+        raise AttentionError(
+            f"Expected windows of at most {MOST_TOKENS} pixels to show in numbers, got {got} in "
+            f"{shown(block)}. Look at the weights of a pixel instead."
+        )
+
+    def _from_all_borders(
+        self, block: str, pixel: PixelWeights, features: Tensor, watch: Watch
+    ) -> Tensor:
+        """The *features* of a window, (n, C), with those that its mask keeps from the *pixel*.
+
+        A part of the map has others in their place: those of its own opposite border.
+        """
+        attending = self.blocks[block]
+        result = features.clone()
+        for region in np.unique(pixel.regions[~pixel.heard]):
+            is_there = torch.from_numpy(pixel.regions == region)
+            places = pixel.places[pixel.regions == region] // pixel.pitch
+            (top, left), (bottom, right) = places.min(0).tolist(), (places.max(0) + 1).tolist()
+            part = Window(top, bottom, left, right)
+            own = self._features(self._source(block), part, watch)
+            normal = attending.norm(own.to(features.dtype))
+            result[is_there] = normal[0].flatten(1).mT
+        return result
+
+    def _check(self, block: str, row: int, column: int) -> None:
+        """Refuse a block or a pixel that is not there."""
         if block not in self.blocks:
             raise AttentionError(
                 f"Expected a block as {next(iter(self.blocks))}, got {shown(block)!r}."
             )
         check_query((row, column), self.shape)
+
+    def _near(self, block: str, row: int, column: int, watch: Watch) -> _Near:
+        """The part of the map of *block* on which the weights of a pixel depend."""
+        self._check(block, row, column)
         attending = self.blocks[block]
         source = self._source(block)
         pitch = self.pitch(block)
@@ -285,17 +301,24 @@ class PixelExplorer:
         size = self._program.sizes(*self.shape)[source]
         part = _part(attending, query, size)
         features = self._features(source, part, watch)
-        found = self._found(attending, features, query, part)
-        places = _on_the_map(found, query, part, size)
+        with torch.inference_mode():
+            normal = attending.norm(features.to(attending.attention.value_weight.dtype))
+        return _Near(normal, query, part, size)
+
+    def _told(self, block: str, near: _Near, found: QueryWeights) -> PixelWeights:
+        """The weights of a query that were *found*, in pixels of the photo."""
+        attending = self.blocks[block]
+        pitch = self.pitch(block)
+        row, column = near.query
         return PixelWeights(
             block=block,
             weights=found.weights.double().cpu().numpy(),
-            places=places.numpy() * pitch,
+            places=_on_the_map(found, near).numpy() * pitch,
             regions=found.regions.numpy(),
-            query=(query[0] * pitch, query[1] * pitch),
+            query=(row * pitch, column * pitch),
             pitch=pitch,
             geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
-            provenance=self._seen.provenance(watch),
+            provenance=self._seen.provenance(),
         )
 
     def pitch(self, block: str) -> int:
@@ -352,16 +375,6 @@ class PixelExplorer:
             numbers = execute_crop(self._program.until(name), known, source, part)
         return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
 
-    def _found(
-        self, block: AttendingBlock, features: Tensor, query: tuple[int, int], part: Window
-    ) -> QueryWeights:
-        """The weights of a *query* of the map, from a *part* of it."""
-        own = (query[0] - part.top, query[1] - part.left)
-        weight = block.attention.value_weight
-        with torch.inference_mode():
-            normal = block.norm(features.to(weight.dtype))
-            return block.attention.weights(normal, own)
-
 
 def _part(block: AttendingBlock, query: tuple[int, int], size: Size) -> Window:
     """The part of a map of *size* on which the weights of a *query* depend."""
@@ -373,22 +386,33 @@ def _part(block: AttendingBlock, query: tuple[int, int], size: Size) -> Window:
     return own.grown(attention.halo).aligned(attention.window).clipped(size)
 
 
-def _on_the_map(found: QueryWeights, query: tuple[int, int], part: Window, size: Size) -> Tensor:
-    """The places of keys on the whole map of *size*, of those that were found in a *part* of it.
+def _on_the_map(found: QueryWeights, near: _Near) -> Tensor:
+    """The places of keys on the whole map, of those that were *found* in a part of it.
 
     Keys that the mask keeps apart came round from the opposite border of the part; on the map they
     come from the opposite border of the map.
     """
-    corner = torch.tensor([part.top, part.left])
-    places = found.places + corner
-    own = (places == torch.tensor(query)).all(1)
+    part = near.part
+    places = found.places + torch.tensor([part.top, part.left])
+    own = (places == torch.tensor(near.query)).all(1)
     is_apart = found.regions != found.regions[own]
     for axis in (0, 1):
-        length, first = size[axis], (part.top, part.left)[axis]
+        length, first = near.size[axis], (part.top, part.left)[axis]
         last = first + part.size[axis]
         reach = part.size[axis] // 2
-        far = is_apart & ((places[:, axis] - query[axis]).abs() >= reach)
-        is_after = places[:, axis] > query[axis]
+        far = is_apart & ((places[:, axis] - near.query[axis]).abs() >= reach)
+        is_after = places[:, axis] > near.query[axis]
         places[far & is_after, axis] += length - last
         places[far & ~is_after, axis] -= first
+    return places
+
+
+def _places_of_queries(tokens: WindowTokens, near: _Near) -> Places:
+    """The places on the whole map of the pixels that ask in the window of *tokens*."""
+    asking, answering = tokens.at
+    if len(asking) == len(answering):
+        own = QueryWeights(tokens.bias[:, tokens.own], answering, tokens.regions)
+        return _on_the_map(own, near).numpy()
+    corner = near.part.top, near.part.left
+    places: Places = asking.numpy() + np.array(corner)
     return places

@@ -19,10 +19,12 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.attention.picking import ALIKE, SINGLE
+from napari_mst.plugin.attention.picking import ALIKE, SINGLE, WINDOW
 from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.reconstructor import Reconstructor
+
+MATCH_START = Qt.MatchFlag.MatchStartsWith
 
 
 @pytest.fixture
@@ -198,3 +200,28 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     assert model.headerData(5, horizontal) == "11, 14"
     assert "Each of the rows adds up to 1: 1.000000" in page.numbers.about.text()
     assert viewer.layers["Window of a pixel: photo"].nshapes == 1
+
+
+def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
+    recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
+) -> None:
+    recorded.exploration.choose("stages.0.encoder.1", 1)
+    page = recorded.panel.pixel
+    page.by.setCurrentIndex(page.by.findData(WINDOW))
+    page.pick_button.click()
+    recorded.picking.click(world(viewer, 13, 21))
+    qtbot.waitUntil(lambda: "Pixel (12, 20)" in page.text.text(), timeout=120_000)
+    expected = explorer_of(viewer, weights).steps("stages.0.encoder.1", 1, 13, 21)
+    titles = [page.numbers.steps.itemText(index) for index in range(page.numbers.steps.count())]
+    assert [title.split(" = ")[0] for title in titles] == [step.name for step in expected.steps]
+    page.numbers.steps.setCurrentIndex(page.numbers.steps.findText("A = ", MATCH_START))
+    assert "Each of the columns adds up to 1: 1.000000" in page.numbers.about.text()
+    model = page.numbers.table.model()
+    shares = next(step for step in expected.steps if step.name == "A")
+    assert model.data(model.index(2, 3)) == f"{shares.values[2, 3]:.5g}"
+    assert shares.rows is not None
+    row, column = shares.rows[2]
+    assert model.headerData(2, Qt.Orientation.Vertical) == f"{row}, {column}"
+    # The weights of the pixel lie over the photo as well, with the outline of its window.
+    assert [layer.visible for layer in map_layers(viewer)] == [False, True]
+    assert viewer.layers["Window of a pixel: photo"].nshapes >= 2

@@ -12,18 +12,20 @@ As in the published code, keys and values beyond the border of the map are zeros
 *after* the projection. They take part in the softmax with a score of 0 plus the position bias.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_pixel, unmasked
+from napari_mst.networks.attention.query import check_pixel
 from napari_mst.networks.attention.relative_position import RelativePositionBias
 from napari_mst.networks.attention.windows import (
     Geometry,
     WindowAttention,
+    WindowTokens,
     check_window,
     filled_up,
     partitioned,
@@ -83,8 +85,8 @@ class OverlappingAttention(WindowAttention):
         attended = self.joined(self.softmax(scores) @ self._overlapping(values))
         return united(attended.unflatten(3, (self.window, -1)))[..., :height, :width]
 
-    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of the u^2 pixels around its window for the pixel *query*, row and column.
+    def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
+        """The queries of the window in which the pixel *query* lies, and the keys around them.
 
         Places beyond the map are the zeros around it. *x* is (1, C, H, W).
 
@@ -94,17 +96,26 @@ class OverlappingAttention(WindowAttention):
             If the query lies outside the map, or there are several maps.
         """
         check_pixel(x, query)
-        queries, keys, _ = self._projected(x)
+        filled = filled_up(x, self.window)
+        queries, keys, values = self._projected(x)
         row, column = query
         top, left = (index // self.window * self.window for index in query)
-        # The keys have a rim around them, so their window begins at the corner of the queries.
-        rows, columns = slice(top, top + self.key_window), slice(left, left + self.key_window)
-        window = self._rimmed(keys)[:, :, rows, columns].flatten(2).mT
-        own = self.in_heads(queries[:, :, row, column][:, None])
-        bias = self.position()[:, (row - top) * self.window + column - left]
-        scores = self.scores(own, self.in_heads(window))[0, :, 0] + bias
+        own = _cut(self.window, top, left)
+        # Keys have a rim around them, so their window begins at the corner of the queries.
+        theirs = _cut(self.key_window, top, left)
         places = square((top - self.halo, left - self.halo), self.key_window)
-        return unmasked(scores.softmax(-1), places)
+        regions = torch.zeros(len(places), dtype=torch.long)
+        return WindowTokens(
+            (own(filled), theirs(self._rimmed(filled))),
+            self.in_heads(own(queries)),
+            self.in_heads(theirs(self._rimmed(keys))),
+            self.in_heads(theirs(self._rimmed(values))),
+            self.position(),
+            (square((top, left), self.window), places),
+            regions,
+            torch.zeros(self.window**2, len(places), dtype=torch.bool),
+            (row - top) * self.window + column - left,
+        )
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the filled-up map, (N, C, H, W) each."""
@@ -121,3 +132,8 @@ class OverlappingAttention(WindowAttention):
         rows = self._rimmed(x).unfold(2, self.key_window, self.window)
         windows = rows.unfold(3, self.key_window, self.window)
         return self.in_heads(windows.flatten(4).permute(0, 2, 3, 4, 1))
+
+
+def _cut(side: int, top: int, left: int) -> Callable[[Tensor], Tensor]:
+    """A cut of (1, C, H, W) at a corner, as tokens (side^2, C)."""
+    return lambda x: x[0, :, top : top + side, left : left + side].flatten(1).mT

@@ -13,20 +13,12 @@ is the same to 4e-44 unless scores are as large. An axis that is no longer than 
 shifted, as in torchvision.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
-from napari_mst.networks.attention.query import QueryWeights, check_pixel
-from napari_mst.networks.attention.windows import (
-    Geometry,
-    WindowAttention,
-    filled_up,
-    square,
-)
+from napari_mst.networks.attention.windows import Geometry, WindowAttention
 
 
 class ShiftedWindowAttention(WindowAttention):
@@ -89,46 +81,3 @@ class ShiftedWindowAttention(WindowAttention):
             last = scores[:, :, -1:].masked_fill(is_apart, -torch.inf)
             scores = torch.cat([scores[:, :, :-1], last], dim=2)
         return scores
-
-    def parts(self, shifts: tuple[int, int]) -> Tensor:
-        """The part of a window in which each of its pixels lies, (w^2,), after a roll by *shifts*.
-
-        Parts are numbered 0 to 3: the pixels that stayed in their place, those that came round from
-        the first rows, from the first columns, and from both.
-        """
-        rows, columns = torch.arange(self.window)[:, None], torch.arange(self.window)
-        down, across = shifts
-        is_from_top = rows >= self.window - down
-        is_from_left = columns >= self.window - across
-        return (is_from_top * 1 + is_from_left * 2).flatten()
-
-    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of the w^2 pixels of the shifted window in which the pixel *query* lies.
-
-        `places` are those on the map before the roll; `regions` are the parts of the window, of
-        which the query attends to its own. *x* is (1, C, H, W).
-
-        Raises
-        ------
-        AttentionError
-            If the query lies outside the map, or there are several maps.
-        """
-        check_pixel(x, query)
-        filled = filled_up(x, self.window)
-        sizes = filled.shape[-2:]
-        shifts = self.shifts(filled)
-        rolled = [
-            (index - shift) % size for index, shift, size in zip(query, shifts, sizes, strict=True)
-        ]
-        corner = [index // self.window * self.window for index in rolled]
-        places = (square(corner, self.window) + torch.tensor(shifts)) % torch.tensor(sizes)
-        window = filled[0][:, places[:, 0], places[:, 1]].mT
-        queries, keys, _ = self.split(window)
-        own = (rolled[0] - corner[0]) * self.window + rolled[1] - corner[1]
-        # The roll fills only the last windows of a row or column from both borders.
-        is_last = [start + self.window == size for start, size in zip(corner, sizes, strict=True)]
-        regions = self.parts((shifts[0] * is_last[0], shifts[1] * is_last[1]))
-        scores = (self.scores(queries, keys) + self.position())[:, own]
-        is_apart = (regions != regions[own]).to(scores.device)
-        weights = scores.masked_fill(is_apart, -torch.inf).softmax(-1)
-        return QueryWeights(weights, places, regions)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_pixel, unmasked
+from napari_mst.networks.attention.query import QueryWeights, check_pixel
 from napari_mst.networks.attention.relative_position import RelativePositionBias
 
 
@@ -31,6 +31,52 @@ class Geometry(NamedTuple):
     window: int
     keys: int
     shift: int = 0
+
+
+class WindowTokens(NamedTuple):
+    """One window: its n pixels that ask, and the m pixels that answer them, in all heads.
+
+    Attributes
+    ----------
+    features
+        Of the pixels that ask, (n, C), and of those that answer, (m, C), before the projections.
+    queries, keys, values
+        (h, n, d), (h, m, d) and (h, m, d).
+    bias
+        What the places add to the scores, (h, n, m).
+    at
+        Rows and columns on the map of the pixels that ask, (n, 2), and of those that answer, (m,
+        2).
+    regions
+        (m,): the part of a shifted window in which each key lies.
+    is_apart
+        (n, m): pairs that the mask keeps from each other.
+    own
+        The index of the query that was asked for.
+    """
+
+    features: tuple[Tensor, Tensor]
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    bias: Tensor
+    at: tuple[Tensor, Tensor]
+    regions: Tensor
+    is_apart: Tensor
+    own: int
+
+    @property
+    def places(self) -> Tensor:
+        """Rows and columns of the keys, (m, 2)."""
+        return self.at[1]
+
+    def heard_as(
+        self, features: Tensor, queries: Tensor, keys: Tensor, values: Tensor
+    ) -> "WindowTokens":
+        """The same window of pixels, all of which ask and answer, with other *features*."""
+        return self._replace(
+            features=(features, features), queries=queries, keys=keys, values=values
+        )
 
 
 class WindowAttention(Heads):
@@ -89,10 +135,39 @@ class WindowAttention(Heads):
         """The scores (N, down, across, h, w^2, w^2) of pairs that may attend: of all."""
         return scores
 
-    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
-        """The weights of the w^2 pixels of its window for the pixel *query*, a row and a column.
+    def parts(self, shifts: tuple[int, int]) -> Tensor:
+        """The part of a window in which each of its pixels lies, (w^2,), after a roll by *shifts*.
 
-        *x* is (1, C, H, W).
+        Parts are numbered 0 to 3: the pixels that stayed in their place, those that came round from
+        the first rows, from the first columns, and from both.
+        """
+        rows, columns = torch.arange(self.window)[:, None], torch.arange(self.window)
+        down, across = shifts
+        is_from_top = rows >= self.window - down
+        is_from_left = columns >= self.window - across
+        return (is_from_top * 1 + is_from_left * 2).flatten()
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of the keys of its window for the pixel *query*, a row and a column.
+
+        Places are those on the map before a roll; those beyond the map are the zeros around it.
+        Regions are the parts of a shifted window, of which the query attends to its own. *x* is (1,
+        C, H, W).
+
+        Raises
+        ------
+        AttentionError
+            If the query lies outside the map, or there are several maps.
+        """
+        found = self.around(x, query)
+        own = found.own
+        scores = self.scores(found.queries[:, own : own + 1], found.keys)[:, 0] + found.bias[:, own]
+        is_apart = found.is_apart[own].to(scores.device)
+        weights = scores.masked_fill(is_apart, -torch.inf).softmax(-1)
+        return QueryWeights(weights, found.places, found.regions)
+
+    def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
+        """The queries and keys of the window in which the pixel *query* lies; *x* is (1, C, H, W).
 
         Raises
         ------
@@ -100,14 +175,27 @@ class WindowAttention(Heads):
             If the query lies outside the map, or there are several maps.
         """
         check_pixel(x, query)
-        corner = [index // self.window * self.window for index in query]
-        top, left = corner
         filled = filled_up(x, self.window)
-        window = filled[:, :, top : top + self.window, left : left + self.window]
-        queries, keys, _ = self.split(window.flatten(2).mT)
-        scores = self.scores(queries, keys) + self.position()
-        own = (query[0] - top) * self.window + query[1] - left
-        return unmasked(scores.softmax(-1)[0, :, own], square(corner, self.window))
+        sizes = filled.shape[-2:]
+        shifts = self.shifts(filled)
+        rolled = [
+            (index - shift) % size for index, shift, size in zip(query, shifts, sizes, strict=True)
+        ]
+        corner = [index // self.window * self.window for index in rolled]
+        places = (square(corner, self.window) + torch.tensor(shifts)) % torch.tensor(sizes)
+        features = filled[0][:, places[:, 0], places[:, 1]].mT
+        # The roll fills only the last windows of a row or column from both borders.
+        is_last = [start + self.window == size for start, size in zip(corner, sizes, strict=True)]
+        regions = self.parts((shifts[0] * is_last[0], shifts[1] * is_last[1]))
+        return WindowTokens(
+            (features, features),
+            *self.split(features),
+            self.position(),
+            (places, places),
+            regions,
+            regions[:, None] != regions,
+            (rolled[0] - corner[0]) * self.window + rolled[1] - corner[1],
+        )
 
 
 def check_window(window: int) -> None:

@@ -18,7 +18,8 @@ from napari_mst.plugin.jobs.request import Reports, Request, SideJob
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
-    from napari_mst.attention.pixels import PixelWeights
+    from napari_mst.attention.pixel_weights import PixelWeights
+    from napari_mst.attention.window_steps import WindowSteps
 
 
 class CubePixel(NamedTuple):
@@ -53,6 +54,11 @@ def pixel_job(look: Look, head: tuple[str, int], pixel: tuple[int, int]) -> Side
     """Tell what a *pixel* attends to in the block of *head*, the head that is shown."""
     block, number = head
     return SideJob(partial(_pixel, look, block, pixel), partial(_show_pixel, number))
+
+
+def window_job(look: Look, head: tuple[str, int], pixel: tuple[int, int]) -> SideJob:
+    """Take a *head*, a block and its number, apart on the window of a *pixel*."""
+    return SideJob(partial(_window_steps, look, head, pixel), _show_window_steps)
 
 
 def alike_job(h: float) -> SideJob:
@@ -114,6 +120,16 @@ def _pixel(
 def _show_pixel(head: int, viewer: ViewerModel, found: "PixelWeights", request: Request) -> None:
     if isinstance(request.source, LayerPhoto):
         show_weights(viewer, found, request.source, head)
+
+
+def _window_steps(
+    look: Look, head: tuple[str, int], pixel: tuple[int, int], request: Request, reports: Reports
+) -> "WindowSteps":
+    return look.pixels(request, reports).steps(*head, *pixel, reports.watch)
+
+
+def _show_window_steps(viewer: ViewerModel, found: "WindowSteps", request: Request) -> None:
+    _show_pixel(found.head, viewer, found.pixel, request)
 
 
 def _alike(h: float, request: Request, reports: Reports) -> Alike:

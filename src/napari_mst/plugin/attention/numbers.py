@@ -8,22 +8,18 @@ from qtpy.QtWidgets import QComboBox, QTableView, QVBoxLayout, QWidget
 from napari_mst.plugin.viewer.paragraph import Paragraph
 
 if TYPE_CHECKING:
-    from napari_mst.attention.patch_steps import PatchSteps, Step
+    from napari_mst.attention.head_steps import HeadSteps, Step
 
 STEP_HINT = "The matrix whose numbers are shown, in the order in which they are computed."
-OF_PIXELS = {"X", "Q", "K", "V", "S", "A", "O"}
-"""Matrices whose columns are the pixels of the patch."""
-BETWEEN_PIXELS = {"S", "A"}
-"""Matrices whose rows are the same pixels: row i is key i, column j is query j."""
+MEASURED_ROWS = 32
 NO_PARENT = QModelIndex()
 
 
 class StepModel(QAbstractTableModel):
     """The numbers of one matrix, with the row and column of the photo of each pixel."""
 
-    def __init__(self, found: "PatchSteps", step: "Step") -> None:
+    def __init__(self, step: "Step") -> None:
         super().__init__()
-        self._found = found
         self._step = step
 
     def rowCount(self, parent: QModelIndex = NO_PARENT) -> int:
@@ -55,30 +51,30 @@ class StepModel(QAbstractTableModel):
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         is_column = orientation == Qt.Orientation.Horizontal
-        if self._step.name in (OF_PIXELS if is_column else BETWEEN_PIXELS):
-            down, across = divmod(section, self._found.side)
-            return f"{self._found.row + down}, {self._found.column + across}"
-        return str(section)
+        places = self._step.columns if is_column else self._step.rows
+        return str(section) if places is None else "{}, {}".format(*places[section])
 
 
 class Numbers(QWidget):
-    """Shows the steps of a patch; the chosen matrix stays chosen from patch to patch."""
+    """Shows the steps of a head; the chosen matrix stays chosen from click to click."""
 
     def __init__(self) -> None:
         super().__init__()
         self.steps = QComboBox(toolTip=STEP_HINT)
         self.table = QTableView()
         self.about = Paragraph()
-        self._found: PatchSteps | None = None
+        self._found: HeadSteps | None = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.steps)
         layout.addWidget(self.table, stretch=1)
         layout.addWidget(self.about)
         self.steps.currentIndexChanged.connect(self._draw)
+        # Widths follow the first rows: to look at all of a large matrix would take seconds.
+        self.table.horizontalHeader().setResizeContentsPrecision(MEASURED_ROWS)
         self.table.setAccessibleName("Numbers of the matrix")
 
-    def show_steps(self, found: "PatchSteps") -> None:
+    def show_steps(self, found: "HeadSteps") -> None:
         """Show the matrices of *found*."""
         self._found = found
         chosen = max(self.steps.currentIndex(), 0)
@@ -87,7 +83,7 @@ class Numbers(QWidget):
             for step in found.steps:
                 rows, columns = step.values.shape
                 self.steps.addItem(f"{step.name} = {step.formula}   ({rows} x {columns})")
-            self.steps.setCurrentIndex(chosen)
+            self.steps.setCurrentIndex(min(chosen, self.steps.count() - 1))
         self._draw()
 
     def _draw(self) -> None:
@@ -96,23 +92,7 @@ class Numbers(QWidget):
         if found is None or index < 0:
             return
         step = found.steps[index]
-        self._model = StepModel(found, step)  # Qt does not keep it
+        self._model = StepModel(step)  # Qt does not keep it
         self.table.setModel(self._model)
         self.table.resizeColumnsToContents()
-        self.about.setText(_about(found, step))
-
-
-def _about(found: "PatchSteps", step: "Step") -> str:
-    """Say how the rows and columns of a matrix are to be read."""
-    if step.name == "A":
-        axis = 0 if found.reading == "columns" else 1
-        sums = step.values.sum(axis)
-        return (
-            f"Row i is key i, column j is query j. Each of the {found.reading} adds up to 1: "
-            f"{sums.min():.6f} to {sums.max():.6f}."
-        )
-    if step.name == "S":
-        return "Row i is key i, column j is query j."
-    if step.name in OF_PIXELS:
-        return "A column is a pixel of the patch, named by its row and column in the photo."
-    return "The weights are those of non-local means between single pixels."
+        self.about.setText(step.about)

@@ -4,7 +4,7 @@ Each function reads the state and changes nothing. It returns the order, or a se
 the user why there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from napari.components import ViewerModel
@@ -16,7 +16,6 @@ from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.jobs import (
     CubePixel,
     map_job,
-    pixel_job,
     recording_job,
     sensitivity_job,
     steps_job,
@@ -27,6 +26,9 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, LayerReference
 from napari_mst.reconstruction.options import RunOptions
+
+PixelJob = Callable[[Look, tuple[str, int], tuple[int, int]], SideJob]
+"""A look at a photo, a head and a pixel of the photo -> the job that tells about the pixel."""
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
@@ -74,16 +76,16 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> JobOrder | str
 
 
 def pixel_order(
-    viewer: ViewerModel, exploration: Exploration, position: Sequence[float]
+    viewer: ViewerModel, exploration: Exploration, position: Sequence[float], job: PixelJob
 ) -> JobOrder | str:
-    """Order what the pixel at world *position* attends to in the chosen block."""
+    """Order the *job* of the pixel at world *position* in the chosen head."""
     head = exploration.head
     if head is None:
         return NO_RUN
     if head.between_pixels is None:
         return NOT_BETWEEN_PIXELS
     look = Look(exploration.shelf, head.recording.record)
-    order = _order(viewer, head.recording, pixel_job(look, (head.block, head.head), (0, 0)))
+    order = _order(viewer, head.recording, job(look, (head.block, head.head), (0, 0)))
     if isinstance(order, str) or not isinstance(order.source, LayerPhoto):
         return order
     photo = order.source
@@ -93,7 +95,7 @@ def pixel_order(
     rows, columns = photo.shape
     if not (0 <= row < rows and 0 <= column < columns):
         return OUTSIDE
-    return order._replace(job=pixel_job(look, (head.block, head.head), (row, column)))
+    return order._replace(job=job(look, (head.block, head.head), (row, column)))
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> CubePixel | str:

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from napari.components import ViewerModel
@@ -15,7 +15,7 @@ from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import AttentionError, DenoisingError
 from napari_mst.plugin.attention.alike import Alike
 from napari_mst.plugin.attention.exploration import Exploration
-from napari_mst.plugin.attention.jobs import alike_job, denoising_job
+from napari_mst.plugin.attention.jobs import alike_job, denoising_job, pixel_job, window_job
 from napari_mst.plugin.attention.layers import limits, map_arguments
 from napari_mst.plugin.attention.orders import NO_PHOTO, pixel_order
 from napari_mst.plugin.attention.pixel_layers import put_map, show_patch
@@ -26,11 +26,14 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import Position
 
 if TYPE_CHECKING:
-    from napari_mst.attention.pixels import PixelWeights
+    from napari_mst.attention.pixel_weights import PixelWeights
 
 NETWORK = "network"
 ALIKE = "alike"
 SINGLE = "single"
+WINDOW = "window"
+OF_NETWORK = (NETWORK, WINDOW)
+"""What is computed by the network of the chosen run."""
 WAITING = "Estimating the noise of the photo ..."
 
 
@@ -42,7 +45,7 @@ class Picking:
     Attributes
     ----------
     mechanism
-        `NETWORK` or `ALIKE`.
+        `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`.
     h
         The strength of non-local means.
     side, reading
@@ -50,7 +53,7 @@ class Picking:
     changed
         Emitted with a sentence for a person.
     patch_changed
-        Emitted with the `PatchSteps` of the patch that was clicked.
+        Emitted with the `HeadSteps` of the patch, or window, that was clicked.
     """
 
     changed = Signal(str)
@@ -88,14 +91,14 @@ class Picking:
             self._mouse.detach(viewer)
             return
         self._mouse.attach(viewer)
-        if self.mechanism != NETWORK:
+        if self.mechanism not in OF_NETWORK:
             self._prepare()
 
     def choose(self, mechanism: str, h: float) -> None:
         """Compare pixels by another attention, or with another strength."""
         self.mechanism, self.h = mechanism, h
         self._alike = None
-        if self.is_on and mechanism != NETWORK:
+        if self.is_on and mechanism not in OF_NETWORK:
             self._prepare()
 
     def choose_patch(self, side: int, reading: Literal["columns", "rows"]) -> None:
@@ -121,12 +124,13 @@ class Picking:
         viewer = self._viewer_ref()
         if viewer is None:
             return
-        if self.mechanism != NETWORK:
+        if self.mechanism not in OF_NETWORK:
             self._on_move(position)
             if self.mechanism == SINGLE and self._layer_photo is not None:
                 self._show_patch(_pixel_of(self._layer_photo, position))
             return
-        order = pixel_order(viewer, self._exploration, position)
+        job = window_job if self.mechanism == WINDOW else pixel_job
+        order = pixel_order(viewer, self._exploration, position, job)
         if isinstance(order, str):
             self.changed.emit(order)
             return
@@ -138,14 +142,17 @@ class Picking:
             order, self._pending = self._pending, None
             self._start(order)
 
-    def on_made(self, made: object) -> None:
+    def on_made(self, made: Any) -> None:
         """Say what a job of this page has found."""
         if isinstance(made, Alike):
             self._alike = made
             self._pixel = None
             self.changed.emit(f"Noise {made.how.noise.codes:.1f} codes. Move over the photo.")
         elif hasattr(made, "places"):
-            self.changed.emit(self._sentence(made))  # type: ignore[arg-type]
+            self.changed.emit(self._sentence(made))
+        elif hasattr(made, "steps"):
+            self.patch_changed.emit(made)
+            self.changed.emit(self._sentence(made.pixel))
 
     def _start(self, order: JobOrder) -> None:
         if not self._workspace.run(*order):

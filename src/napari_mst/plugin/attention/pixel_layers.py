@@ -17,7 +17,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 if TYPE_CHECKING:
     from napari_mst.attention.outlines import Outline
     from napari_mst.attention.patch_steps import PatchSteps
-    from napari_mst.attention.pixels import PixelWeights
+    from napari_mst.attention.pixel_weights import PixelWeights
 
 ROLE = "map"
 """Marks the outlines as something that was made: they are no regions of a person."""

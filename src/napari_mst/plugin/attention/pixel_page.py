@@ -17,12 +17,13 @@ from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.numbers import Numbers
-from napari_mst.plugin.attention.picking import ALIKE, NETWORK, SINGLE
+from napari_mst.plugin.attention.picking import ALIKE, NETWORK, OF_NETWORK, SINGLE, WINDOW
 from napari_mst.plugin.viewer.paragraph import Paragraph
 
 BY_HINT = (
-    "A block of the network, chosen above; non-local means, the filter of noisy photos before the "
-    "network and the ancestor of attention; or a single head, in the numbers of all its matrices."
+    "A block of the network, chosen above, also in the numbers of all its matrices; non-local "
+    "means, the filter of noisy photos before the network and the ancestor of attention; or a "
+    "single head, in the numbers of all its matrices."
 )
 PICK_HINT = (
     "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
@@ -32,6 +33,10 @@ H_HINT = "The strength h in units of the noise of the photo; a run that denoises
 DENOISE_HINT = "Add the whole photo, denoised by non-local means with this h, as a photo layer."
 BEFORE_HINT = "Hide the denoised photo, to see it as it was before; press again to see it after."
 NETWORK_TEXT = "Press Pick, then click the photo: a layer for each head shows the weights."
+WINDOW_TEXT = (
+    "Press Pick, then click the photo: the chosen head on the window of the pixel, in the numbers "
+    "of every matrix. Tokens, which are pixels, are columns."
+)
 ALIKE_TEXT = "Press Pick, then move the mouse over the photo."
 SINGLE_TEXT = (
     "Press Pick, then click the photo: single-head attention between the pixels of a patch, with "
@@ -59,6 +64,7 @@ class PixelPage(QWidget):
         super().__init__()
         self.by = QComboBox(toolTip=BY_HINT)
         self.by.addItem("block of the network", NETWORK)
+        self.by.addItem("block of the network, step by step", WINDOW)
         self.by.addItem("non-local means", ALIKE)
         self.by.addItem("single head, step by step", SINGLE)
         self.pick_button = QPushButton("Pick", checkable=True, toolTip=PICK_HINT)
@@ -114,7 +120,7 @@ class PixelPage(QWidget):
 
     @property
     def mechanism(self) -> str:
-        """The attention that is looked at: `NETWORK` or `ALIKE`."""
+        """The attention that is looked at: `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`."""
         return str(self.by.currentData())
 
     def draw_head(self, head: RecordedHead) -> None:
@@ -132,11 +138,11 @@ class PixelPage(QWidget):
             self.pick_button.setChecked(is_on)
 
     def _draw(self) -> None:
-        self._filter.setVisible(self.mechanism != NETWORK)
+        self._filter.setVisible(self.mechanism not in OF_NETWORK)
         self.denoise_button.setVisible(self.mechanism == ALIKE)
         self.before_button.setVisible(self.mechanism == ALIKE)
         self._patch.setVisible(self.mechanism == SINGLE)
-        self.numbers.setVisible(self.mechanism == SINGLE)
+        self.numbers.setVisible(self.mechanism in (SINGLE, WINDOW))
         self.about.setText(self._about())
 
     def _about(self) -> str:
@@ -148,4 +154,5 @@ class PixelPage(QWidget):
         if self._head is None or between is None:
             return NO_PIXELS
         title = block_title(self._head.block, between.channels)
-        return f"{title}: {between}. {NETWORK_TEXT}"
+        how = WINDOW_TEXT if self.mechanism == WINDOW else NETWORK_TEXT
+        return f"{title}: {between}. {how}"

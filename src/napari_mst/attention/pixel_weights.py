@@ -1,0 +1,98 @@
+"""The weights of the keys of one pixel of a photo.
+
+Letters: h heads.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.overlays import WEIGHTS
+from napari_mst.cube import Provenance
+from napari_mst.networks.attention.windows import Geometry
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWeights:
+    """The weights of the keys of one pixel of a photo, in one block.
+
+    Attributes
+    ----------
+    block
+        The name of the block.
+    weights
+        (h, keys), each head sums to 1.
+    places
+        (keys, 2): row and column of the photo at which the pixels of each key begin. Keys beyond
+        the photo are padding.
+    regions
+        (keys,): the part of a shifted window in which each key lies; only those in the part of the
+        pixel have weight. 0 everywhere where no window is shifted.
+    query
+        Row and column of the photo at which the pixels of the query begin.
+    pitch
+        Pixels of the photo, on each side, that a query or key stands for.
+    geometry
+        Sides of the window of queries and of that of the keys, and the shift, in keys; None where
+        all pixels attend to each other.
+    provenance
+        The history of the run whose weights these are.
+    """
+
+    block: str
+    weights: NDArray[np.float64]
+    places: NDArray[np.int64]
+    regions: NDArray[np.int64]
+    query: tuple[int, int]
+    pitch: int
+    geometry: Geometry | None
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
+        """The weights as a map for each head, where the first pixel that was seen is *corner*."""
+        images, first = self.planes()
+        row, column = np.add(first, corner)
+        middle = (self.pitch - 1) / 2
+        pixel = self.query[0] + corner[0], self.query[1] + corner[1]
+        return [
+            AttentionMap(
+                values=image.astype(np.float32),
+                overlay=WEIGHTS.name,
+                unit=WEIGHTS.unit,
+                selection=Selection(self.block, head),
+                pitch=self.pitch,
+                offset=(float(row + middle), float(column + middle)),
+                total=float(image.sum()),
+                provenance=self.provenance,
+                pixel=pixel,
+            )
+            for head, image in enumerate(images)
+        ]
+
+    def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
+        """The weights as images, (h, rows, columns), one value a key, and where they begin.
+
+        It is the row and column of the photo of their first key: for a layer of scale `pitch`.
+        """
+        is_heard = self.weights.sum(0) > 0
+        places = self.places[is_heard]
+        first = places.min(0)
+        rows, columns = ((places - first) // self.pitch).T
+        images = np.zeros((len(self.weights), rows.max() + 1, columns.max() + 1))
+        images[:, rows, columns] = self.weights[:, is_heard]
+        return images, (int(first[0]), int(first[1]))
+
+    @property
+    def effective_keys(self) -> NDArray[np.float64]:
+        """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
+        counts: NDArray[np.float64] = 1 / np.square(self.weights).sum(-1)
+        return counts
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
+        (own,) = np.flatnonzero((self.places == self.query).all(1))
+        is_heard: NDArray[np.bool_] = self.regions == self.regions[own]
+        return is_heard
