@@ -34,6 +34,7 @@ from napari_mst.models import ModelCard as ModelCard
 from napari_mst.models import load_model as load_model
 from napari_mst.photo.cameras import Capture as Capture
 from napari_mst.photo.chart import Chart as Chart
+from napari_mst.photo.chart_finding import find_chart as find_chart
 from napari_mst.photo.flat_field import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch

@@ -77,6 +77,7 @@ def test_chart_tells_camera_light_and_white_of_a_linear_photo(linear_photo: Path
     ("arguments", "message"),
     [
         ((*GIVEN, "--illuminant", "A"), "Expected --chart alone, got --illuminant as well"),
+        ((*GIVEN, "--find-chart"), "Expected --find-chart alone, got --chart as well"),
         (("--chart", "1,1", "2,2", "3,3", "4,4"), "Expected corners that span a chart"),
         (("--chart", "10,10", "10,600", "40,600", "40,10"), "Expected the chart within 50 rows"),
     ],

@@ -11,6 +11,7 @@ from napari_mst.errors import CameraError, PhotoError
 from napari_mst.messages import shown
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
@@ -109,6 +110,11 @@ def _add_chart_arguments(parser: argparse.ArgumentParser) -> None:
         "each patch is off, and the cube is corrected by the patches",
     )
     group.add_argument(
+        "--find-chart",
+        action="store_true",
+        help="look for the chart in the photo, instead of --chart (extra `charts`)",
+    )
+    group.add_argument(
         "--chart-kind",
         choices=CHARTS,
         default=next(iter(CHARTS)),
@@ -150,21 +156,23 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
     PhotoError
         If the chart is none, or a photo cannot be read.
     """
-    if arguments.chart is None:
+    if arguments.chart is None and not arguments.find_chart:
         return None
     told = (
         *("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame"),
         "balance",
+        *(("chart",) if arguments.find_chart else ()),
     )
+    option = "--find-chart" if arguments.find_chart else "--chart"
     others = [name for name in told if getattr(arguments, name)]
     if others:
         raise CameraError(
-            f"Expected --chart alone, got --{others[0].replace('_', '-')} as well. "
+            f"Expected {option} alone, got --{others[0].replace('_', '-')} as well. "
             "The chart tells camera, light and white."
         )
     if arguments.chart_photo is None and len(photos) != 1:
         raise PhotoError(
-            f"Expected one photo with --chart, got {len(photos)}. "
+            f"Expected one photo with {option}, got {len(photos)}. "
             "Say with --chart-photo which one shows the chart."
         )
     # It imports torch, which a refused argument must not wait for.
@@ -172,9 +180,18 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
 
     encoding: Encoding | None = "linear" if arguments.linear else None
     photo = Photo.read(arguments.chart_photo or photos[0], encoding=encoding)
-    calibration = calibrate(photo, Chart(tuple(arguments.chart), arguments.chart_kind))
+    calibration = calibrate(photo, _chart_in(photo, arguments))
     tell(calibration.table())
     return calibration
+
+
+def _chart_in(photo: Photo, arguments: argparse.Namespace) -> Chart:
+    if not arguments.find_chart:
+        return Chart(tuple(arguments.chart), arguments.chart_kind)
+    chart = find_chart(photo, arguments.chart_kind)
+    corners = " ".join(f"{row:.0f},{column:.0f}" for row, column in chart.corners)
+    note(f"found a chart with the corners {corners}")
+    return chart
 
 
 def capture_of(

@@ -147,10 +147,8 @@ class Chart:
         """Row and column in the photo (k, 2) of these rows and columns (k,) of the grid."""
         right, bottom = self._form.columns - 1, self._form.rows - 1
         on_chart = np.array([(0, 0), (right, 0), (right, bottom), (0, bottom)], dtype=np.float64)
-        matrix = _projective(on_chart, np.array(self.corners, dtype=np.float64))
-        places = np.stack([across, down, np.ones(down.size)]) * 1.0
-        mapped = matrix @ places
-        return np.asarray((mapped[:2] / mapped[2]).T)
+        matrix = projective(on_chart, np.array(self.corners, dtype=np.float64))
+        return mapped(matrix, np.column_stack([across, down]).astype(np.float64))
 
 
 def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
@@ -190,11 +188,20 @@ def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(a[0] * b[1] - a[1] * b[0])
 
 
-def _projective(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(3, 3): takes four points *source* (4, 2) to *target*, in homogeneous coordinates."""
+def projective(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3, 3): takes points *source* (k, 2) to *target* (k, 2); by least squares for more than 4.
+
+    Those of *source* are columns and rows of a grid, those of *target* rows and columns.
+    """
     equations = []
     for (x, y), (u, v) in zip(source, target, strict=True):
         equations.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
         equations.append([0, 0, 0, x, y, 1, -v * x, -v * y])
-    solved = np.linalg.solve(np.array(equations), target.ravel())
+    solved, *_ = np.linalg.lstsq(np.array(equations), target.ravel(), rcond=None)
     return np.append(solved, 1.0).reshape(3, 3)
+
+
+def mapped(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """*points* (k, 2) taken by a projective *matrix* (3, 3)."""
+    places = matrix @ np.column_stack([points, np.ones(len(points))]).T
+    return np.asarray((places[:2] / places[2]).T)

@@ -25,9 +25,11 @@ from napari_mst.plugin.reconstruct.devices import survey
 from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
 from napari_mst.plugin.reconstruct.light_layer import show_attention
 from napari_mst.plugin.reconstruct.measuring import (
+    CHART_MARKS,
     CLICK_CHART,
     CLICK_PATCH,
     chart_order,
+    find_chart_order,
     light_order,
     patch_order,
 )
@@ -103,6 +105,7 @@ class ReconstructDock(Dock):
         findings.light.clicked.connect(self.find_light)
         findings.patch.clicked.connect(self.find_patch)
         findings.chart.clicked.connect(self.find_chart)
+        findings.search.clicked.connect(self.search_chart)
         # `activated` comes only from the user: drawing the rows must not add a layer.
         findings.attention.activated.connect(self._show_attention)
         docks = shared(self.viewer, OpenDocks)
@@ -178,7 +181,11 @@ class ReconstructDock(Dock):
     def find_chart(self) -> None:
         """Calibrate by the ColorChecker whose corner patches the user clicks next."""
         corners = CHARTS[self.form.chart].corners
-        self._ask("ColorChecker", 4, f"{CLICK_CHART}: {corners}.", self._on_chart)
+        self._ask(CHART_MARKS, 4, f"{CLICK_CHART}: {corners}.", self._on_chart)
+
+    def search_chart(self) -> None:
+        """Calibrate by the ColorChecker that the photo shows, found without a click."""
+        self._look(find_chart_order(self.form, self.viewer))
 
     def _ask(self, name: str, count: int, text: str, take: Callable[[Places], object]) -> None:
         layer = self.form.layer

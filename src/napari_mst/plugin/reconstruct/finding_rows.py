@@ -43,6 +43,7 @@ class FindingRows(QWidget):
         self.light = QPushButton("Light", toolTip=texts.FIND_LIGHT_HINT)
         self.patch = QPushButton("Grey patch", toolTip=texts.FIND_PATCH_HINT)
         self.chart = QPushButton("ColorChecker", toolTip=texts.FIND_CHART_HINT)
+        self.search = QPushButton("Find it", toolTip=texts.SEARCH_CHART_HINT)
         self.kind = QComboBox(toolTip=texts.CHART_KIND_HINT)
         for name, kind in CHARTS.items():
             self.kind.addItem(kind.title.removeprefix("ColorChecker "), name)
@@ -64,7 +65,7 @@ class FindingRows(QWidget):
         for widget in (self.light, self.patch, self.grey):
             self._buttons.addWidget(widget)
         self._chart_row = QHBoxLayout()
-        for widget in (self.chart, self.kind):
+        for widget in (self.chart, self.search, self.kind):
             self._chart_row.addWidget(widget)
         below = QVBoxLayout(self)
         below.setContentsMargins(0, 0, 0, 0)

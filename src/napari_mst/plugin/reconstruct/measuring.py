@@ -12,18 +12,22 @@ from napari.layers import Image
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
+from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
 from napari_mst.plugin.reconstruct.crop import drawn_place
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm, check_linear, photo_layer
-from napari_mst.plugin.viewer.marking import Places, marks_layer, show_squares
+from napari_mst.plugin.viewer.marking import Places, add_marks, marks_layer, show_squares
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 NO_CAMERA = "Choose the camera of the photo first."
 CLICK_PATCH = "Click a grey or white patch of the photo."
 CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it"
+CHART_MARKS = "ColorChecker"
+"""Name of the layer of the clicks on a chart, and of the squares of its patches."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Look = Callable[[Photo], Finding]
@@ -85,6 +89,14 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) 
     return _order(form, viewer, partial(_chart, weakref.ref(layer), corners, form.chart))
 
 
+def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+    """Order the search for the chosen chart, and the calibration by it."""
+    layer = _layer(form, viewer)
+    if isinstance(layer, str):
+        return layer
+    return _order(form, viewer, partial(_found_chart, weakref.ref(layer), form.chart))
+
+
 def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
     """The layer of the photo, or a sentence that says why nothing can be measured in it."""
     try:
@@ -116,12 +128,14 @@ def _keep(
 ) -> None:
     """Give the form the *finding*, and draw its squares; a photo that is gone has none."""
     form = form_ref()
-    if form is None or finding.layer() is None:
+    layer = finding.layer()
+    if form is None or layer is None:
         return
     form.finding = finding
     centres, side = finding.squares
-    marks = marks_layer(viewer)
-    if len(centres) and marks is not None:
+    if len(centres):
+        # A chart that nobody clicked has no layer of clicks.
+        marks = marks_layer(viewer) or add_marks(viewer, layer, CHART_MARKS)
         show_squares(marks, centres, side)
 
 
@@ -164,11 +178,18 @@ def _patch(
 
 
 def _chart(layer: "weakref.ref[Image]", corners: Places, kind: str, photo: Photo) -> Finding:
-    from napari_mst.adaptation.calibrating import calibrate
-    from napari_mst.photo.chart import Chart
-
     first, second, third, fourth = corners
-    calibration = calibrate(photo, Chart((first, second, third, fourth), kind))
+    return _calibrated(layer, Chart((first, second, third, fourth), kind), photo)
+
+
+def _found_chart(layer: "weakref.ref[Image]", kind: str, photo: Photo) -> Finding:
+    return _calibrated(layer, find_chart(photo, kind), photo)
+
+
+def _calibrated(layer: "weakref.ref[Image]", chart: Chart, photo: Photo) -> Finding:
+    from napari_mst.adaptation.calibrating import calibrate
+
+    calibration = calibrate(photo, chart)
     means = calibration.means
     text = (
         f"The chart: colours {means.before:.0%} off before, {means.after:.0%} after, "

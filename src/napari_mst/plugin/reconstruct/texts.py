@@ -91,6 +91,10 @@ FIND_CHART_HINT = (
     "Press this, then click the middles of the four corner patches of a ColorChecker. Its colours "
     "calibrate the photo, and its patches correct the spectra."
 )
+SEARCH_CHART_HINT = (
+    "Look for the ColorChecker in the photo, instead of four clicks. Squares show where its "
+    "colours are read. Needs the extra `charts`: pip install 'napari-mst[charts]'."
+)
 CHART_KIND_HINT = "Which ColorChecker the photo shows."
 TAKE_LIGHT_HINT = "Take this light alone."
 LIGHT_ATTENTION_HINT = (

@@ -46,6 +46,16 @@ def ask_for_places(
 
     The clicks go to a layer *name*, which takes the place of an older one.
     """
+    points = add_marks(viewer, layer, name)
+    viewer.layers.selection.active = points
+    points.mode = "add"
+    # The connection holds a method only weakly, so the layer keeps its object.
+    points.metadata["asked"] = Asked(points, count, take)
+    return points
+
+
+def add_marks(viewer: ViewerModel, layer: Image, name: str) -> Points:
+    """Add a layer *name* for marks on the photo of *layer*, in the place of an older one."""
     remove_marks(viewer)
     points: Points = viewer.add_points(
         ndim=2,
@@ -57,10 +67,6 @@ def ask_for_places(
         border_width=0,
         metadata={METADATA_KEY: ROLE},
     )
-    viewer.layers.selection.active = points
-    points.mode = "add"
-    # The connection holds a method only weakly, so the layer keeps its object.
-    points.metadata["asked"] = Asked(points, count, take)
     return points
 
 
