@@ -39,3 +39,8 @@ def test_changed_weights_and_a_missing_display_are_faults(
     assert "changed ones" in lines_of(told)["models"]
     assert "Qt ended" in lines_of(told)["window"]
     assert "faults (!): " in told
+
+
+def test_kernels_alone_are_compiled_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--compile"]) == DONE
+    assert lines_of(capsys.readouterr().out).keys() == {"kernels", "no fault was found"}

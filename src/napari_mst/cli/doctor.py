@@ -178,13 +178,27 @@ def _opengl() -> Finding:
     return Finding("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")
 
 
-def _add_nothing(_: argparse.ArgumentParser) -> None:
-    """The command has no arguments."""
+def _compile_all() -> Iterator[Finding]:
+    """Compile and keep all kernels, those of the denoising too."""
+    import numpy as np
+
+    from napari_mst.denoising.non_local_means import non_local_means
+
+    yield from _told(_kernels)
+    non_local_means(np.zeros((3, 9, 9)), h=1.0, distance=1)
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="only compile the kernels for this processor, as in building a container",
+    )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
     faults = 0
-    for name, text, advice in findings():
+    for name, text, advice in _compile_all() if arguments.compile else findings():
         print(f"{name:<14}  {shown(text, 300)}", flush=True)
         if advice:
             faults += 1
@@ -196,7 +210,7 @@ def _doctor(_: argparse.Namespace) -> int:
 DOCTOR = Command(
     "doctor",
     "print what a bug report needs, and look for usual faults",
-    _add_nothing,
+    _add_arguments,
     _doctor,
     epilog="Each line with ! is a fault; the exit status is then 2.",
 )

@@ -9,6 +9,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -369,6 +371,75 @@ def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Pa
             )
             assert done.stdout == f"{step}\n"
     assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2
+
+
+READ_ONLY = """
+import numba.core.caching, numpy
+def refuse(_):
+    raise OSError("read-only")
+numba.core.caching._CacheLocator.ensure_cache_path = refuse
+import caller
+out = numpy.zeros(1)
+caller.one(out)
+print(*caller.one.stats.cache_hits.values())
+"""
+
+
+@needs_numba
+def test_a_kernel_that_an_installation_brings_is_read_where_nothing_can_be_written(
+    tmp_path: Path,
+) -> None:
+    """As in a container that was built with its kernels, and is run by somebody else."""
+    (tmp_path / "caller.py").write_text(CALLER)
+    (tmp_path / "callee.py").write_text("from numba import njit\n\nadd = njit(lambda x: x + 1)\n")
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for code in (CALL, READ_ONLY)
+    ]
+    assert list((tmp_path / "__pycache__").glob("*.nbc"))
+    assert told == ["1\n", "1\n"]
+
+
+@needs_numba
+def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
+    from napari_mst.engine.kernels import ahead
+    from napari_mst.engine.kernels.block import apply_block
+    from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
+
+    kernels: list[Any] = [apply_block, decode_spectra, estimate_spectra]
+    for kernel in kernels:  # which `native.is_ready` has called
+        assert kernel.signatures == [ahead.signature_of(kernel)]
+
+
+@needs_numba
+@pytest.mark.parametrize(("kept", "processes"), [((), 2), (("apply_block",), 1), (None, 0)])
+def test_only_kernels_that_are_not_on_disk_are_compiled_ahead(
+    kept: tuple[str, ...] | None, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from napari_mst.engine.kernels import ahead
+
+    def is_kept(kernel: Any, _: object) -> bool:
+        return kept is None or kernel.py_func.__name__ in kept
+
+    started: list[list[str]] = []
+
+    def start(command: list[str], **_: object) -> Mock:
+        started.append(command[command.index("-m") + 2 :])
+        return Mock()
+
+    monkeypatch.setattr(ahead, "is_kept", is_kept)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    ahead.compile_missing()
+    assert len(started) == processes
+    assert not {name for names in started for name in names} & set(kept or ())
 
 
 @needs_numba

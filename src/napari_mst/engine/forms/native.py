@@ -47,6 +47,7 @@ def check_kernels() -> bool:
     if not is_installed():
         return False
     try:
+        _compile_missing()
         error = largest_error()
     except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
         reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
@@ -59,6 +60,18 @@ def check_kernels() -> bool:
         reason,
     )
     return False
+
+
+def prepare_ahead() -> None:
+    """Let a thread find out `is_ready`, so that the first run need not wait for the compiler."""
+    # A daemon, so that a program that is closed does not wait for the compiler.
+    threading.Thread(target=is_ready, name="napari-mst kernels", daemon=True).start()
+
+
+def _compile_missing() -> None:
+    from napari_mst.engine.kernels import ahead
+
+    ahead.compile_missing()
 
 
 def largest_error() -> float:

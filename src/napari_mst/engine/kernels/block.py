@@ -10,7 +10,7 @@ from typing import NamedTuple
 from llvmlite import ir
 from numba import njit
 
-from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.caching import compiled, part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, emitted
 from napari_mst.engine.kernels.filters import Filters, Neighbours, filter_row
 from napari_mst.engine.kernels.processor import VECTOR
@@ -149,27 +149,27 @@ def _normalise(e: Emitter, given: _Normalising) -> None:
         e.store(builder.fmul(e.load(place), scale), place)
 
 
-@njit
+@part
 def _row(address: int, work: _Work) -> Row:
     """The row of the block's channels at *address*."""
     planes = work.weights.planes
     return Row(address, planes, work.row // planes)
 
 
-@njit
+@part
 def _hidden_row(address: int, work: _Work) -> Row:
     """The row of hidden channels at *address*."""
     planes = work.weights.planes
     return Row(address, EXPANSION * planes, work.row // planes)
 
 
-@njit
+@part
 def _of_ring(ring: int, y: int, size: int, row: int) -> int:
     """The address of row *y* in a ring of *size* rows."""
     return ring + y % size * row
 
 
-@njit
+@part
 def _around(ring: int, y: int, row: int) -> Neighbours:
     """Row *y* of a ring of three, with its neighbours."""
     return Neighbours(
@@ -177,7 +177,7 @@ def _around(ring: int, y: int, row: int) -> Neighbours:
     )
 
 
-@njit
+@njit(inline="always")
 def _take_row(y: int, source: Features, work: _Work) -> None:
     """Take row *y* of the input and compute its values: the first step."""
     rows, weights = work.rows, work.weights
@@ -194,7 +194,7 @@ def _take_row(y: int, source: Features, work: _Work) -> None:
         clear_row(values, 0, wide)
 
 
-@njit
+@njit(inline="always")
 def _filter_values(y: int, work: _Work) -> None:
     """The first depthwise convolution of the values, and its GELU: the second step."""
     rows = work.rows
@@ -208,7 +208,7 @@ def _filter_values(y: int, work: _Work) -> None:
         clear_row(filtered, 0, wide)
 
 
-@njit
+@njit(inline="always")
 def _attend_row(y: int, work: _Work) -> None:
     """Attention, LayerNorm, the product that expands the channels, and its GELU: the third step."""
     rows, weights = work.rows, work.weights
@@ -231,7 +231,7 @@ def _attend_row(y: int, work: _Work) -> None:
     clear_outside(hidden, max(work.left - 2, 0), max(work.right - 2, 0), wide)
 
 
-@njit
+@njit(inline="always")
 def _add_attention(y: int, attended: Row, work: _Work) -> None:
     """The second depthwise convolution of the values, the mixing product, and the residual."""
     rows, weights = work.rows, work.weights
@@ -246,7 +246,7 @@ def _add_attention(y: int, attended: Row, work: _Work) -> None:
     multiply_row(inputs, POINT, mix, target, wide)
 
 
-@njit
+@njit(inline="always")
 def _reduce_row(y: int, work: _Work) -> None:
     """Filter the hidden channels, multiply them back, and add the residual: the last step."""
     rows, weights = work.rows, work.weights
@@ -263,7 +263,7 @@ def _reduce_row(y: int, work: _Work) -> None:
     )
 
 
-@njit
+@part
 def _scratch_rows(scratch: int, row: int) -> _Rows:
     """The rows of *row* bytes one after the other; `SCRATCH_ROWS` counts them."""
     values = scratch + 3 * row

@@ -2,14 +2,26 @@
 
 import hashlib
 import inspect
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+)
+
+logger = logging.getLogger("napari_mst")
 
 _DIGITS = 8
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Callable[..., None]) -> Callable[..., None]:
@@ -19,15 +31,18 @@ def compiled(function: Callable[..., None]) -> Callable[..., None]:
     # state of all files of its folder.
     folder = Path(inspect.getfile(function)).parent
     function.__qualname__ = f"{function.__qualname__}-{sources_digest(folder)}"
+    # Nobody calls a kernel by its address, so the way to do so is not compiled.
+    kernel: Any = njit(nogil=True, no_cfunc_wrapper=True)(function)
     try:
-        return _kept(function)
-    except RuntimeError:  # numba found no folder to write to
-        return njit(nogil=True)(function)
+        kernel._cache = _KernelCache(function)
+    except Exception as error:  # noqa: BLE001 - numba's own parts may change in any way
+        logger.info("Compiled kernels are not kept on disk: %s", error)
+    return kernel  # type: ignore[no-any-return]
 
 
-def _kept(function: Callable[..., None]) -> Callable[..., None]:
-    kernel: Any = njit(nogil=True, cache=True)(function)
-    return kernel
+def part(function: Function) -> Function:
+    """A *function* that only compiled code calls: there is nothing to compile for Python."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 @cache
@@ -37,3 +52,66 @@ def sources_digest(folder: Path = Path(__file__).parent) -> str:
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:_DIGITS]
+
+
+def is_kept(kernel: Any, signature: tuple[Any, ...]) -> bool:
+    """Tell whether *kernel* is on disk for this processor, or cannot be kept there."""
+    files = kernel._cache
+    return not isinstance(files, _KernelCache) or files.has(signature, kernel.targetctx)
+
+
+class _BesideSource(InTreeCacheLocator):
+    """The folder beside the source, whether or not it is writable."""
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: kernels that came with the installation are read from there."""
+
+
+class _Places(CompileResultCacheImpl):
+    """The folders where numba keeps code; the last is taken where none is writable."""
+
+    _locator_classes = [*CompileResultCacheImpl._locator_classes, _BesideSource]  # noqa: RUF012
+
+
+class _Files:
+    """The files of a kernel: those in the *own* folder are written and read, others are read."""
+
+    def __init__(self, own: IndexDataCacheFile, beside: IndexDataCacheFile) -> None:
+        self._own = own
+        self._beside = beside
+
+    def load(self, key: Any) -> Any:
+        """The code that was kept for *key*, or None."""
+        return self._own.load(key) or self._beside.load(key)
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep *data*, where the disk takes it."""
+        with suppress(OSError):
+            self._own.save(key, data)
+
+    def flush(self) -> None:
+        """Forget all that was kept."""
+        self._own.flush()
+
+
+class _KernelCache(FunctionCache):
+    """numba's own cache, which also reads what an installation has brought.
+
+    A container may be built with its kernels compiled, and then run by somebody who may not write
+    to its folders. numba itself would not look there then.
+    """
+
+    _impl_class = _Places
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        folder = Path(inspect.getfile(function)).parent / "__pycache__"
+        beside = IndexDataCacheFile(
+            str(folder), self._impl.filename_base, locator.get_source_stamp()
+        )
+        self._cache_file = _Files(self._cache_file, beside)
+
+    def has(self, signature: tuple[Any, ...], context: Any) -> bool:
+        """Tell whether code for *signature* is on disk."""
+        return self._cache_file.load(self._index_key(signature, context.codegen())) is not None

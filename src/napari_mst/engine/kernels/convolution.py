@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-from numba import njit
-
-from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.caching import compiled, part
 from napari_mst.engine.kernels.processor import VECTOR
 from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
 from napari_mst.engine.kernels.rows import (
@@ -50,7 +48,7 @@ def scratch_bytes(convolution: ConvolutionWeights, width: int) -> int:
     return row_bytes(width, packed + convolution.out_planes)
 
 
-@njit
+@part
 def _pack_phases(
     source: Features, y: int, missing: Missing, convolution: ConvolutionWeights, target: int
 ) -> None:

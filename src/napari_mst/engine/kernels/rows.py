@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from numba import njit
 from numba.extending import register_jitable
 
+from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import Emitter, emitted
 from napari_mst.engine.kernels.processor import PIXELS, VECTOR
 
@@ -106,13 +106,13 @@ def _unpack(e: Emitter, transfer: _Transfer) -> None:
         e.store_some(vector, e.along(pixel, loop.index, VECTOR), lanes)
 
 
-@njit
+@part
 def from_pixel(row: Row, pixel: int) -> Row:
     """*row* from *pixel* on."""
     return Row(row.address + pixel * VECTOR, row.planes, row.plane)
 
 
-@njit
+@part
 def clear_row(row: Row, start: int, stop: int) -> None:
     """Zero the pixels *start* to *stop*."""
     for i in range(row.planes):
@@ -120,20 +120,20 @@ def clear_row(row: Row, start: int, stop: int) -> None:
             _zero(row.address + i * row.plane + pixel * VECTOR)
 
 
-@njit
+@part
 def clear_outside(row: Row, left: int, right: int, width: int) -> None:
     """Zero the pixels beside the image: the network's own convolutions see zeros there."""
     clear_row(row, 0, left)
     clear_row(row, width - right, width)
 
 
-@njit
+@part
 def row_of(features: Features, y: int) -> Pixels:
     """Row *y* of *features*."""
     return Pixels(features.address + y * features.row, features.pixel, features.channels)
 
 
-@njit
+@part
 def pack_row(source: Pixels, row: Row, start: int, stop: int) -> None:
     """Copy the first pixels of *source* to the pixels *start* to *stop* of *row*."""
     for pixel in range(start, stop):
@@ -141,7 +141,7 @@ def pack_row(source: Pixels, row: Row, start: int, stop: int) -> None:
         _pack(_Transfer(from_pixel(row, pixel), place, source.channels))
 
 
-@njit
+@part
 def unpack_row(row: Row, target: Pixels, width: int) -> None:
     """Copy *width* pixels of *row* to *target*."""
     for pixel in range(width):

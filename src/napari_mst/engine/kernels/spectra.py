@@ -7,9 +7,7 @@ where it has many. A row is computed in short pieces, whose layers stay in the f
 from fractions import Fraction
 from typing import NamedTuple
 
-from numba import njit
-
-from napari_mst.engine.kernels.caching import compiled
+from napari_mst.engine.kernels.caching import compiled, part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
 from napari_mst.engine.kernels.powers import exponential, power
 from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
@@ -177,14 +175,14 @@ def scratch_bytes(weights: SpectrumWeights) -> int:
     return row_bytes(_PIECE, vectors) + 2 * (_PIECE * _FLOAT_BYTES + VECTOR)
 
 
-@njit
+@part
 def _multiply_layer(source: Row, layer: Layer, target: Row, width: int) -> None:
     """One layer of *width* pixels; compiled once for all of them, which halves the wait for it."""
     place = Target(target.address, VECTOR, target.planes, 0, 0)
     multiply_row(source, POINT, layer, place, width)
 
 
-@njit
+@part
 def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int) -> Row:
     """The estimate of *width* pixels: all layers, of which two rows take turns."""
     plane = features.plane

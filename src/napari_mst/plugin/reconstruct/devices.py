@@ -13,10 +13,17 @@ from napari_mst.plugin.reconstruct.form import Device
 
 
 def list_devices() -> Sequence[Device]:
-    """List the devices that torch finds; the first call is slow, as it imports torch."""
-    from napari_mst.engine.device import available_devices
+    """List the devices that torch finds; the first call is slow, as it imports torch.
 
-    return available_devices()
+    Where there is only a processor, its kernels are made ready, too.
+    """
+    from napari_mst.engine.device import available_devices
+    from napari_mst.engine.forms import native
+
+    devices = available_devices()
+    if devices[0].name == "cpu":
+        native.prepare_ahead()  # while the user still looks for a photo
+    return devices
 
 
 class DeviceSurvey(QObject):
