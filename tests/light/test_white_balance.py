@@ -11,6 +11,7 @@ from napari_mst.cli.main import main
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import unbalanced_response
+from napari_mst.photo.white import Place
 from napari_mst.simulation.colourful import ColourfulSimulator
 
 MODEL = ("--model", "pixelwise-srgb", "--device", "cpu")
@@ -89,7 +90,8 @@ def test_shell_makes_the_cube_of_python_and_its_history_says_so(orange: Path, wh
     assert main([*arguments, "--balance", where]) == 0
     cube = nm.read_cube(target)
     photo = nm.Photo.read(orange)
-    place = {"6,6": (6, 6), "2:10,2:10": (2, 10, 2, 10)}.get(where)
+    places: dict[str, Place] = {"6,6": (6, 6), "2:10,2:10": (2, 10, 2, 10)}
+    place = places.get(where)
     corrected = nm.white_balance(photo, place).corrected(photo)
     expected = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(corrected)
     np.testing.assert_array_equal(cube.data, expected.data)

@@ -16,12 +16,10 @@ from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
+from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
-
-_MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that tells the light
 
 
 def add_camera_arguments(parser: argparse.ArgumentParser) -> None:
@@ -251,16 +249,9 @@ def _of_patch(
 
 
 def _of_frame(arguments: argparse.Namespace, camera: str, flat_field: FlatField) -> Capture:
-    """The white frame is white at 1 in a corrected photo; its middle tells the light."""
-    frame = flat_field.white
-    rows, columns = frame.shape
-    edges = [round(share * side) for side in (rows, columns) for share in _MIDDLE]
-    top, bottom, left, right = edges
-    middle = (top, max(bottom, top + 1), left, max(right, left + 1))
-    patch = GreyPatch(middle, arguments.patch_reflectance)
-    # A frame shows nothing else, so the white that the camera found in it says nothing.
-    seen = capture_from_patch(frame, patch, camera, arguments.illuminant, OF_SENSOR)
-    return Capture(camera, seen.illuminant, 1 / patch.reflectance)
+    return capture_from_frame(
+        flat_field.white, arguments.patch_reflectance, camera, arguments.illuminant
+    )
 
 
 def _linear(path: Path) -> Photo:

@@ -77,10 +77,8 @@ class WhiteBalance:
     is_far: bool = True
 
     def __post_init__(self) -> None:
-        is_colour = len(self.white) == 3 and all(
-            math.isfinite(value) and value > 0 for value in self.white
-        )
-        if not is_colour:
+        values = np.array(self.white)
+        if values.shape != (3,) or not (np.isfinite(values).all() and (values > 0).all()):
             raise PhotoError(
                 f"Expected red, green and blue of white above 0, got {str(self.white)[:60]}. "
                 "Give linear values of a white surface."

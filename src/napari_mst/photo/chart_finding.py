@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
 from napari_mst.messages import shown
-from napari_mst.photo.chart import Chart, mapped, projective
+from napari_mst.photo.chart import Chart, Corner, mapped, projective
 from napari_mst.photo.chart_kinds import CHARTS, ChartKind
 from napari_mst.photo.photo import Photo
 
@@ -81,7 +81,7 @@ def find_chart(photo: Photo, kind: str = "classic") -> Chart:
 class Grid(NamedTuple):
     """The middles of the corner patches of a chart, and how many squares lie on its patches."""
 
-    corners: tuple[tuple[float, float], ...]
+    corners: tuple[Corner, Corner, Corner, Corner]
     matched: int
 
 
@@ -98,7 +98,7 @@ def _grid(outline: Points, squares: Points, kind: ChartKind) -> Grid:
     edges = np.array([(-0.5, -0.5), (right, -0.5), (right, bottom), (-0.5, bottom)])
     matrix = projective(edges, outline)
     for _ in range(_ROUNDS):
-        on_chart = mapped(np.linalg.inv(matrix), squares)
+        on_chart = mapped(np.asarray(np.linalg.inv(matrix), dtype=np.float64), squares)
         places = np.rint(on_chart)
         is_near = (np.abs(on_chart - places) < _NEAR).all(axis=1)
         is_inside = (places >= 0).all(axis=1) & (places < (kind.columns, kind.rows)).all(axis=1)
@@ -109,8 +109,8 @@ def _grid(outline: Points, squares: Points, kind: ChartKind) -> Grid:
     last_column, last_row = kind.columns - 1, kind.rows - 1
     ends = np.array([(0, 0), (last_column, 0), (last_column, last_row), (0, last_row)], float)
     found = {tuple(place) for place in places[used].tolist()}
-    corners = tuple((float(row), float(column)) for row, column in mapped(matrix, ends))
-    return Grid(corners, len(found))
+    first, second, third, fourth = ((row, column) for row, column in mapped(matrix, ends).tolist())
+    return Grid((first, second, third, fourth), len(found))
 
 
 def _segmented(photo: Photo, kind: str) -> _Seen:
@@ -131,7 +131,7 @@ def _segmented(photo: Photo, kind: str) -> _Seen:
 
     def places(corners: Any) -> Points:
         """Columns and rows of the library as rows and columns of the photo."""
-        points = np.asarray(corners, dtype=np.float64).reshape(-1, 2) * scale
+        points: Points = np.asarray(corners, dtype=np.float64).reshape(-1, 2) * scale
         return points if is_standing else points[:, ::-1]
 
     squares = [places(one).mean(axis=0) for one in found.swatches]

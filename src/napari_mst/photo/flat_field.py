@@ -49,6 +49,7 @@ class FlatField:
     >>> flat = nm.FlatField(white)
     >>> flat.corrected(photo).pixels[:, 0, 0]
     array([0.25, 0.25, 0.25], dtype=float32)
+    >>> flat.check(photo)
     >>> flat.corrected(photo).sha256 == flat.sha256_of(photo.sha256)
     True
     """
@@ -88,8 +89,7 @@ class FlatField:
         PhotoError
             If the photo is not linear, or has another size than the frames.
         """
-        _check_linear(photo)
-        _check_shape(photo, self.white.shape)
+        self.check(photo)
         pixels = np.empty((3, *photo.shape), dtype=np.float32)
         valid = np.ones(photo.shape, bool) if photo.valid is None else photo.valid.copy()
         for channel in range(3):
@@ -108,6 +108,11 @@ class FlatField:
             assumptions=(*photo.assumptions, self._note(valid)),
             shot=_flat(photo.shot) if photo.shot else None,
         )
+
+    def check(self, photo: Photo) -> None:
+        """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
+        _check_linear(photo)
+        _check_shape(photo, self.white.shape)
 
     def _less_dark(self, photo: Photo, channel: int) -> NDArray[np.float32]:
         values = photo.pixels[channel] / np.float32(photo.full_scale)

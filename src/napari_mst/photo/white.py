@@ -26,6 +26,7 @@ Place = tuple[int, int] | Rectangle
 
 _WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
 _SIDES = (3, 31)
+_MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that tells the light
 _CLIPPED = 0.98  # share of full scale from which on a value may be cut off
 _MOST_CLIPPED = 0.02
 _DARKEST = 0.002
@@ -138,6 +139,28 @@ def capture_from_patch(
         )
     white = float(values[1] / patch.reflectance * photo.full_scale)
     return Capture(camera, illuminant or light, white, white_text(values))
+
+
+def capture_from_frame(
+    frame: Photo, reflectance: float = 1.0, camera: str = "", illuminant: str = ""
+) -> Capture:
+    """Camera and light of photos that are divided by a white *frame*, whose middle tells the light.
+
+    White is then at 1, and balanced.
+
+    Raises
+    ------
+    PhotoError, CameraError
+        As `capture_from_patch`.
+    """
+    rows, columns = frame.shape
+    edges = [round(share * side) for side in (rows, columns) for share in _MIDDLE]
+    top, bottom, left, right = edges
+    middle = (top, max(bottom, top + 1), left, max(right, left + 1))
+    patch = GreyPatch(middle, reflectance)
+    # A frame shows nothing else, so the white that the camera found in it says nothing.
+    seen = capture_from_patch(frame, patch, camera, illuminant, OF_SENSOR)
+    return Capture(seen.camera, seen.illuminant, 1 / reflectance)
 
 
 def patch_values(photo: Photo, place: Place) -> NDArray[np.float64]:

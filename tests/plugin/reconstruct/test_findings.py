@@ -2,11 +2,13 @@
 
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
 
@@ -26,6 +28,7 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
 )
 from napari_mst.photo.chart import Chart, load_chart
+from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.shot import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
@@ -36,8 +39,10 @@ from napari_mst.plugin.reconstruct.light_layer import View, show_attention, view
 from napari_mst.plugin.reconstruct.measuring import (
     CLICK_PATCH,
     NO_CAMERA,
+    NO_FRAME,
     TICK_TO_CORRECT,
     chart_order,
+    frames_order,
     light_order,
     patch_order,
 )
@@ -115,6 +120,43 @@ def test_grey_patch_tells_the_capture_of_the_next_run(viewer: ViewerModel) -> No
     assert order.options.capture == expected
 
 
+def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
+    viewer: ViewerModel, tmp_path: Path
+) -> None:
+    white = unbalanced_response(CAMERA, "A").sum(axis=0)
+    shade = np.linspace(0.5, 1, 100)[None, :, None] * np.ones((80, 1, 1))
+    frame = np.rint(shade * white / white.max() * 60_000).astype(np.uint16)
+    dark = np.full_like(frame, 90)
+    for name, values in (("white", frame + dark), ("dark", dark)):
+        tifffile.imwrite(tmp_path / f"{name}.tif", values, photometric="rgb")
+    layer = viewer.add_image(frame // 2 + dark, rgb=True)
+    form = form_with(layer)
+    assert frames_order(form, viewer) == NO_FRAME
+    form.white_frame, form.dark_frame = str(tmp_path / "white.tif"), str(tmp_path / "dark.tif")
+    form.frame_reflectance = 80.0
+    finding = done(frames_order(form, viewer), viewer)
+    assert finding.capture == Capture(CAMERA, "A", 1 / 0.8)
+
+    def seen() -> Photo:
+        order = resolve(form, viewer)
+        assert isinstance(order, JobOrder)
+        return Request(1, *order).read()
+
+    np.testing.assert_allclose(seen().pixels, 0.5, atol=1e-3)
+    flat_field = FlatField(
+        *(Photo.read(path, encoding="linear") for path in (form.white_frame, form.dark_frame))
+    )
+    plain = Photo.from_array(layer.data, encoding="linear")
+    assert seen().sha256 == flat_field.corrected(plain).sha256
+    measured = done(patch_order(form, viewer, [(40, 50)]), viewer)
+    assert measured.corrections == finding.corrections
+    form.finding = None
+    form.illuminant = "A"
+    assert seen().sha256 == plain.sha256
+    form.photo = weakref.ref(viewer.add_image(frame, rgb=True))
+    assert form.white_frame == form.dark_frame == ""
+
+
 def test_rectangle_that_is_selected_is_the_grey_patch(viewer: ViewerModel) -> None:
     layer = viewer.add_image(sensor_values("D65"), rgb=True)
     form = form_with(layer)
@@ -149,6 +191,7 @@ def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
     assert finding.calibration is not None
     assert finding.calibration.means.after < 0.3 * finding.calibration.means.before
     assert len(points.data) == 24
+    assert finding.details == finding.calibration.table()
     order = resolve(form, viewer)
     assert isinstance(order, JobOrder)
     request = Request(1, *order)

@@ -30,6 +30,7 @@ from napari_mst.plugin.reconstruct.measuring import (
     CLICK_PATCH,
     chart_order,
     find_chart_order,
+    frames_order,
     light_order,
     patch_order,
 )
@@ -105,6 +106,7 @@ class ReconstructDock(Dock):
         findings.light.clicked.connect(self.find_light)
         findings.patch.clicked.connect(self.find_patch)
         findings.chart.clicked.connect(self.find_chart)
+        self.rows.frames.use.clicked.connect(self.use_frames)
         findings.search.clicked.connect(self.search_chart)
         # `activated` comes only from the user: drawing the rows must not add a layer.
         findings.attention.activated.connect(self._show_attention)
@@ -186,6 +188,10 @@ class ReconstructDock(Dock):
     def search_chart(self) -> None:
         """Calibrate by the ColorChecker that the photo shows, found without a click."""
         self._look(find_chart_order(self.form, self.viewer))
+
+    def use_frames(self) -> None:
+        """Have the photo divided by its white frame."""
+        self._look(frames_order(self.form, self.viewer))
 
     def _ask(self, name: str, count: int, text: str, take: Callable[[Places], object]) -> None:
         layer = self.form.layer

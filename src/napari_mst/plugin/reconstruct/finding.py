@@ -8,6 +8,7 @@ from napari.layers import Image
 
 from napari_mst.cube import Provenance
 from napari_mst.photo.cameras import Capture
+from napari_mst.photo.flat_field import FlatField
 from napari_mst.plugin.jobs.request import PhotoCorrection
 from napari_mst.plugin.viewer.marking import Places
 
@@ -35,6 +36,8 @@ class Finding:
         The colours of a chart; None without a chart.
     balance
         The white of an sRGB photo; None where nobody asked for it.
+    flat_field
+        The frames by which the photo is divided; None without any.
     corrects_white
         True if the next run corrects the photo by `balance`.
     details
@@ -48,6 +51,7 @@ class Finding:
     calibration: "Calibration | None" = None
     balance: "WhiteBalance | None" = None
     corrects_white: bool = False
+    flat_field: FlatField | None = None
     details: str = ""
 
     @property
@@ -59,7 +63,8 @@ class Finding:
     def corrections(self) -> tuple[PhotoCorrection, ...]:
         """All that the next run does to the photo first."""
         balance = self.balance if self.corrects_white else None
-        return tuple(one for one in (balance, self.calibration) if one is not None)
+        found = (self.flat_field, balance, self.calibration)
+        return tuple(one for one in found if one is not None)
 
     def balanced_by(self, balance: "WhiteBalance") -> "Finding":
         """The finding with another white, by which the next run corrects the photo."""

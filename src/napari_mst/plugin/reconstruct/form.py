@@ -112,6 +112,9 @@ class ReconstructionForm:
         The stored value of a white surface; 0 for the full scale of the file.
     grey
         Per cent of the light that a grey patch reflects.
+    white_frame, dark_frame, frame_reflectance
+        Files of the photos by which this one is divided, "" for none, and the per cent of light
+        that the white surface reflects.
     chart
         The kind of chart in the photo, a name of `CHARTS`.
     finding
@@ -142,6 +145,9 @@ class ReconstructionForm:
     is_balanced: bool = True
     is_linear: bool = False
     grey: float = 100.0
+    white_frame: str = ""
+    dark_frame: str = ""
+    frame_reflectance: float = 100.0
     chart: str = next(iter(CHARTS))
     finding: Finding | None = None
     hint: str = ""
@@ -158,6 +164,7 @@ class ReconstructionForm:
             changed.connect(self._suggest_light)
             changed.connect(self._forget)
         self.events.is_balanced.connect(self._suggest_light)
+        self.events.photo.connect(self._forget_frames)
 
     @property
     def layer(self) -> Image | None:
@@ -253,6 +260,9 @@ class ReconstructionForm:
         """Drop what another photo told, or this one for another kind of model."""
         if self.finding is not None:
             self.finding = None
+
+    def _forget_frames(self) -> None:
+        self.white_frame = self.dark_frame = ""
 
     def _camera_in_file(self) -> str:
         """Return the known camera that the photo's file names; "" if it names none."""

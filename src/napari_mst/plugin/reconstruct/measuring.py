@@ -4,8 +4,10 @@ A grey patch tells white and balance, a ColorChecker the colours, all pixels tog
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -14,8 +16,9 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart
 from napari_mst.photo.chart_finding import find_chart
+from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
+from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
 from napari_mst.plugin.reconstruct.crop import drawn_place
 from napari_mst.plugin.reconstruct.finding import Finding
@@ -26,6 +29,7 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 NO_CAMERA = "Choose the camera of the photo first."
 CLICK_PATCH = "Click a grey or white patch of the photo."
 CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it"
+NO_FRAME = "Choose a white frame first: a photo of a white surface that fills it."
 CHART_MARKS = "ColorChecker"
 """Name of the layer of the clicks on a chart, and of the squares of its patches."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
@@ -63,13 +67,12 @@ def patch_order(
         return CLICK_PATCH
     if not form.needs_camera:
         return _order(form, viewer, partial(_srgb_patch, weakref.ref(layer), place))
-    light = "" if form.illuminant in ("", ESTIMATED) else form.illuminant
     start = BALANCED if form.is_balanced else OF_SENSOR
     measure = partial(
         capture_from_patch,
         patch=GreyPatch(place, form.grey / 100),
         camera=form.camera.strip(),
-        illuminant=light,
+        illuminant=_named_light(form) or _light_of_frame(form),
         start=start,
     )
     return _order(form, viewer, partial(_patch, weakref.ref(layer), measure))
@@ -97,6 +100,36 @@ def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder 
     return _order(form, viewer, partial(_found_chart, weakref.ref(layer), form.chart))
 
 
+def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+    """Order that the photo is divided by its white frame, whose middle tells the light."""
+    layer = _layer(form, viewer)
+    if isinstance(layer, str):
+        return layer
+    if not form.white_frame:
+        return NO_FRAME
+    paths = [Path(name) for name in (form.white_frame, form.dark_frame) if name]
+    tell = partial(
+        capture_from_frame,
+        reflectance=form.frame_reflectance / 100,
+        camera=form.camera.strip(),
+        illuminant=_named_light(form),
+    )
+    return _order(form, viewer, partial(_frames, weakref.ref(layer), paths, tell))
+
+
+def _light_of_frame(form: ReconstructionForm) -> str:
+    """The light that a white frame told; "" without one."""
+    finding = form.finding
+    if finding is None or finding.flat_field is None or finding.capture is None:
+        return ""
+    return finding.capture.illuminant
+
+
+def _named_light(form: ReconstructionForm) -> str:
+    """The light that the user has named; "" if it is to be told."""
+    return "" if form.illuminant in ("", ESTIMATED) else form.illuminant
+
+
 def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
     """The layer of the photo, or a sentence that says why nothing can be measured in it."""
     try:
@@ -112,12 +145,24 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> JobOrde
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
     encoding: Encoding | None = "linear" if form.needs_camera else None
-    make = partial(_found, look, encoding)
+    flat_field = form.finding.flat_field if form.finding is not None else None
+    make = partial(_found, look, encoding, flat_field)
     return JobOrder(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
 
 
-def _found(look: Look, encoding: Encoding | None, request: Request, _: Reports) -> Finding:
-    return look(request.source.read(encoding))
+def _found(
+    look: Look,
+    encoding: Encoding | None,
+    flat_field: FlatField | None,
+    request: Request,
+    _: Reports,
+) -> Finding:
+    photo = request.source.read(encoding)
+    if flat_field is None:
+        return look(photo)
+    # What is measured in a photo that was divided holds for that one, so it is divided again.
+    found = look(flat_field.corrected(photo))
+    return replace(found, flat_field=found.flat_field or flat_field)
 
 
 def _keep(
@@ -146,6 +191,19 @@ def _light(layer: "weakref.ref[Image]", camera: str, balance: str, photo: Photo)
     estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
     return Finding(layer, text, light=estimate)
+
+
+def _frames(
+    layer: "weakref.ref[Image]",
+    paths: Sequence[Path],
+    tell: Callable[[Photo], Capture],
+    photo: Photo,
+) -> Finding:
+    flat_field = FlatField(*(Photo.read(path, encoding="linear") for path in paths))
+    flat_field.check(photo)
+    capture = tell(flat_field.white)
+    text = f"The photo will be divided by the white frame, which tells {_told(capture)}."
+    return Finding(layer, text, capture, flat_field=flat_field)
 
 
 def _srgb_light(layer: "weakref.ref[Image]", photo: Photo) -> Finding:
@@ -198,7 +256,7 @@ def _calibrated(layer: "weakref.ref[Image]", chart: Chart, photo: Photo) -> Find
     capture = calibration.capture
     if capture is not None:
         text += f" It tells {_told(capture)}."
-    return Finding(layer, text, capture, None, calibration, calibration.table())
+    return Finding(layer, text, capture, None, calibration, details=calibration.table())
 
 
 def _told(capture: Capture) -> str:

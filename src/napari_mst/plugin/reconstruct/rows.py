@@ -25,6 +25,7 @@ from napari_mst.plugin.reconstruct.denoise_row import DenoiseRow
 from napari_mst.plugin.reconstruct.finding_rows import FindingRows
 from napari_mst.plugin.reconstruct.fold import Fold
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.frame_rows import FrameRows
 from napari_mst.plugin.viewer.layer_box import LayerBox
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
@@ -110,6 +111,7 @@ class FormRows(QWidget):
         layout.addRow("Colours", self.correction)
         layout.addRow("", self.quality)
         layout.addRow("Ensemble", self.ensemble)
+        self.frames = FrameRows(layout)
         return rows
 
     def _fill(self) -> None:
@@ -141,6 +143,10 @@ class FormRows(QWidget):
         bind(camera.balanced.toggled, "is_balanced", camera.balanced.isChecked)
         bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
         bind(self.findings.grey.valueChanged, "grey", self.findings.grey.value)
+        frames = self.frames
+        bind(frames.white.changed, "white_frame", lambda: frames.white.line_edit.value)
+        bind(frames.dark.changed, "dark_frame", lambda: frames.dark.line_edit.value)
+        bind(frames.reflectance.valueChanged, "frame_reflectance", frames.reflectance.value)
         bind(self.findings.kind.currentIndexChanged, "chart", self.findings.kind.currentData)
         self.findings.bars.chosen.connect(self._take_light)
         self.findings.correct_white.toggled.connect(self._correct_white)
@@ -184,6 +190,7 @@ class FormRows(QWidget):
         self._draw_model()
         self.camera.draw(form)
         self.findings.draw(form)
+        self.frames.draw(form)
         self._draw_device()
         self.memory.setValue(form.memory)
         self.denoise.draw(form)

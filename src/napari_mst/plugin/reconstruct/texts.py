@@ -91,6 +91,19 @@ FIND_CHART_HINT = (
     "Press this, then click the middles of the four corner patches of a ColorChecker. Its colours "
     "calibrate the photo, and its patches correct the spectra."
 )
+WHITE_FRAME_HINT = (
+    "A photo of a white surface that fills it, with the same camera, lens, settings and light: the "
+    "photo is divided by it, so that vignetting and uneven light are gone."
+)
+DARK_FRAME_HINT = (
+    "A photo with the lens covered and the same exposure, which is subtracted from both; it may be "
+    "left out."
+)
+FRAME_REFLECTANCE_HINT = "The share of light that the white surface reflects."
+USE_FRAMES_HINT = (
+    "Read the frames. The next run divides the photo by the white one, whose middle tells the "
+    "light. Forget drops them."
+)
 SEARCH_CHART_HINT = (
     "Look for the ColorChecker in the photo, instead of four clicks. Squares show where its "
     "colours are read. Needs the extra `charts`: pip install 'napari-mst[charts]'."
