@@ -11,6 +11,7 @@ import pytest
 import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
+from pytestqt.qtbot import QtBot
 
 from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.colour import linear_to_srgb, srgb_response
@@ -32,10 +33,10 @@ from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.shot import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm, resolve
-from napari_mst.plugin.reconstruct.light_layer import View, show_attention, views_of
 from napari_mst.plugin.reconstruct.measuring import (
     CLICK_PATCH,
     NO_CAMERA,
@@ -46,6 +47,7 @@ from napari_mst.plugin.reconstruct.measuring import (
     light_order,
     patch_order,
 )
+from napari_mst.plugin.viewer.light_layer import LightViews, View, show_attention, views_of
 from napari_mst.plugin.viewer.marking import ask_for_places, marks_layer
 from napari_mst.plugin.viewer.photos import photo_layers
 
@@ -332,3 +334,28 @@ def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patc
     np.testing.assert_array_equal(layer.data, attention.patch_map((2, 1), 1, 2))
     press(layer, SimpleNamespace(position=layer.data_to_world((-3, 0))))
     np.testing.assert_array_equal(layer.data, attention.class_token_map(1, 2))
+
+
+def test_what_told_the_light_is_listed_in_both_docks_and_shown_when_it_is_chosen(
+    viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    photo = viewer.add_image(sensor_values("A"), rgb=True)
+    form = form_with(photo)
+    form.is_balanced = False
+    finding = done(light_order(form, viewer), viewer)
+    assert finding.light is not None
+    views = LightViews(viewer)
+    qtbot.addWidget(views)
+    views.list_views(replace(finding, light=None))
+    assert views.count() == 0
+    views.list_views(finding)
+    assert views.count() == 1 + len(views_of(finding.light.attention))
+    views.setCurrentIndex(1)
+    views.activated.emit(1)
+    assert viewer.layers[-1].name.startswith("Light, all blocks (rollout)")
+    dock = AttentionDock(viewer)
+    qtbot.addWidget(dock)
+    dock.workspace.last_made = finding
+    dock.show()
+    assert dock.light.count() == views.count()
+    dock.hide()

@@ -24,6 +24,7 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.request import JobOrder, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.light_layer import LightViews, TellsLight
 from napari_mst.plugin.viewer.photos import DENOISED, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
@@ -51,6 +52,9 @@ class AttentionDock(Dock):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.addWidget(self.panel)
+        # A light is told by a network of its own, which has no run in the lists above.
+        self.light = LightViews(self.viewer)
+        layout.addWidget(self.light)
         self._wire()
 
     def _wire(self) -> None:
@@ -114,6 +118,7 @@ class AttentionDock(Dock):
         # A dock that was hidden has not heard of the steps that were made meanwhile.
         if isinstance(self.workspace.last_made, AttentionSteps):
             self.exploration.keep_steps(self.workspace.last_made)
+        self.light.list_views(self.workspace.last_made)
         self._show_recordings()
         self._draw_head()
 
@@ -214,6 +219,8 @@ class AttentionDock(Dock):
             self.panel.tabs.setCurrentWidget(self.panel.steps)
         elif isinstance(made, AttentionMap):
             self.panel.text.setText(summary(made))
+        elif isinstance(made, TellsLight):
+            self.light.list_views(made)
         else:
             self.picking.on_made(made)
 

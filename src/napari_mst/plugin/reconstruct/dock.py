@@ -23,7 +23,6 @@ from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.crop import draw
 from napari_mst.plugin.reconstruct.devices import survey
 from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
-from napari_mst.plugin.reconstruct.light_layer import show_attention
 from napari_mst.plugin.reconstruct.measuring import (
     CHART_MARKS,
     CLICK_CHART,
@@ -72,7 +71,7 @@ class ReconstructDock(Dock):
         super().__init__(napari_viewer)
         self.survey = survey()
         self.form = shared(self.viewer, new_form)
-        self.rows = FormRows(self.form)
+        self.rows = FormRows(self.form, self.viewer)
         self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
         self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
         self.save_button = QPushButton("Save cube ...", toolTip=texts.SAVE_HINT)
@@ -108,8 +107,6 @@ class ReconstructDock(Dock):
         findings.chart.clicked.connect(self.find_chart)
         self.rows.frames.use.clicked.connect(self.use_frames)
         findings.search.clicked.connect(self.search_chart)
-        # `activated` comes only from the user: drawing the rows must not add a layer.
-        findings.attention.activated.connect(self._show_attention)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
@@ -204,14 +201,6 @@ class ReconstructDock(Dock):
 
     def _on_chart(self, places: Places) -> None:
         self._look(chart_order(self.form, self.viewer, places))
-
-    def _show_attention(self) -> None:
-        """Show the chosen view of the attention that told the light."""
-        view = self.rows.findings.attention.currentData()
-        finding = self.form.finding
-        layer = self.form.layer
-        if view is not None and finding is not None and finding.light and layer is not None:
-            show_attention(self.viewer, layer, finding.light.attention, view)
 
     def _look(self, order: JobOrder | str) -> None:
         """Start the job of *order*, or say why there is none."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from napari.components import ViewerModel
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -21,7 +22,7 @@ from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.light_layer import views_of
+from napari_mst.plugin.viewer.light_layer import LightViews
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
 
@@ -37,7 +38,7 @@ class FindingRows(QWidget):
 
     forget = Signal()
 
-    def __init__(self, layout: QFormLayout) -> None:
+    def __init__(self, layout: QFormLayout, viewer: ViewerModel) -> None:
         super().__init__()
         self._layout = layout
         self.light = QPushButton("Light", toolTip=texts.FIND_LIGHT_HINT)
@@ -56,9 +57,8 @@ class FindingRows(QWidget):
         )
         self.bars = LightBars()
         self._light: LightEstimate | None = None
-        self.attention = QComboBox(toolTip=texts.LIGHT_ATTENTION_HINT)
-        for widget in (self.bars, self.attention):
-            widget.hide()
+        self.attention = LightViews(viewer)
+        self.bars.hide()
         self.forget_button = QPushButton("Forget", toolTip=texts.FORGET_HINT)
         self.forget_button.clicked.connect(self.forget)
         self._buttons = QHBoxLayout()
@@ -91,6 +91,7 @@ class FindingRows(QWidget):
             self.text.setToolTip(finding.details)
             self._draw_white(finding)
         self._draw_light(finding.light if finding is not None else None)
+        self.attention.list_views(finding)
 
     def _draw_white(self, finding: Finding) -> None:
         balance = finding.balance
@@ -98,18 +99,11 @@ class FindingRows(QWidget):
         self.correct_white.setChecked(finding.corrects_white)
 
     def _draw_light(self, light: "LightEstimate | None") -> None:
-        # Listing the views again would forget which one the user has chosen.
         if light is self._light:
             return
         self._light = light
         self.bars.show_lights(light.candidates if light is not None else ())
         self.bars.setVisible(light is not None)
-        self.attention.setVisible(light is not None)
-        self.attention.clear()
-        if light is not None:
-            self.attention.addItem("show what told it ...")
-            for view in views_of(light.attention):
-                self.attention.addItem(view.title, view)
 
 
 class LightBars(QWidget):

@@ -5,6 +5,7 @@ from typing import Any
 
 from magicgui.types import FileDialogMode
 from magicgui.widgets import FileEdit
+from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
@@ -44,7 +45,7 @@ LETTERS = 8
 class FormRows(QWidget):
     """Writes what the user does into *form*, and draws it again while it is listened to."""
 
-    def __init__(self, form: ReconstructionForm) -> None:
+    def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
         super().__init__()
         self.form = form
         self.photos = LayerBox(texts.PHOTO_HINT)
@@ -70,7 +71,7 @@ class FormRows(QWidget):
         self.ensemble = QCheckBox("mean of 8 flips", toolTip=texts.ENSEMBLE_HINT)
         self._readers: dict[str, Callable[[], Any]] = {}
         self._is_drawing = False
-        self._lay_out()
+        self._lay_out(viewer)
         self._fill()
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self._bind_all()
@@ -80,7 +81,7 @@ class FormRows(QWidget):
         """See `Dock`."""
         return [(self.form.events, self.draw)]
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, viewer: ViewerModel) -> None:
         for box in (self.photos, self.parts, self.models, self.devices, self.precisions):
             _let_shrink(box)
         self._layout = _form_layout()
@@ -90,7 +91,7 @@ class FormRows(QWidget):
         self._layout.addRow("Weights", self.weights.native)
         self._layout.addRow("", self.about)
         self.camera = CameraRows(self._layout)
-        self.findings = FindingRows(self._layout)
+        self.findings = FindingRows(self._layout, viewer)
         self.settings = Fold("Settings", self._settings(), texts.SETTINGS_HINT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

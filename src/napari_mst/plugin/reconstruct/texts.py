@@ -110,10 +110,6 @@ SEARCH_CHART_HINT = (
 )
 CHART_KIND_HINT = "Which ColorChecker the photo shows."
 TAKE_LIGHT_HINT = "Take this light alone."
-LIGHT_ATTENTION_HINT = (
-    "Show as a layer which patches of the photo told the light: through all blocks of the network, "
-    "or in one. Click a patch there to see what it attends to."
-)
 FORGET_HINT = "Drop what the photo told, and go back to the rows above."
 LINEAR_HINT = (
     "8-bit photos are nearly always sRGB-encoded, and refused. "

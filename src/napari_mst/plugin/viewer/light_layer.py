@@ -7,12 +7,13 @@ answer.
 import weakref
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from numpy.typing import NDArray
+from qtpy.QtWidgets import QComboBox
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.light.attention import PatchAttention
@@ -21,6 +22,20 @@ from napari_mst.plugin.viewer.placement import Placement
 
 ROLE = "light attention"
 """Marks this layer in its metadata."""
+
+
+HINT = (
+    "Show as a layer which patches of the photo told the light: through all blocks of the network, "
+    "or in one. Click a patch there to see what it attends to."
+)
+
+
+@runtime_checkable
+class TellsLight(Protocol):
+    """Something that a job made, and that may hold the estimated light of the photo on a layer."""
+
+    layer: "weakref.ref[Image]"
+    light: Any
 
 
 class View(NamedTuple):
@@ -51,6 +66,40 @@ def views_of(attention: PatchAttention) -> list[View]:
     blocks, heads = attention.blocks.shape[:2]
     choices = [None, *range(heads)]
     return [View(), *(View(block, head) for block in range(blocks) for head in choices)]
+
+
+class LightViews(QComboBox):
+    """Lists the views of the attention that told a light; hidden while nobody asked for one."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(toolTip=HINT)
+        self._viewer = weakref.ref(viewer)
+        self._told: TellsLight | None = None
+        # `activated` comes only from the user: listing the views must not add a layer.
+        self.activated.connect(self._show)
+        self.hide()
+
+    def list_views(self, told: object) -> None:
+        """List what *told* the light, if that is what it did; else nothing."""
+        teller = told if isinstance(told, TellsLight) and told.light is not None else None
+        # Listing the views again would forget which one the user has chosen.
+        if teller is not None and teller is self._told:
+            return
+        self._told = teller
+        self.clear()
+        self.setVisible(teller is not None)
+        if self._told is not None:
+            self.addItem("show what told the light ...")
+            for view in views_of(self._told.light.attention):
+                self.addItem(view.title, view)
+
+    def _show(self) -> None:
+        viewer, told, view = self._viewer(), self._told, self.currentData()
+        layer = None if told is None else told.layer()
+        if viewer is None or told is None or layer is None or view is None:
+            return
+        if layer in viewer.layers:
+            show_attention(viewer, layer, told.light.attention, view)
 
 
 def show_attention(
