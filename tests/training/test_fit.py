@@ -167,6 +167,50 @@ def test_two_processes_fit_one_model_that_says_so(tmp_path: Path) -> None:
     assert state["step"] == 2
 
 
+RANK = """
+import sys
+from pathlib import Path
+import torch
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.training.fit import Fit, FitSettings, join_processes
+torch.manual_seed(0)
+pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
+device = join_processes("cpu")
+folder = Path(sys.argv[1])
+fit = Fit(FitSettings(steps=3, size=16, stages=1, warm_up=1), folder / "none", pixelwise, device)
+for _ in range(3):
+    fit.take_step()
+torch.save(fit.network.state_dict(), folder / f"{fit.rank} of {fit.processes}")
+torch.distributed.destroy_process_group()
+"""
+
+
+def learnt_by_two(folder: Path) -> list[dict[str, torch.Tensor]]:
+    """The weights that each of two processes has in the end."""
+    folder.mkdir()
+    script = folder / "rank.py"
+    script.write_text(RANK)
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, *launch, str(script), str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    files = sorted(folder.glob("* of 2"))
+    return [torch.load(file, weights_only=True) for file in files]
+
+
+@pytest.mark.slow
+def test_two_processes_learn_the_same_weights_and_again(tmp_path: Path) -> None:
+    first, second = learnt_by_two(tmp_path / "once")
+    again, _ = learnt_by_two(tmp_path / "again")
+    alone = start(tmp_path / "checkpoint", replace(SMALL, steps=3))
+    for _ in range(3):
+        alone.take_step()
+    own = alone.network.state_dict()
+    assert all(torch.equal(value, second[key]) for key, value in first.items())
+    assert all(torch.equal(value, again[key]) for key, value in first.items())
+    # Each process draws photos of its own, so two learn something else than one.
+    assert not all(torch.equal(value, own[key]) for key, value in first.items())
+
+
 def test_gradients_are_the_mean_of_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
