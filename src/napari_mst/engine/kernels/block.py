@@ -221,10 +221,8 @@ def _attend_row(y: int, work: _Work) -> None:
     _add_attention(y, attended, work)
     normalised = _row(rows.normalised, work)
     for pixel in range(wide):
-        target = normalised.address + pixel * VECTOR
-        _normalise(
-            _Normalising(from_pixel(attended, pixel), work.channels, weights.epsilon, target)
-        )
+        place = normalised.address + pixel * VECTOR
+        _normalise(_Normalising(from_pixel(attended, pixel), work.channels, weights.epsilon, place))
     expand = Layer(weights.expand, weights.hidden_bias, 1)
     target = Target(hidden.address, VECTOR, hidden.planes, 0, 0)
     multiply_row(normalised, POINT, expand, target, wide)

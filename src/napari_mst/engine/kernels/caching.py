@@ -37,7 +37,7 @@ def compiled(function: Callable[..., None]) -> Callable[..., None]:
         kernel._cache = _KernelCache(function)
     except Exception as error:  # noqa: BLE001 - numba's own parts may change in any way
         logger.info("Compiled kernels are not kept on disk: %s", error)
-    return kernel  # type: ignore[no-any-return]
+    return kernel
 
 
 def part(function: Function) -> Function:
@@ -60,14 +60,14 @@ def is_kept(kernel: Any, signature: tuple[Any, ...]) -> bool:
     return not isinstance(files, _KernelCache) or files.has(signature, kernel.targetctx)
 
 
-class _BesideSource(InTreeCacheLocator):
+class _BesideSource(InTreeCacheLocator):  # type: ignore[misc]
     """The folder beside the source, whether or not it is writable."""
 
     def ensure_cache_path(self) -> None:
         """Do nothing: kernels that came with the installation are read from there."""
 
 
-class _Places(CompileResultCacheImpl):
+class _Places(CompileResultCacheImpl):  # type: ignore[misc]
     """The folders where numba keeps code; the last is taken where none is writable."""
 
     _locator_classes = [*CompileResultCacheImpl._locator_classes, _BesideSource]  # noqa: RUF012
@@ -94,7 +94,7 @@ class _Files:
         self._own.flush()
 
 
-class _KernelCache(FunctionCache):
+class _KernelCache(FunctionCache):  # type: ignore[misc]
     """numba's own cache, which also reads what an installation has brought.
 
     A container may be built with its kernels compiled, and then run by somebody who may not write
@@ -110,7 +110,8 @@ class _KernelCache(FunctionCache):
         beside = IndexDataCacheFile(
             str(folder), self._impl.filename_base, locator.get_source_stamp()
         )
-        self._cache_file = _Files(self._cache_file, beside)
+        own: Any = self._cache_file
+        self._cache_file: Any = _Files(own, beside)
 
     def has(self, signature: tuple[Any, ...], context: Any) -> bool:
         """Tell whether code for *signature* is on disk."""
