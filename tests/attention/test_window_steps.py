@@ -88,9 +88,7 @@ def step_of(found: WindowSteps, name: str) -> Step:
 
 
 def test_what_has_no_windows_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        AttentionError, match=r"Expected windows of at most 576 .* between all"
-    ):
+    with pytest.raises(AttentionError, match=r"Expected windows of at most 576 .* between all"):
         explorer("global", folder).steps(BLOCK, 0, 0, 0)
     monkeypatch.setattr("napari_mst.attention.pixels.MOST_TOKENS", 35)
     with pytest.raises(AttentionError, match=r"Expected windows of at most 35 pixels .* got 36"):

@@ -308,7 +308,7 @@ class Execution:
         if self._device.type != "cpu":
             return self.strip(size)
         if native.can_run(self._device, self._dtype):
-            return kernel_tile(height, width)
+            return kernel_tile(height, width, self._program.has_windows)
         # Maps of half the size have twice the channels, so their tiles have fewer pixels.
         full_height, _ = self._sizes[PHOTO]
         level = (full_height // height).bit_length() - 1

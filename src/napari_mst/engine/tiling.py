@@ -39,12 +39,17 @@ def _shared_out(length: int, most: int) -> int:
     return up_to(-(-length // parts), 4)
 
 
-def kernel_tile(height: int, width: int) -> tuple[int, int]:
+def kernel_tile(height: int, width: int, has_windows: bool = False) -> tuple[int, int]:
     """Rows and columns of the tiles of a map (H, W), by compiled kernels.
 
-    They are smaller where they would be too few, and higher where they are many.
+    They are smaller where they would be too few, and higher where they are many, or a network
+    *has_windows* of attention.
     """
     rows = KERNEL_ROWS
+    # A ring of whole windows around a tile is computed with it: around 16 x 64 pixels and windows
+    # of 8, that is 2.5 times the pixels, around 128 x 128 1.3 times.
+    if has_windows:
+        return 2 * rows, KERNEL_COLUMNS
     columns = -(-width // KERNEL_COLUMNS)
     if -(-height // (2 * rows)) * columns >= _MANY_TILES:
         return 2 * rows, KERNEL_COLUMNS

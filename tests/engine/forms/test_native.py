@@ -229,6 +229,11 @@ def test_regions_are_even_and_many(size: tuple[int, int]) -> None:
     assert rows == 16 or count >= (16 if rows == 128 else 8)
 
 
+def test_the_ring_around_a_tile_of_windows_is_a_small_part_of_it() -> None:
+    rows, columns = kernel_tile(64, 64, has_windows=True)
+    assert (rows + 16) * (columns + 16) < 1.3 * rows * columns
+
+
 @needs_numba
 @pytest.mark.slow
 @pytest.mark.skipif(

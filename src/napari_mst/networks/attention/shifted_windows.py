@@ -67,17 +67,15 @@ class ShiftedWindowAttention(WindowAttention):
         return down, across
 
     def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:
-        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map."""
+        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map.
+
+        They are changed in place.
+        """
         down, across = shifts
-        # Only windows that the roll has filled from both borders have such pairs.
+        # Only windows that the roll has filled from both borders have such pairs. In place, for a
+        # copy of all scores takes longer than their softmax.
         if down:
-            parts = self.parts((down, 0)).to(scores.device)
-            is_apart = parts[:, None] != parts
-            last = scores[:, -1:].masked_fill(is_apart, -torch.inf)
-            scores = torch.cat([scores[:, :-1], last], dim=1)
+            scores[:, -1:].masked_fill_(self.is_apart((down, 0)).to(scores.device), -torch.inf)
         if across:
-            parts = self.parts((0, across)).to(scores.device)
-            is_apart = parts[:, None] != parts
-            last = scores[:, :, -1:].masked_fill(is_apart, -torch.inf)
-            scores = torch.cat([scores[:, :, :-1], last], dim=2)
+            scores[:, :, -1:].masked_fill_(self.is_apart((0, across)).to(scores.device), -torch.inf)
         return scores

@@ -120,12 +120,15 @@ class WindowAttention(Heads):
         height, width = x.shape[-2:]
         filled = filled_up(x, self.window)
         down, across = self.shifts(filled)
-        windows = partitioned(filled.roll((-down, -across), (2, 3)), self.window)
+        # Channels last, as a run has them: windows are then copied in whole rows of numbers.
+        tokens = _rolled(filled.movedim(1, -1), (-down, -across))
+        windows = partitioned(tokens.movedim(-1, 1), self.window)
         queries, keys, values = self.split(windows.flatten(3, 4))
         scores = self.scores(queries, keys) + self.position()
         attended = self.softmax(self.masked(scores, (down, across))) @ values
-        rolled = united(self.joined(attended).unflatten(3, (self.window, -1)))
-        return rolled.roll((down, across), (2, 3))[..., :height, :width]
+        rows = self.joined(attended).unflatten(3, (self.window, -1)).transpose(2, 3)
+        rolled = _rolled(rows.flatten(3, 4).flatten(1, 2), (down, across))
+        return rolled.movedim(-1, 1)[..., :height, :width]
 
     def shifts(self, filled: Tensor) -> tuple[int, int]:  # noqa: ARG002 - those of shifted windows
         """By how much the rows and the columns of a map, filled up to windows, are shifted: 0."""
@@ -146,6 +149,11 @@ class WindowAttention(Heads):
         is_from_top = rows >= self.window - down
         is_from_left = columns >= self.window - across
         return (is_from_top * 1 + is_from_left * 2).flatten()
+
+    def is_apart(self, shifts: tuple[int, int]) -> Tensor:
+        """The pairs of pixels of a window that lie in different parts after a roll: (w^2, w^2)."""
+        parts = self.parts(shifts)
+        return parts[:, None] != parts
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
         """The weights of the keys of its window for the pixel *query*, a row and a column.
@@ -215,6 +223,11 @@ def filled_up(x: Tensor, side: int) -> Tensor:
     height, width = x.shape[-2:]
     down, across = -height % side, -width % side
     return F.pad(x, (0, across, 0, down)) if down or across else x
+
+
+def _rolled(x: Tensor, shifts: tuple[int, int]) -> Tensor:
+    """(N, H, W, C), rolled along H and W; by 0 it is no copy."""
+    return x.roll(shifts, (1, 2)) if any(shifts) else x
 
 
 def partitioned(x: Tensor, side: int) -> Tensor:
