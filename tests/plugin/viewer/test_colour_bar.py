@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.viewer.colour_bar import OVERLAY, ColourBar, colour_bar_of
@@ -47,31 +48,44 @@ def test_the_unit_is_that_of_the_file(quantity: str, unit: str, text: str) -> No
 
 
 def test_a_picture_on_top_has_no_bar_and_the_band_below_has_none_either(
-    cube_viewer: ViewerModel,
+    cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     bar = colour_bar_of(cube_viewer)
     picture = cube_viewer.add_image(np.zeros((20, 30, 3), np.uint8), rgb=True)
-    assert bar.measured is None
+    qtbot.waitUntil(lambda: bar.measured is None)
     assert not cube_viewer.layers["cube"].colorbar.visible
     assert text_beside(cube_viewer) == ""
     picture.visible = False
-    assert text_beside(cube_viewer) == "reflectance"
+    qtbot.waitUntil(lambda: text_beside(cube_viewer) == "reflectance")
 
 
-def test_the_bar_goes_to_the_map_on_top_and_comes_back(cube_viewer: ViewerModel) -> None:
+def test_many_changes_at_once_move_the_bar_once(cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+    bar = colour_bar_of(cube_viewer)
+    seen = list[bool]()
+    cube_viewer.layers["cube"].colorbar.events.visible.connect(seen.append)
+    maps = [add_map(cube_viewer) for _ in range(3)]
+    assert bar.measured is cube_viewer.layers["cube"]
+    qtbot.waitUntil(lambda: bar.measured is maps[-1])
+    assert seen == [False]
+    assert not any(made.colorbar.visible for made in maps[:-1])
+
+
+def test_the_bar_goes_to_the_map_on_top_and_comes_back(
+    cube_viewer: ViewerModel, qtbot: QtBot
+) -> None:
     bar = colour_bar_of(cube_viewer)
     made = add_map(cube_viewer)
-    assert bar.measured is made
+    qtbot.waitUntil(lambda: bar.measured is made)
     assert not cube_viewer.layers["cube"].colorbar.visible
     assert text_beside(cube_viewer) == "spectral angle, deg"
     cube_viewer.layers.remove(made)
-    assert text_beside(cube_viewer) == "reflectance"
+    qtbot.waitUntil(lambda: text_beside(cube_viewer) == "reflectance")
 
 
-def test_the_image_of_another_plugin_is_left_alone(cube_viewer: ViewerModel) -> None:
+def test_the_image_of_another_plugin_is_left_alone(cube_viewer: ViewerModel, qtbot: QtBot) -> None:
     bar = colour_bar_of(cube_viewer)
     other = cube_viewer.add_image(np.ones((20, 30)), name="of another plugin")
-    assert bar.measured is None
+    qtbot.waitUntil(lambda: bar.measured is None)
     assert not other.colorbar.visible
 
 
@@ -80,6 +94,7 @@ def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: Viewe
     layer = cube_viewer.layers["cube"]
     layer.colorbar.visible = False
     cube_viewer.add_points([[4, 7]])
+    bar.update()
     assert not layer.colorbar.visible
     assert text_beside(cube_viewer) == ""
     bar.is_on = True
@@ -99,6 +114,17 @@ def test_the_switch_takes_all_bars_away(cube_viewer: ViewerModel) -> None:
     bar = colour_bar_of(cube_viewer)
     bar.is_on = False
     made = add_map(cube_viewer)
+    bar.update()
     assert not made.colorbar.visible
     assert not cube_viewer.layers["cube"].colorbar.visible
     assert text_beside(cube_viewer) == ""
+
+
+def test_a_band_that_waits_for_its_first_picture_gets_no_bar(cube_viewer: ViewerModel) -> None:
+    bar = colour_bar_of(cube_viewer)
+    bar.is_awaiting_picture = lambda layer: layer.name == "cube"
+    bar.update()
+    assert bar.measured is None
+    bar.is_awaiting_picture = lambda _: False
+    bar.update()
+    assert bar.measured is cube_viewer.layers["cube"]

@@ -63,9 +63,12 @@ def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
     recogniser = Recogniser(viewer)
     viewer.layers.events.inserted.connect(recogniser.hear)
     show_wavelength(viewer)
-    composer_of(viewer)
+    composer = composer_of(viewer)
     contrast_of(viewer)
-    colour_bar_of(viewer)
+    bar = colour_bar_of(viewer)
+    bar.is_awaiting_picture = composer.is_first_due
+    # A picture that could not be painted leaves the band with its bar.
+    composer.changed.connect(bar.request_update)
     wiper_of(viewer)
     side_by_side_of(viewer)
     for layer in list(viewer.layers):

@@ -147,6 +147,14 @@ class Composer:
         """Tell whether a picture is being painted."""
         return any(sitter.worker is not None for sitter in self._sitters.values())
 
+    def is_first_due(self, layer: Image) -> bool:
+        """Tell whether the first picture of *layer* is being painted, or is about to be."""
+        viewer, sitter = self._viewer_ref(), self._sitters.get(layer)
+        if viewer is None or cube_of(layer) is None or composites.composite_of(viewer, layer):
+            return False
+        # A new cube is looked at a moment after it was added.
+        return self.is_on if sitter is None else sitter.worker is not None
+
     # ------------------------------------------------------------------- for docks and scripts
 
     def look_at(self, layer: Any) -> None:

@@ -265,7 +265,9 @@ class Bench:
         points = self._scene.picks
         if points is not None:
             picked = {entry.index for entry in self.chosen if entry.layer is points}
-            points.selected_data = picked
+            # napari looks at every point again, even where the same ones are selected.
+            if set(points.selected_data) != picked:
+                points.selected_data = picked
         self._find_matches()
 
     def _rows_of_points(self) -> list[int] | None:

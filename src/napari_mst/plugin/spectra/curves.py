@@ -28,11 +28,17 @@ class CurvesItem(pg.GraphicsObject):
     """All pinned curves as one item.
 
     Qt keeps it as a picture, so that the live curve is redrawn without them.
+
+    Attributes
+    ----------
+    values
+        The least and the largest value that is drawn; None if there is no number.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: Sequence[Line] = ()
+        self.values: tuple[float, float] | None = None
         self._rect = QRectF()
         self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
 
@@ -41,7 +47,8 @@ class CurvesItem(pg.GraphicsObject):
         # First, as Qt keeps the old rectangle in the index of its scene until it is told.
         self.prepareGeometryChange()
         self.lines = lines
-        self._rect = _extent(lines)
+        self.values = value_range(lines)
+        self._rect = _extent(lines, self.values)
         self.update()
 
     def boundingRect(self) -> QRectF:
@@ -126,14 +133,13 @@ def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
     return (float(values.min()), float(values.max())) if values.size else None
 
 
-def _extent(lines: Sequence[Line]) -> QRectF:
-    """The rectangle around *lines*, with the margin."""
-    values = value_range(lines)
+def _extent(lines: Sequence[Line], values: tuple[float, float] | None) -> QRectF:
+    """The rectangle around *lines*, whose *values* are known, with the margin."""
     if values is None:
         return QRectF()
     low, high = values
-    left = min(line.spectrum.wavelengths.min() for line in lines)
-    right = max(line.spectrum.wavelengths.max() for line in lines)
+    wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
+    left, right = float(wavelengths.min()), float(wavelengths.max())
     # One band or a flat curve spans nothing: the item would have no area.
     wide = (right - left) or 1.0
     tall = (high - low) or 1.0

@@ -238,7 +238,8 @@ class MapMaker:
             layer = add(data, **arguments)
             put_on_top(viewer, layer)
             # `put_on_top` shows what it moves, but only the first of several planes is to be seen.
-            layer.visible = arguments["visible"]
+            if not arguments["visible"]:
+                layer.visible = False
             layers.append(layer)
         viewer.layers.selection.active = active
         return layers

@@ -288,7 +288,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Draw the pinned curves."""
         self.curves.set_lines(lines)
         # Remembered, as the live curves ask for it at every move of the mouse.
-        self._pinned_range = value_range(lines)
+        self._pinned_range = self.curves.values
         self._fit_values()
 
     def set_value_range(self, value_range: ValueRange) -> None:

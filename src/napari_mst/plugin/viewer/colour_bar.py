@@ -5,6 +5,7 @@ the same corner. Pictures have no bar, since their colours are colours.
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from napari.components import ViewerModel
@@ -15,6 +16,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_of
 from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.soon import Soon
 
 OVERLAY = "napari_mst_unit"
 """The name of the text among the overlays of a canvas."""
@@ -45,12 +47,22 @@ class ColourBar:
     """Shows the colour bar of the topmost band or map of *viewer*, unless a picture covers it.
 
     A bar that a person hides by napari's own menu stays hidden until another layer is seen.
+    napari takes as long to make a bar as to add its layer, so the bar comes a moment later, once
+    for all changes until then.
+
+    Attributes
+    ----------
+    is_awaiting_picture
+        Tells whether a picture is about to cover a layer for the first time, so that a bar would be
+        made in vain.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer_ref = weakref.ref(viewer)
         self._measured: weakref.ref[Image] | None = None
         self._is_on = True
+        self._soon = Soon(self.update)
+        self.is_awaiting_picture: Callable[[Image], bool] = _awaits_none
         # The list of layers passes on the events of each layer.
         viewer.layers.events.connect(self._on_layers)
         viewer.canvas.grid.events.enabled.connect(self._write)
@@ -80,6 +92,8 @@ class ColourBar:
         if viewer is None:
             return
         layer = _seen(viewer) if self._is_on else None
+        if layer is not None and self.is_awaiting_picture(layer):
+            layer = None
         before = None if self._measured is None else self._measured()
         if layer is not before:
             self._measure(layer)
@@ -112,9 +126,17 @@ class ColourBar:
         # In a grid the bar is in the cell of its layer, where no text of the canvas follows it.
         overlays[OVERLAY].visible = bool(text) and not viewer.canvas.grid.enabled
 
+    def request_update(self) -> None:
+        """Update a moment later."""
+        self._soon.request()
+
     def _on_layers(self, event: Any) -> None:
         if event.type in _EVENTS:
-            self.update()
+            self.request_update()
+
+
+def _awaits_none(_: Image) -> bool:
+    return False
 
 
 def _seen(viewer: ViewerModel) -> Image | None:

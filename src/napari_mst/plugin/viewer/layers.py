@@ -148,7 +148,9 @@ def put_on_top(viewer: ViewerModel, layer: Layer) -> None:
 
     Picks and regions of this plugin that *layer* would cover are moved above it.
     """
-    layer.visible = True
+    # To show what is shown already makes napari slice and draw it again.
+    if not layer.visible:
+        layer.visible = True
     layers = viewer.layers
     for one in (layer, *composites_of(viewer, layer)):
         images = [at for at, other in enumerate(layers) if not isinstance(other, Points | Shapes)]

@@ -4,9 +4,12 @@ napari keeps them in a file of its own beside its settings, and lists them in it
 manifest `napari.yaml` declares them, in sections, with their defaults.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from napari.settings import get_plugin_settings
+from npe2 import PluginManager
 
 PLUGIN = "napari-mst"
 
@@ -19,4 +22,25 @@ def section(name: str) -> Any:
     KeyError
         If the plugin is switched off in napari.
     """
-    return getattr(get_plugin_settings(PLUGIN), name)
+    with _no_second_search():
+        return getattr(get_plugin_settings(PLUGIN), name)
+
+
+@contextmanager
+def _no_second_search() -> Iterator[None]:
+    """Keep napari from reading the manifests of all plugins again, if it knows ours already.
+
+    It does so when somebody asks for such choices first, which holds up the window for 200 ms.
+    """
+    plugins = PluginManager.instance()
+    if not any(manifest.name == PLUGIN for manifest in plugins.iter_manifests()):
+        yield
+        return
+    # The method of this one object is hidden for the call, and the object as it was afterwards.
+    with_search = dict(vars(plugins))
+    vars(plugins)["discover"] = lambda: 0
+    try:
+        yield
+    finally:
+        del vars(plugins)["discover"]
+        vars(plugins).update(with_search)
