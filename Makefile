@@ -24,7 +24,8 @@ PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=
 .PHONY: demo test tests test-slow docs checks system clean
 
 demo: .venv/ready
-	$(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
+	@# Settings of its own: napari writes the size of the window that it closes into them.
+	NAPARI_CONFIG=demo/settings/napari.yaml $(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
 
 test: checks tests
 

@@ -1,7 +1,8 @@
 """A demonstration of the plugin: `python -m napari_mst.plugin.demo --out DIR`.
 
 It opens napari, reconstructs the sample photo in the real workspace and keeps some spectra. It
-leaves the cube (ENVI and TIFF) and a picture of the window in DIR.
+leaves the cube (ENVI and TIFF) and a picture of the window in DIR. Set NAPARI_CONFIG to a file of
+its own, as `make demo` does: napari keeps the size of a window that is closed in its settings.
 """
 
 import argparse
