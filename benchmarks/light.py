@@ -3,7 +3,8 @@
 FOLDER has reflectance cubes of real scenes, 31 bands (default: ../shared/data/cave). Every scene is
 seen by cameras that training never saw.
 
-white    angles between told and true whites: the 15 illuminants and 6 mixtures of them, and the lights never trained with
+white    angles between told and true whites, as the sensor sees them and in linear sRGB, the space of the prototype:
+         the 15 illuminants and 6 mixtures of them, and the lights never trained with
 penalty  relative error (MRAE) of the pixelwise part of mstpp-camera with the light told, estimated and assumed;
          a held-out light is not in the table of lights that the estimate may choose from
 srgb     how often sRGB photos are warned of, by their light
@@ -22,11 +23,12 @@ from napari_mst.colour import linear_to_srgb
 from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.light import estimate
 from napari_mst.light.posterior import light_table
+from napari_mst.light.seeing import to_common
 from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, TRAINING_LIGHTS
-from napari_mst.simulation.lights import HELD_OUT_LIGHTS
+from napari_mst.simulation.lights import HELD_OUT_LIGHTS, common_response
 
 FULL = 65535
 PENALTY_LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")
@@ -60,6 +62,34 @@ def shades_of_grey(values, power=6):
     return (values.reshape(3, -1) ** power).mean(axis=1) ** (1 / power)
 
 
+def common(white, camera):
+    """The white (3,) of a *camera* in the space in which all cameras are compared."""
+    balanced = white / unbalanced_response(camera, "E").sum(axis=0)
+    return balanced @ to_common(camera)
+
+
+def errors(values, camera, light):
+    """The errors in degrees of two estimates and of shades of grey, for the sensor and in sRGB.
+
+    Then the same for the nearest of the candidates.
+    """
+    told = nm.estimate_light(photo_of(values), camera)
+    true = unbalanced_response(camera, light).sum(axis=0)
+    powers = [told.power, *(each.power for each in told.candidates)]
+    whites = [unbalanced_response(camera, "E").T @ power for power in powers]
+    grey = shades_of_grey(values)
+    observer = common_response().double().numpy()
+    of_sensor = [angle(each, true) for each in (*whites, grey)]
+    seen = [power @ observer for power in powers]
+    in_common = [
+        angle(each, light_power(light) @ observer) for each in (*seen, common(grey, camera))
+    ]
+    return [
+        (found[0], found[1], found[-1], min(found[1:-1]) <= estimate.NEAR)
+        for found in (of_sensor, in_common)
+    ]
+
+
 def white(scenes):
     """Print the angles between told and true whites."""
     random = np.random.default_rng(77)
@@ -73,30 +103,20 @@ def white(scenes):
                 ("never trained with", HELD_OUT_LIGHTS),
             ):
                 for light in lights:
-                    values = sensor(cube, camera, light, random)
-                    told = nm.estimate_light(photo_of(values), camera)
-                    true = unbalanced_response(camera, light).sum(axis=0)
-                    near = min(angle(each.white, true) for each in told.candidates)
-                    row = (
-                        angle(told.white, true),
-                        angle(told.candidates[0].white, true),
-                        angle(shades_of_grey(values), true),
-                        near <= estimate.NEAR,
-                    )
-                    found.setdefault(kind, []).append(row)
+                    rows = errors(sensor(cube, camera, light, random), camera, light)
+                    for space, row in zip(("sensor", "sRGB"), rows, strict=True):
+                        found.setdefault((kind, space), []).append(row)
         print(name, *(np.mean(rows, axis=0).round(2) for rows in found.values()), flush=True)
-    for kind, rows in found.items():
+    for (kind, space), rows in found.items():
         table = np.array(rows)
-        for label, column in zip(
-            ("estimate", "first candidate", "shades of grey"), table.T, strict=False
-        ):
+        labels = ("estimate", "first candidate", "shades of grey")
+        for label, column in zip(labels, table.T, strict=False):
             worst = np.sort(column)[-len(column) // 4 :].mean()
             print(
-                f"{kind}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
+                f"{kind}, {space}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
             )
-        print(
-            f"{kind}: one of the candidates within {estimate.NEAR:g} degrees {table[:, 3].mean():.3f}"
-        )
+        near = table[:, 3].mean()
+        print(f"{kind}, {space}: one of the candidates within {estimate.NEAR:g} degrees {near:.3f}")
 
 
 def penalty(scenes):

@@ -80,10 +80,14 @@ def test_the_same_photo_tells_the_same_light(told: LightEstimate) -> None:
     np.testing.assert_array_equal(again.attention.blocks, told.attention.blocks)
 
 
-def test_exposure_changes_little(told: LightEstimate) -> None:
+def test_exposure_changes_little_where_nothing_is_clipped() -> None:
     photo = sensor_photo("A")
-    darker = Photo.from_array(photo.pixels // 3, encoding="linear", full_scale=FULL)
-    assert angle(nm.estimate_light(darker, CAMERA).white, told.white) < 2
+    bright, dark = (
+        Photo.from_array(photo.pixels // share, encoding="linear", full_scale=FULL)
+        for share in (2, 6)
+    )
+    whites = [nm.estimate_light(each, CAMERA).white for each in (bright, dark)]
+    assert angle(*whites) < 0.5
 
 
 def test_rows_of_the_attention_sum_to_one(told: LightEstimate) -> None:
@@ -127,11 +131,11 @@ def test_an_encoded_photo_of_a_camera_is_refused() -> None:
 
 
 def test_only_srgb_photos_far_from_daylight_are_warned_of() -> None:
-    plain = [sensor_photo("D65", "sRGB", index) for index in range(6)]
-    lamp = [sensor_photo("Planck 2300 K", "sRGB", index) for index in range(6)]
+    plain = [sensor_photo("D65", "sRGB", index) for index in range(10)]
+    lamp = [sensor_photo("Planck 2300 K", "sRGB", index) for index in range(10)]
     assert not any(warning_of(photo) for photo in (*plain, *lamp))  # these are linear
     warnings = [warning_of(encoded(photo)) for photo in lamp]
     # A simulated scene may be all of one colour, which no photo tells from a light.
-    assert sum(bool(warning_of(encoded(photo))) for photo in plain) <= 1
-    assert sum(bool(warning) for warning in warnings) >= 4
+    assert sum(bool(warning_of(encoded(photo))) for photo in plain) <= 2
+    assert sum(bool(warning) for warning in warnings) >= 8
     assert all("white that is" in warning for warning in warnings if warning)

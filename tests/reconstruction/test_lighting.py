@@ -66,7 +66,10 @@ def test_a_doubtful_light_widens_the_error_band(
     wide = estimated.provenance.error_band
     told = cube_of(model, photo, "A").provenance.error_band
     assert wide["factor"] == told["factor"]
-    assert (np.array(wide["doubt"]) > told["doubt"]).all()
+    wider = np.array(wide["doubt"]) - told["doubt"]
+    # Where all candidates give one value, nothing is added.
+    assert (wider >= 0).all()
+    assert (wider > 0).mean() > 0.8
     assert wide["holds"] == f"{told['holds']} and an estimated light"
 
 

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from napari_mst.cli.main import main
 from napari_mst.light.posterior import angles, posterior_of, white_of
-from napari_mst.light.seeing import to_common
+from napari_mst.light.seeing import CHANNELS, to_common
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
@@ -50,10 +51,27 @@ def test_a_lesson_repeats_for_a_seed_and_has_the_shapes_it_says() -> None:
     first, again = lessons().draw(5), lessons().draw(5)
     for one, other in zip(first, again, strict=True):
         torch.testing.assert_close(one, other)
-    assert first.patches.shape == (5, 16, 5, 4, 4)
+    assert first.patches.shape == (5, 16, CHANNELS, 4, 4)
     assert first.places.shape == (5, 16)
     torch.testing.assert_close(first.shares.sum(1), torch.ones(5))
     assert all(len(set(own.tolist())) == 16 for own in first.places)
+
+
+def test_the_brightest_part_of_a_cell_is_no_darker_than_its_mean() -> None:
+    scenes = draw_scenes(3, 6).float()
+    assert scenes.shape == (6, 2, 64, 16, 31)
+    means, brightest = scenes.mean(-1).unbind(1)
+    assert (brightest >= means - 1e-3).all()
+    assert (brightest > 1.05 * means).float().mean() > 0.2
+
+
+def test_the_learning_rate_rises_is_held_and_falls() -> None:
+    settings = LightSettings(steps=1000, warm_up=100, hold=0.6)
+    rates = [settings.learning_rate_at(step) for step in range(1000)]
+    assert rates[:100] == sorted(rates[:100])
+    assert set(rates[100:600]) == {settings.learning_rate}
+    assert rates[600:] == sorted(rates[600:], reverse=True)
+    assert rates[-1] == pytest.approx(0.01 * settings.learning_rate, rel=0.01)
 
 
 def test_cameras_are_alike_in_the_common_space() -> None:

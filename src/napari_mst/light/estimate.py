@@ -1,8 +1,6 @@
 """The light of a photo: which lights it may have been taken in, and how likely each is.
 
 Letters: S cells on a side of the picture, K known lights.
-
-References: Finlayson & Trezzi, "Shades of Gray and Colour Constancy", CIC 2004, 37-41.
 """
 
 import functools
@@ -19,7 +17,8 @@ from torch import Tensor
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import PatchAttention
 from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
-from napari_mst.light.seeing import CLIPPED, picture, to_common
+from napari_mst.light.sampling import Sample, sampled
+from napari_mst.light.seeing import Cells, picture, to_common
 from napari_mst.models import load_model
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
@@ -39,12 +38,10 @@ FAR = 10.0
 """Angle in degrees between the white of an sRGB photo and D65 from which on it is worth a word.
 
 The doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos well.
-Of 108 photos of real scenes in nine lights, 70 were told to be that far, none of the 12 in D65; to
-correct them halved the error (`benchmarks/white_balance.py`).
+By the first weights, 70 of 108 photos of real scenes in nine lights were told to be that far, none
+of the 12 in D65; to correct them halved the error (`benchmarks/white_balance.py`).
 """
 
-_SAMPLES = 8  # pixels on a side that are read of each cell of the picture
-_POWER = 6  # of shades of grey, as in its paper
 _SCATTER = 5.0  # degrees by which shades of grey is usually off
 _LEAST_SHARE = 0.01  # of a light in the name of a mixture
 
@@ -180,9 +177,8 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     3
     """
     _check(photo, camera)
-    sample = _sampled(photo)
-    common = _in_common_space(sample.cells, camera)
-    encoding, posterior = _told(common, sample.is_known)
+    sample = sampled(photo, _network().hyperparameters.size)
+    encoding, posterior = _told(sample, camera)
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
@@ -225,60 +221,22 @@ def _check(photo: Photo, camera: str) -> None:
         )
 
 
-class _Sample(NamedTuple):
-    """Some pixels of a photo, S x S of its cells.
-
-    *cells* (3, S, S) are their means, *is_known* (S, S) tells which cells have any that are not
-    clipped, and *bright* (3,) is the mean colour of the brightest (shades of grey).
-    """
-
-    cells: NDArray[np.float64]
-    is_known: NDArray[np.bool_]
-    bright: NDArray[np.float64]
-
-
-def _sampled(photo: Photo) -> _Sample:
-    """Some pixels all over a photo: for its colours they are enough, and a large one has many."""
-    side = _network().hyperparameters.size * _SAMPLES
-    rows, columns = (_spaced(length, side) for length in photo.shape)
-    place = np.ix_(rows, columns)
-    sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
-    values = sample.rows(0, side, linear=True).astype(np.float64)
-    is_known = (sample.rows(0, side, linear=False) < CLIPPED).all(axis=0)
-    if photo.valid is not None:
-        is_known &= photo.valid[place]
-    cells = (-1, side // _SAMPLES, _SAMPLES, side // _SAMPLES, _SAMPLES)
-    known = is_known.reshape(cells).sum(axis=(2, 4))
-    values = values.clip(0) * is_known
-    sums = values.reshape(cells).sum(axis=(2, 4))
-    if not sums.any():
-        raise PhotoError(
-            "Expected a photo with colours to tell its light, got only black and clipped pixels. "
-            "Name the illuminant."
-        )
-    # Divided first: a power of small numbers would be lost.
-    largest = values.max()
-    bright = ((values / largest) ** _POWER).mean(axis=(1, 2)) ** (1 / _POWER)
-    return _Sample(sums / np.maximum(known, 1), known[0] > 0, bright)
-
-
-def _spaced(length: int, number: int) -> NDArray[np.intp]:
-    """*number* indices at equal distances all over an axis of this *length*."""
-    return np.asarray((np.arange(number) + 0.5) * length / number, dtype=np.intp)
-
-
 def _in_common_space(values: NDArray[np.float64], camera: str) -> NDArray[np.float64]:
     """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
     balanced = values / _white(camera, "E")[:, None, None]
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
-def _told(common: NDArray[np.float64], is_known: NDArray[np.bool_]) -> tuple[Encoding, Posterior]:
+def _told(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
     """The answers of the network for a photo and its mirror images."""
     network = _network()
-    values = torch.from_numpy(common).float()[None].flatten(2)
-    seen = picture(values, torch.from_numpy(is_known).flatten()[None])
-    channels = seen.channels.unflatten(2, is_known.shape)
+    is_known = torch.from_numpy(sample.is_known).flatten()[None]
+    means, brightest = (
+        Cells(torch.from_numpy(_in_common_space(each, camera)).float().flatten(1)[None], is_known)
+        for each in (sample.means, sample.brightest)
+    )
+    seen = picture(means, brightest)
+    channels = seen.channels.unflatten(2, sample.is_known.shape)
     with torch.inference_mode():
         encoding = network.encoded(_views(channels))
     return encoding, posterior_of(encoding.outputs, seen.mean_colour)

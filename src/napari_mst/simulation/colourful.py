@@ -16,7 +16,7 @@ _LEAST_GREY = 0.6
 # Share of the scenes with highlights, which have the colour of the light.
 _SHINY = 0.4
 _FEWEST_GLINTS = 4
-_MOST_GLINTS = 20
+_MOST_GLINTS = 40
 _DULL = 1.2  # bumps below it, in standard deviations, have no highlight
 
 

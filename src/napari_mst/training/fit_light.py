@@ -1,11 +1,12 @@
 """Fit the network that tells the light of a photo: `napari-mst train-light -o OUT`.
 
-It takes about ten minutes of one core. Scenes are drawn once; each is then seen by many cameras in
-many lights. In a step the network sees half of the patches of a photo, which takes half the time
+It takes about twenty minutes of one core. Scenes are drawn once; each is then seen by many cameras
+in many lights. In a step the network sees half of the patches of a photo, which takes half the time
 and teaches it not to rely on any of them. The fit is deterministic for a seed, the settings and a
-number of threads. Letters: N photos, S scenes, P patches, R pixels on a side of a patch, B bands.
+number of threads. Letters: N photos, S scenes, P patches, R cells on a side of a patch, B bands.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
-from napari_mst.light.seeing import CHANNELS, CLIPPED, picture, to_common
+from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, picture, to_common
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
@@ -37,9 +38,9 @@ SIZE = 32
 
 PATCH = 4
 _GRID = SIZE // PATCH
-# Scenes are drawn at twice the size and averaged, so that a pixel may hold several materials.
-_DRAWN = 2 * SIZE
-_TOGETHER = 20
+# Scenes are drawn four times as large, so that a cell may hold several materials and a highlight.
+_FINER = 4
+_TOGETHER = 10
 _MIXED = 0.35  # share of the photos in two lights
 _BACKDROP = 0.4  # share of the photos with something black behind the objects
 _BLACK = (0.002, 0.042)
@@ -54,6 +55,8 @@ class LightSettings(PixelwiseSettings):
 
     Attributes
     ----------
+    hold
+        Share of the steps that are taken before the learning rate falls.
     scenes
         Number of scenes that are drawn.
     kept
@@ -62,13 +65,20 @@ class LightSettings(PixelwiseSettings):
         Photos of held-out scenes that the network is judged on.
     """
 
-    steps: int = 2500
+    steps: int = 12000
     batch: int = 48
     learning_rate: float = 2e-3
     warm_up: int = 200
     scenes: int = 2000
     kept: int = 32
     judged: int = 256
+    hold: float = 0.7
+
+    def learning_rate_at(self, step: int) -> float:
+        """Linear warm-up, the peak for most of the steps, then a cosine down to 1 % of it."""
+        fallen = max(step / self.steps - self.hold, 0) / (1 - self.hold)
+        decay = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen))
+        return self.learning_rate * min(1, (step + 1) / self.warm_up) * decay
 
 
 class Lesson(NamedTuple):
@@ -94,7 +104,7 @@ class Lesson(NamedTuple):
 
 
 class LightLessons:
-    """Draws photos of *scenes* (S, P, R * R, B) by some *cameras*, and the light of each.
+    """Draws photos of *scenes* (S, 2, P, R * R, B) by some *cameras*, and the light of each.
 
     Parameters
     ----------
@@ -121,9 +131,14 @@ class LightLessons:
         places = torch.rand(count, _GRID**2, generator=self._random).argsort(1)[:, : self._kept]
         scene = self._draw_scenes(places)
         values = self._photograph(scene, self._responses[camera] * power[..., None])
-        is_known = (values < CLIPPED).all(-1)
         common = (values @ self._to_common[camera]).mT
-        channels, mean_colour = picture(common, is_known)
+        is_known = (values < CLIPPED).all(-1)
+        pixels = self._kept * PATCH**2
+        means, brightest = (
+            Cells(common[..., of_these], is_known[..., of_these])
+            for of_these in (slice(pixels), slice(pixels, None))
+        )
+        channels, mean_colour = picture(means, brightest)
         patches = channels.unflatten(2, (self._kept, PATCH, PATCH)).movedim(1, 2)
         turned, turned_places = self._turned(patches, places)
         white = power @ common_response()
@@ -141,10 +156,10 @@ class LightLessons:
         return power, shares
 
     def _draw_scenes(self, places: Tensor) -> Tensor:
-        """Reflectance (N, P * R * R, B) of the patches at *places* of as many scenes."""
+        """Reflectance (N, 2 * P * R * R, B) of the patches at *places* of as many scenes."""
         count = len(places)
         drawn = torch.randint(len(self._scenes), (count, 1), generator=self._random)
-        scene = self._scenes[drawn, places].float()
+        scene = self._scenes[drawn, :, places].movedim(2, 1).float()
         nodes = torch.randn(count, 1, 5, 5, generator=self._random)
         shape = _in_patches(F.interpolate(nodes, size=SIZE, mode="bicubic"))[..., 0]
         shape = shape.gather(1, places[..., None].expand(-1, -1, PATCH**2))
@@ -153,10 +168,10 @@ class LightLessons:
         low, high = _BLACK
         black = low + (high - low) * self._uniform(count, 1, 1) ** 2
         visible = torch.where((shape > edge) & has_backdrop, black, 1.0)
-        return (scene * visible[..., None]).flatten(1, 2)
+        return (scene * visible[:, None, ..., None]).flatten(1, 3)
 
     def _photograph(self, scene: Tensor, response: Tensor) -> Tensor:
-        """Values (N, P * R * R, 3) of the sensor, exposed, noisy and clipped."""
+        """Values (N, 2 * P * R * R, 3) of the sensor, exposed, noisy and clipped."""
         count = len(scene)
         largest = response.sum(1).amax(1)[:, None, None]
         exposure = (_EXPOSURE * (2 * self._uniform(count, 1, 1) - 1)).exp()
@@ -189,13 +204,21 @@ class LightLessons:
 
 
 def draw_scenes(seed: int, count: int, held_out: bool = False) -> Tensor:
-    """Scenes (S, P, R * R, B) in 16 bits, cut into patches."""
-    simulator = ColourfulSimulator(seed, _DRAWN, held_out)
+    """Scenes (S, 2, P, R * R, B) in 16 bits, cut into patches: means, and the brightest parts."""
+    simulator = ColourfulSimulator(seed, _FINER * SIZE, held_out)
     parts = []
     for start in range(0, count, _TOGETHER):
         scenes = simulator.draw_scenes(min(_TOGETHER, count - start))
-        parts.append(_in_patches(F.avg_pool2d(scenes, 2)).half())
+        seen = (F.avg_pool2d(scenes, _FINER), _brightest(scenes))
+        parts.append(torch.stack([_in_patches(each).half() for each in seen], dim=1))
     return torch.cat(parts)
+
+
+def _brightest(scenes: Tensor) -> Tensor:
+    """The spectrum (N, B, 32, 32) of the brightest pixel of each cell of scenes."""
+    cells = scenes.unfold(2, _FINER, _FINER).unfold(3, _FINER, _FINER).flatten(4)
+    brightest = cells.mean(1, keepdim=True).argmax(-1, keepdim=True)
+    return cells.gather(4, brightest.expand(-1, cells.shape[1], -1, -1, -1))[..., 0]
 
 
 def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
