@@ -61,10 +61,10 @@ def _samples(photo: Photo, side: int) -> tuple[NDArray[np.float64], NDArray[np.b
     rows, columns = (_spaced(length, side) for length in photo.shape)
     sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
     values = sample.rows(0, side, linear=True).astype(np.float64)
-    is_known = (sample.rows(0, side, linear=False) < CLIPPED).all(axis=0)
+    is_known = np.all(sample.rows(0, side, linear=False) < CLIPPED, axis=0)
     if photo.valid is not None:
-        is_known &= photo.valid[np.ix_(rows, columns)]
-    return values.clip(0) * is_known, is_known
+        is_known = np.logical_and(is_known, photo.valid[np.ix_(rows, columns)])
+    return values.clip(0) * is_known, np.asarray(is_known, dtype=np.bool_)
 
 
 def _in_cells(samples: NDArray[Any]) -> NDArray[Any]:
