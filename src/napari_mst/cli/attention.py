@@ -240,7 +240,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
 
 ATTENTION = Command(
     name="attention",
-    help="save the attention matrices of a photo, with maps over it, or what pixels attend to",
+    help="save the attention to a photo: matrices, maps, pixels",
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -39,6 +39,7 @@ class FlatField:
     -----
     ===================  ============================================================
     white, dark, frames  linear photos: uint16 0-65535 or float 0-1
+    check()              a linear photo of the size of the frames
     corrected()          float32, linear, balanced: 1 is as bright as the white frame
     ===================  ============================================================
 

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -426,7 +426,7 @@ def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() ->
 
 @needs_numba
 @pytest.mark.parametrize(("kept", "processes"), [((), 2), (("apply_block",), 1), (None, 0)])
-def test_only_kernels_that_are_not_on_disk_are_compiled_ahead(
+def test_only_kernels_that_are_not_on_disk_are_compiled_ahead_and_once(
     kept: tuple[str, ...] | None, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from napari_mst.engine.kernels import ahead
@@ -442,8 +442,14 @@ def test_only_kernels_that_are_not_on_disk_are_compiled_ahead(
 
     monkeypatch.setattr(ahead, "is_kept", is_kept)
     monkeypatch.setattr(subprocess, "Popen", start)
-    ahead.compile_missing()
+    ahead.begin.cache_clear()
+    try:
+        begun = cast("list[Mock]", ahead.begin())
+        ahead.compile_missing()
+    finally:
+        ahead.begin.cache_clear()
     assert len(started) == processes
+    assert [process.wait.call_count for process in begun] == [1] * processes
     assert not {name for names in started for name in names} & set(kept or ())
 
 

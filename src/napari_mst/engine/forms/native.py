@@ -63,9 +63,18 @@ def check_kernels() -> bool:
 
 
 def prepare_ahead() -> None:
-    """Let a thread find out `is_ready`, so that the first run need not wait for the compiler."""
-    # A daemon, so that a program that is closed does not wait for the compiler.
-    threading.Thread(target=is_ready, name="napari-mst kernels", daemon=True).start()
+    """Let other processes compile what is missing, so that the first run need not wait for it."""
+    # Whoever holds the lock is at it already.
+    if not is_installed() or not _preparing.acquire(blocking=False):
+        return
+    try:
+        from napari_mst.engine.kernels import ahead
+
+        ahead.begin()
+    except Exception as failure:  # noqa: BLE001 - the first run tries again, and tells why
+        logger.info("Kernels could not be compiled ahead: %s", failure)
+    finally:
+        _preparing.release()
 
 
 def _compile_missing() -> None:

@@ -9,6 +9,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from numba import types
@@ -38,10 +39,15 @@ def compile_missing() -> None:
 
     A process that fails leaves its kernels to whoever calls them: they are compiled then.
     """
-    missing = [_missing(group) for group in _GROUPS]
-    started = [_start(names) for names in missing if names]
-    for process in started:
+    for process in begin():
         process.wait()
+
+
+@cache
+def begin() -> "Sequence[subprocess.Popen[bytes]]":
+    """Start, once, the processes that compile the kernels that are not on disk."""
+    missing = [_missing(group) for group in _GROUPS]
+    return [_start(names) for names in missing if names]
 
 
 def _missing(group: dict[str, Any]) -> list[str]:

@@ -45,7 +45,11 @@ class FindingRows(QWidget):
         self.patch = QPushButton("Grey patch", toolTip=texts.FIND_PATCH_HINT)
         self.chart = QPushButton("ColorChecker", toolTip=texts.FIND_CHART_HINT)
         self.search = QPushButton("Find it", toolTip=texts.SEARCH_CHART_HINT)
-        self.kind = QComboBox(toolTip=texts.CHART_KIND_HINT)
+        self.kind = QComboBox(
+            toolTip=texts.CHART_KIND_HINT,
+            sizeAdjustPolicy=QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon,
+            minimumContentsLength=6,
+        )
         for name, kind in CHARTS.items():
             self.kind.addItem(kind.title.removeprefix("ColorChecker "), name)
         self.grey = QDoubleSpinBox(
@@ -72,8 +76,9 @@ class FindingRows(QWidget):
         for widget in (self.text, self.correct_white, self.bars, self.attention):
             below.addWidget(widget)
         below.addWidget(self.forget_button, alignment=Qt.AlignmentFlag.AlignRight)
-        layout.addRow("Ask photo", self._buttons)
-        layout.addRow("", self._chart_row)
+        layout.addRow("Ask", self._buttons)
+        # Beside a label it would make the dock wider than 320 pixels.
+        layout.addRow(self._chart_row)
         layout.addRow(self)
 
     def draw(self, form: ReconstructionForm) -> None:
