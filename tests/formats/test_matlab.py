@@ -321,9 +321,9 @@ def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPat
     "check",
     [
         pytest.param(read_published_cubes, id="043-published"),
-        pytest.param(read_every_class, id="043-classes"),
+        pytest.param(read_every_class, id="043-classes", marks=pytest.mark.slow),
         pytest.param(survive_a_crash, id="044-crash"),
-        pytest.param(refuse_damage, id="044-damaged"),
+        pytest.param(refuse_damage, id="044-damaged", marks=pytest.mark.slow),
         pytest.param(refuse_a_damaged_index_of_chunks, id="044-index"),
         pytest.param(tell_of_chunks_that_are_not_there, id="044-chunks"),
         pytest.param(refuse_numbers_of_other_files, id="044-elsewhere"),

@@ -343,7 +343,7 @@ class Ends:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(SPECTRA, id="078-spectra"),
+        pytest.param(SPECTRA, id="078-spectra", marks=pytest.mark.slow),
         pytest.param(WORKSPACE, id="078-workspace"),
         # Each takes half a minute; the workspace has most of their widgets.
         pytest.param(RECONSTRUCT, id="078-reconstruction", marks=pytest.mark.slow),

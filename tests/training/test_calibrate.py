@@ -54,6 +54,7 @@ def test_calibration_writes_the_card_and_leaves_the_weights(
     assert all((before[key] == after[key]).all() for key in before)
 
 
+@pytest.mark.slow
 def test_calibration_gives_the_same_numbers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "_SCENES", 2)
     model = load_model("pixelwise-srgb")

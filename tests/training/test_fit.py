@@ -75,6 +75,7 @@ def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
     assert torch.equal(weights(whole), weights(continued.run()))
 
 
+@pytest.mark.slow
 def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +90,7 @@ def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
         assert f"{report.waiting:.0%} waiting for photos" in str(report)
 
 
+@pytest.mark.slow
 def test_fit_learns(tmp_path: Path) -> None:
     settings = replace(SMALL, steps=60, warm_up=10, learning_rate=1e-3, average_decay=0.8)
     job = start(tmp_path / "checkpoint", settings)

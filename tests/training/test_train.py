@@ -197,7 +197,14 @@ def test_two_processes_train_by_the_command(tmp_path: Path) -> None:
     assert load_model(output).card.name == "two"
 
 
-@pytest.mark.parametrize("kind", ["hybrid", "global", "spectral --norm-before-attention"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "hybrid",
+        pytest.param("global", marks=pytest.mark.slow),
+        "spectral --norm-before-attention",
+    ],
+)
 def test_a_kind_of_attention_is_trained_saved_loaded_and_run(kind: str, tmp_path: Path) -> None:
     output = tmp_path / "mine.safetensors"
     assert cli.main(["train", "-o", str(output), *TINY, "--attention", *kind.split()]) == 0
