@@ -19,8 +19,8 @@ CAMERA = "Nikon_D850"
 
 @pytest.fixture(scope="module")
 def photo() -> Photo:
-    """The values of the sensor for a simulated scene under illuminant A."""
-    (scene,) = SceneSimulator(31, 48, held_out=True).draw_scenes(1).numpy()
+    """The values of the sensor for a simulated scene under illuminant A, which it hardly tells."""
+    (scene,) = SceneSimulator(35, 48, held_out=True).draw_scenes(1).numpy()
     values = np.einsum("bhw,bc->hwc", scene, unbalanced_response(CAMERA, "A"))
     codes = np.clip(values / values.max(), 0, 1) * 60_000
     return Photo.from_array(codes.astype(np.uint16), encoding="linear", full_scale=65535.0)
@@ -66,10 +66,7 @@ def test_a_doubtful_light_widens_the_error_band(
     wide = estimated.provenance.error_band
     told = cube_of(model, photo, "A").provenance.error_band
     assert wide["factor"] == told["factor"]
-    wider = np.array(wide["doubt"]) - told["doubt"]
-    # Where all candidates give one value, nothing is added.
-    assert (wider >= 0).all()
-    assert (wider > 0).mean() > 0.8
+    assert (np.array(wide["doubt"]) > told["doubt"]).all()
     assert wide["holds"] == f"{told['holds']} and an estimated light"
 
 

@@ -13,10 +13,10 @@ Places = NDArray[np.int64]
 """(n, 2): row and column of the photo of each of n pixels."""
 
 BETWEEN = "Row i is key i, column j is query j."
-"""How a matrix between pixels is to be read."""
+"""The caption of a matrix between pixels."""
 
 OF_PIXELS = "A column is a pixel, named by its row and column in the photo."
-"""How a matrix with a column for each pixel is to be read."""
+"""The caption of a matrix with a column for each pixel."""
 
 
 class Step(NamedTuple):

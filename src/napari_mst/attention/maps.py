@@ -1,4 +1,4 @@
-"""What is looked at in a record: a head and its channels, a map over the photo, a head in steps.
+"""Views of a record: a head and its channels, a map over the photo, a head in steps.
 
 Letters: d channels of a head, i key channel, j query channel, H rows, W columns.
 """

@@ -53,7 +53,7 @@ _LARGE = 128**2  # pixels of the photo from which on a part takes so long that a
 
 
 class _Near(NamedTuple):
-    """What the weights of a pixel depend on.
+    """The neighbourhood of a pixel, on which its weights depend.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class PixelExplorer:
         return self._seen.job().setup.program
 
     def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
-        """What is `heard`; `keep` has run, so that pixels come soon."""
+        """Hear a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
         heard = self.heard(watch)
         self.keep(watch)
         return heard

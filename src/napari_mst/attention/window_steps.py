@@ -47,7 +47,7 @@ class _Shown(NamedTuple):
 
     @property
     def name_of_keys(self) -> str:
-        """What the features of the pixels that answer are called."""
+        """The name of the features of the pixels that answer."""
         asking, answering = self.at
         return "X" if len(asking) == len(answering) else "X_K"
 
@@ -59,7 +59,7 @@ class _Shown(NamedTuple):
 
     @property
     def bias(self) -> str:
-        """What is added to the projections, in words."""
+        """The bias of the projections as a formula writes it, or nothing."""
         return " + b" if self.attention.options.has_bias else ""
 
 
@@ -92,7 +92,7 @@ def window_steps(
 
 
 def _features(one: _Shown, is_normed: bool) -> list[Step]:
-    """What enters the attention."""
+    """The steps that show the features before the projections."""
     asking, answering = one.at
     told = "LayerNorm of the features" if is_normed else "features"
     formula = f"{told} of {len(asking)} pixels"

@@ -73,7 +73,7 @@ class WindowTokens(NamedTuple):
     def heard_as(
         self, features: Tensor, queries: Tensor, keys: Tensor, values: Tensor
     ) -> "WindowTokens":
-        """The same window of pixels, all of which ask and answer, with other *features*."""
+        """A copy with other *features*, in which all pixels of the window ask and answer."""
         return self._replace(
             features=(features, features), queries=queries, keys=keys, values=values
         )

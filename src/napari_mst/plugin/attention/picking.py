@@ -33,7 +33,7 @@ ALIKE = "alike"
 SINGLE = "single"
 WINDOW = "window"
 OF_NETWORK = (NETWORK, WINDOW)
-"""What is computed by the network of the chosen run."""
+"""The choice that the network of the chosen run computes."""
 WAITING = "Estimating the noise of the photo ..."
 
 
