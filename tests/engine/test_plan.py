@@ -291,11 +291,11 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
 @pytest.mark.parametrize(
     ("executor", "model", "precision", "is_ensemble", "size"),
     [
-        pytest.param("numba", "mstpp-srgb", "float32", False, (256, 256), marks=pytest.mark.slow),
+        ("numba", "mstpp-srgb", "float32", False, (256, 256)),
         pytest.param("numba", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
         ("numba", "mstpp-srgb", "float32", False, (480, 520)),
         pytest.param("oneDNN", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
-        pytest.param("oneDNN", "mstpp-srgb", "float32", False, (480, 520), marks=pytest.mark.slow),
+        ("oneDNN", "mstpp-srgb", "float32", False, (480, 520)),
         ("oneDNN", "mstpp-srgb", "bfloat16", False, (400, 500)),
         ("oneDNN", "pixelwise-srgb", "float32", False, (600, 800)),
         pytest.param(
