@@ -1,55 +1,34 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-Only the part of the photo on which they depend is computed: it grows from block to block, and maps
-that are kept of a run make it small again. What a network adds up over all pixels is computed once.
-Where all pixels attend to each other, photos are small, and all maps are kept of one forward pass.
-The weights are those of a run.
+They are those of a run. Only the part of the map is computed on which they depend.
 Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention.blocks import AttendingBlock, pixel_blocks, source_map
+from napari_mst.attention.block_maps import BlockMaps
 from napari_mst.attention.head_steps import Places
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import record_attention
 from napari_mst.attention.window_steps import WindowSteps, window_steps
 from napari_mst.cube import Provenance
-from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import exact_products, execute
-from napari_mst.engine.steps import photo_window
-from napari_mst.engine.windows import Size, Window, whole
+from napari_mst.engine.windows import Size, Window
 from napari_mst.errors import AttentionError
-from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
-from napari_mst.networks.attention.blocks import GlobalBlock, WindowBlock
+from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
 from napari_mst.networks.attention.windows import WindowTokens
-from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
-from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
 
-MOST_KEPT = 3 << 29
-"""Bytes of maps that are kept, at most; half of what is free, where that is less."""
-
 MOST_TOKENS = 24**2
 """Keys of a window that is shown in numbers, at most."""
-
-_LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
 
 
 class _Near(NamedTuple):
@@ -97,22 +76,9 @@ class PixelExplorer:
     def __init__(
         self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None = None
     ) -> None:
-        self.blocks = pixel_blocks(reconstructor.network)
-        if not self.blocks:
-            raise AttentionError(
-                "Expected a network with attention between pixels, "
-                f"got {shown(reconstructor.model.card.name)}. Take another model."
-            )
-        self._seen = reconstructor.see(photo, region)
-        self._device = reconstructor.device.device
-        self._maps: dict[str, NDArray[np.floating]] = {}
-        self._folded: Folded = {}
-        self.shape: tuple[int, int] = self._seen.shape
-
-    @cached_property
-    def _program(self) -> Program:
-        """The passes of the network, which is told the light of the photo."""
-        return self._seen.job().setup.program
+        self._maps = BlockMaps(reconstructor, photo, region)
+        self.blocks = self._maps.blocks
+        self.shape = self._maps.shape
 
     def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
         """Hear a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
@@ -121,90 +87,12 @@ class PixelExplorer:
         return heard
 
     def heard(self, watch: Watch = UNWATCHED) -> AttentionRecord:
-        """The shapes of all blocks, with the history.
-
-        Where channels attend to channels as well, the network is run for their matrices.
-        """
-        network = self._seen.job(watch).setup.network
-        with record_attention(network) as heard:
-            if self._adds_up:
-                self._add_up(watch)
-        return replace(heard, provenance=self._seen.provenance(watch))
+        """The shapes of all blocks, with the history; see `BlockMaps.heard`."""
+        return self._maps.heard(watch)
 
     def keep(self, watch: Watch = UNWATCHED) -> Provenance:
-        """Run the network and keep the maps without which a pixel would take long.
-
-        That is the map which enters a block whose weights depend on a large part of the photo, or
-        the block before, where that map is smaller. No more than `MOST_KEPT` bytes are kept, and
-        half of the free memory.
-
-        Raises
-        ------
-        Cancelled
-            As soon as *watch* says so.
-        """
-        provenance = self._seen.provenance(watch)
-        self._prepare(watch)
-        before = ""
-        for block in self.blocks:
-            name = self._source(block)
-            if self._needs_map(block):
-                smallest = min(name, before or name, key=self._bytes)
-                name = name if smallest in self._maps else smallest
-                if self._bytes(name) <= self._room():
-                    self._maps[name], provenance = self._seen.compute(self._whole(name), watch)
-            before = self._source(block)
-        return provenance
-
-    @property
-    def _adds_up(self) -> bool:
-        """True if blocks depend on what is added up over all pixels."""
-        return self._program.is_global and not self._program.most_pixels
-
-    def _prepare(self, watch: Watch) -> None:
-        """Compute what is to be known of all pixels before any part, unless it is."""
-        if self._program.most_pixels:
-            if not self._maps:
-                self._seen.compute(self._forward, watch)
-        elif self._adds_up and not self._folded:
-            self._add_up(watch)
-
-    def _add_up(self, watch: Watch) -> None:
-        """Run the network up to its last block, for what it adds up; keep the map if it is small.
-
-        All blocks with matrices are heard.
-        """
-        last = self._source(list(self.blocks)[-1])
-        numbers, _ = self._seen.compute(self._whole(last), watch)
-        # A larger one would leave no room for the maps on which other blocks depend.
-        if self._bytes(last) <= self._room() // 2:
-            self._maps[last] = numbers
-
-    def _forward(
-        self,
-        source: PhotoRows,
-        plan: Plan,  # noqa: ARG002 (a photo this small needs none)
-        watch: Watch,
-    ) -> NDArray[np.floating]:
-        """Keep the maps that enter all blocks, of one forward over the whole photo."""
-        program = self._program
-        size = program.sizes(*self.shape)[PHOTO]
-        photo = PaddedPhoto(source, self._device, program).read(whole(size))
-        wanted = {self._source(block) for block in self.blocks}
-        maps: dict[str, NDArray[np.floating]] = {}
-
-        def kept(each: Pass, read: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
-            watch.check()
-            result = each.apply(read, folded)
-            if each.writes in wanted:
-                maps[each.writes] = result[0].cpu().numpy()
-                watch.report(len(maps) / len(wanted))
-            return result
-
-        with exact_products(self._device), torch.inference_mode():
-            bands = program.whole(photo, apply=kept)[0].cpu().numpy()
-        self._maps = maps
-        return bands
+        """Keep the maps without which a pixel would take long; see `BlockMaps.keep`."""
+        return self._maps.keep(watch)
 
     def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
         """The weights of all keys of the pixel at *row* and *column*, in *block*.
@@ -271,16 +159,14 @@ class PixelExplorer:
 
         A part of the map has others in their place: those of its own opposite border.
         """
-        attending = self.blocks[block]
         result = features.clone()
         for region in np.unique(pixel.regions[~pixel.heard]):
             is_there = torch.from_numpy(pixel.regions == region)
             places = pixel.places[pixel.regions == region] // pixel.pitch
             (top, left), (bottom, right) = places.min(0).tolist(), (places.max(0) + 1).tolist()
             part = Window(top, bottom, left, right)
-            own = self._features(self._source(block), part, watch)
-            normal = attending.norm(own.to(features.dtype))
-            result[is_there] = normal[0].flatten(1).mT
+            own = self._maps.features(block, part, watch)
+            result[is_there] = own[0].flatten(1).mT
         return result
 
     def _check(self, block: str, row: int, column: int) -> None:
@@ -294,21 +180,16 @@ class PixelExplorer:
     def _near(self, block: str, row: int, column: int, watch: Watch) -> _Near:
         """The part of the map of *block* on which the weights of a pixel depend."""
         self._check(block, row, column)
-        attending = self.blocks[block]
-        source = self._source(block)
-        pitch = self.pitch(block)
+        pitch = self._maps.pitch(block)
         query = (row // pitch, column // pitch)
-        size = self._program.sizes(*self.shape)[source]
-        part = _part(attending, query, size)
-        features = self._features(source, part, watch)
-        with torch.inference_mode():
-            normal = attending.norm(features.to(attending.attention.value_weight.dtype))
-        return _Near(normal, query, part, size)
+        part = self._maps.around(block, query)
+        features = self._maps.features(block, part, watch)
+        return _Near(features, query, part, self._maps.size(block))
 
     def _told(self, block: str, near: _Near, found: QueryWeights) -> PixelWeights:
         """The weights of a query that were *found*, in pixels of the photo."""
         attending = self.blocks[block]
-        pitch = self.pitch(block)
+        pitch = self._maps.pitch(block)
         row, column = near.query
         return PixelWeights(
             block=block,
@@ -318,72 +199,8 @@ class PixelExplorer:
             query=(row * pitch, column * pitch),
             pitch=pitch,
             geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
-            provenance=self._seen.provenance(),
+            provenance=self._maps.provenance(),
         )
-
-    def pitch(self, block: str) -> int:
-        """Pixels of the photo, on each side, that a query of *block* stands for."""
-        return int(1 / self._program.scales[self._source(block)])
-
-    def _source(self, block: str) -> str:
-        """The map that the attention of *block* reads."""
-        return source_map(self._program, block)
-
-    def _needs_map(self, block: str) -> bool:
-        """Tell whether the weights of a pixel in *block* depend on a large part of the photo."""
-        name = self._source(block)
-        program = self._program.until(name)
-        if name in self._maps:
-            return False
-        sizes = self._program.sizes(*self.shape)
-        middle = (sizes[name][0] // 2, sizes[name][1] // 2)
-        part = _part(self.blocks[block], middle, sizes[name])
-        own = replace(program, passes=program.needed_beside(self._maps))
-        rows, columns = photo_window(own, part, sizes).size
-        return rows * columns > _LARGE
-
-    def _bytes(self, name: str) -> int:
-        """The bytes of the map *name*."""
-        rows, columns = self._program.sizes(*self.shape)[name]
-        return rows * columns * self._program.channels(name) * self._program.dtype.itemsize
-
-    def _room(self) -> int:
-        """The bytes of maps that may still be kept."""
-        kept = sum(one.nbytes for one in self._maps.values())
-        return min(MOST_KEPT - kept, free_host_memory() // 2)
-
-    def _whole(self, name: str) -> Compute:
-        """The run up to the map *name*, which is returned; what it adds up is kept."""
-        program = self._program.until(name)
-
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
-            result = execute(program, source, self._device, plan, watch)
-            self._folded |= result.folded
-            return result.numbers
-
-        return compute
-
-    def _features(self, name: str, part: Window, watch: Watch) -> Tensor:
-        """The *part* of the map *name*, (1, C, h, w), as a run computes it."""
-        if name not in self._maps and self._program.until(name).is_global:
-            self._prepare(watch)
-        if name in self._maps:
-            numbers = self._maps[name][:, part.rows, part.columns]
-        else:
-            known = Known(self._folded, self._maps, self._device)
-            source = self._seen.job(watch).source()
-            numbers = execute_crop(self._program.until(name), known, source, part)
-        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
-
-
-def _part(block: AttendingBlock, query: tuple[int, int], size: Size) -> Window:
-    """The part of a map of *size* on which the weights of a *query* depend."""
-    if isinstance(block, GlobalBlock):
-        return whole(size)
-    attention = block.attention
-    row, column = query
-    own = Window(row, row + 1, column, column + 1).aligned(attention.window)
-    return own.grown(attention.halo).aligned(attention.window).clipped(size)
 
 
 def _on_the_map(found: QueryWeights, near: _Near) -> Tensor:

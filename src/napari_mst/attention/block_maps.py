@@ -1,0 +1,252 @@
+"""Maps that enter the blocks of a network between pixels, of one photo, whole or in part.
+
+What a network adds up over all pixels is computed once. Maps that are kept of a run make the part
+of the photo small that has to be computed for a part of a map. Where all pixels attend to each
+other, photos are small, and all maps are kept of one forward pass.
+Letters: C channels, h rows and w columns of a part.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from napari_mst.attention.blocks import pixel_blocks, source_map
+from napari_mst.attention.record import AttentionRecord
+from napari_mst.attention.recorder import record_attention
+from napari_mst.cube import Provenance
+from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import exact_products, execute
+from napari_mst.engine.steps import photo_window
+from napari_mst.engine.windows import Size, Window, whole
+from napari_mst.errors import AttentionError
+from napari_mst.memory import free_host_memory
+from napari_mst.messages import shown
+from napari_mst.networks.attention.blocks import GlobalBlock
+from napari_mst.networks.network import PHOTO, Folded, Pass, Program
+from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.reconstruction.job import Compute
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.watch import UNWATCHED, Watch
+
+MOST_KEPT = 3 << 29
+"""Bytes of maps that are kept, at most; half of what is free, where that is less."""
+
+_LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
+
+
+class BlockMaps:
+    """The maps of *photo*, or of a *region* of it, which the network of *reconstructor* sees.
+
+    `blocks` are those between pixels, `shape` is (H, W) of what the network sees.
+
+    Raises
+    ------
+    AttentionError
+        If no block of the network has attention between pixels.
+    PhotoError
+        See `Reconstructor.reconstruct`.
+    """
+
+    def __init__(
+        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None
+    ) -> None:
+        self.blocks = pixel_blocks(reconstructor.network)
+        if not self.blocks:
+            raise AttentionError(
+                "Expected a network with attention between pixels, "
+                f"got {shown(reconstructor.model.card.name)}. Take another model."
+            )
+        self._seen = reconstructor.see(photo, region)
+        self._device = reconstructor.device.device
+        self._kept: dict[str, NDArray[np.floating]] = {}
+        self._folded: Folded = {}
+        self.shape: tuple[int, int] = self._seen.shape
+
+    def heard(self, watch: Watch = UNWATCHED) -> AttentionRecord:
+        """The shapes of all blocks, with the history.
+
+        Where channels attend to channels as well, the network is run for their matrices.
+        """
+        network = self._seen.job(watch).setup.network
+        with record_attention(network) as heard:
+            if self._adds_up:
+                self._add_up(watch)
+        return replace(heard, provenance=self._seen.provenance(watch))
+
+    def keep(self, watch: Watch = UNWATCHED) -> Provenance:
+        """Run the network and keep the maps without which a pixel would take long.
+
+        That is the map which enters a block whose weights depend on a large part of the photo, or
+        the block before, where that map is smaller. No more than `MOST_KEPT` bytes are kept, and
+        half of the free memory.
+
+        Raises
+        ------
+        Cancelled
+            As soon as *watch* says so.
+        """
+        provenance = self._seen.provenance(watch)
+        self._prepare(watch)
+        before = ""
+        for block in self.blocks:
+            name = self._source(block)
+            if self._needs_map(block):
+                smallest = min(name, before or name, key=self._bytes)
+                name = name if smallest in self._kept else smallest
+                if self._bytes(name) <= self._room():
+                    self._kept[name], provenance = self._seen.compute(self._whole(name), watch)
+            before = self._source(block)
+        return provenance
+
+    def around(self, block: str, query: tuple[int, int]) -> Window:
+        """The part of the map of *block* on which the weights of a *query* on it depend."""
+        attending = self.blocks[block]
+        if isinstance(attending, GlobalBlock):
+            return whole(self.size(block))
+        attention = attending.attention
+        row, column = query
+        own = Window(row, row + 1, column, column + 1).aligned(attention.window)
+        return own.grown(attention.halo).aligned(attention.window).clipped(self.size(block))
+
+    def features(self, block: str, part: Window, watch: Watch = UNWATCHED) -> Tensor:
+        """The features that the attention of *block* hears in a *part* of its map, (1, C, h, w).
+
+        They are those of a run.
+
+        Raises
+        ------
+        Cancelled
+            As soon as *watch* says so.
+        """
+        attending = self.blocks[block]
+        entering = self._entering(self._source(block), part, watch)
+        with torch.inference_mode():
+            return attending.norm(entering.to(attending.attention.value_weight.dtype))
+
+    def size(self, block: str) -> Size:
+        """Rows and columns of the map of *block*."""
+        return self._sizes[self._source(block)]
+
+    def pitch(self, block: str) -> int:
+        """Pixels of the photo, on each side, that a query of *block* stands for."""
+        return int(1 / self._program.scales[self._source(block)])
+
+    def provenance(self) -> Provenance:
+        """The history of all that is told of this photo."""
+        return self._seen.provenance()
+
+    @cached_property
+    def _program(self) -> Program:
+        """The passes of the network, which is told the light of the photo."""
+        return self._seen.job().setup.program
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, Size]:
+        """Rows and columns of all maps."""
+        return self._program.sizes(*self.shape)
+
+    @property
+    def _adds_up(self) -> bool:
+        """True if blocks depend on what is added up over all pixels."""
+        return self._program.is_global and not self._program.most_pixels
+
+    def _prepare(self, watch: Watch) -> None:
+        """Compute what is to be known of all pixels before any part, unless it is."""
+        if self._program.most_pixels:
+            if not self._kept:
+                self._seen.compute(self._forward, watch)
+        elif self._adds_up and not self._folded:
+            self._add_up(watch)
+
+    def _add_up(self, watch: Watch) -> None:
+        """Run the network up to its last block, for what it adds up; keep the map if it is small.
+
+        All blocks with matrices are heard.
+        """
+        last = self._source(list(self.blocks)[-1])
+        numbers, _ = self._seen.compute(self._whole(last), watch)
+        # A larger one would leave no room for the maps on which other blocks depend.
+        if self._bytes(last) <= self._room() // 2:
+            self._kept[last] = numbers
+
+    def _forward(
+        self,
+        source: PhotoRows,
+        plan: Plan,  # noqa: ARG002 (a photo this small needs none)
+        watch: Watch,
+    ) -> NDArray[np.floating]:
+        """Keep the maps that enter all blocks, of one forward over the whole photo."""
+        program = self._program
+        photo = PaddedPhoto(source, self._device, program).read(whole(self._sizes[PHOTO]))
+        wanted = {self._source(block) for block in self.blocks}
+        maps: dict[str, NDArray[np.floating]] = {}
+
+        def kept(each: Pass, read: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+            watch.check()
+            result = each.apply(read, folded)
+            if each.writes in wanted:
+                maps[each.writes] = result[0].cpu().numpy()
+                watch.report(len(maps) / len(wanted))
+            return result
+
+        with exact_products(self._device), torch.inference_mode():
+            bands = program.whole(photo, apply=kept)[0].cpu().numpy()
+        self._kept = maps
+        return bands
+
+    def _source(self, block: str) -> str:
+        """The map that the attention of *block* reads."""
+        return source_map(self._program, block)
+
+    def _entering(self, name: str, part: Window, watch: Watch) -> Tensor:
+        """The *part* of the map *name*, (1, C, h, w)."""
+        if name not in self._kept and self._program.until(name).is_global:
+            self._prepare(watch)
+        if name in self._kept:
+            numbers = self._kept[name][:, part.rows, part.columns]
+        else:
+            known = Known(self._folded, self._kept, self._device)
+            source = self._seen.job(watch).source()
+            numbers = execute_crop(self._program.until(name), known, source, part)
+        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
+
+    def _needs_map(self, block: str) -> bool:
+        """Tell whether the weights of a pixel in *block* depend on a large part of the photo."""
+        name = self._source(block)
+        program = self._program.until(name)
+        if name in self._kept:
+            return False
+        rows, columns = self.size(block)
+        part = self.around(block, (rows // 2, columns // 2))
+        own = replace(program, passes=program.needed_beside(self._kept))
+        rows, columns = photo_window(own, part, self._sizes).size
+        return rows * columns > _LARGE
+
+    def _bytes(self, name: str) -> int:
+        """The bytes of the map *name*."""
+        rows, columns = self._sizes[name]
+        return rows * columns * self._program.channels(name) * self._program.dtype.itemsize
+
+    def _room(self) -> int:
+        """The bytes of maps that may still be kept."""
+        kept = sum(one.nbytes for one in self._kept.values())
+        return min(MOST_KEPT - kept, free_host_memory() // 2)
+
+    def _whole(self, name: str) -> Compute:
+        """The run up to the map *name*, which is returned; what it adds up is kept."""
+        program = self._program.until(name)
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+            result = execute(program, source, self._device, plan, watch)
+            self._folded |= result.folded
+            return result.numbers
+
+        return compute
