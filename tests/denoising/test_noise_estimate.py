@@ -1,5 +1,7 @@
 """The noise of a photo: the estimate is right on simulated photos, and finds none in texture."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -8,6 +10,9 @@ import napari_mst as nm
 from napari_mst.colour import linear_to_srgb
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.errors import Cancelled
+from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.watch import Watch
 
 
@@ -84,3 +89,15 @@ def test_codes_are_those_of_srgb_at_middle_grey() -> None:
 def test_a_cancel_ends_it() -> None:
     with pytest.raises(Cancelled):
         nm.estimated_noise(photo_of(light()), Watch(is_cancelled=lambda: True))
+
+
+@pytest.mark.parametrize("name", ["beads", "cloth"])
+def test_noise_among_texture_of_many_colours_is_found_within_15_per_cent(
+    name: str, shared_data: Path
+) -> None:
+    (scene,) = read_scenes(shared_data / f"cave/{name}.npz")
+    weak = next(kind for kind in INPUTS if kind.name == "noise 2e-4")
+    photo = nm.Photo.from_array(weak.photograph(scene.cube, GRID, scene.name))
+    found = nm.estimated_noise(photo)
+    assert found is not None
+    assert found.sigma() == pytest.approx(SensorNoise(weak.noise, 0).sigma(), rel=0.15)

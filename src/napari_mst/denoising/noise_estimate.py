@@ -8,7 +8,7 @@ doi:10.1117/12.711526; Colom & Buades, IPOL 3 (2013) 173, doi:10.5201/ipol.2013.
 
 One thing is added. A texture is light and shadow on a surface, and changes all channels in
 proportion to its colour, where the noise of each channel goes its own way: what the channels share
-is taken from their variance.
+is taken from their variance. And places count the less, the more texture they have.
 
 Letters: C channels, n blocks, m coefficients.
 """
@@ -45,6 +45,7 @@ _FINE = (9, 14)
 _ROUNDS = 20  # of the fit of the line
 _TINY = 1e-9  # a variance that no photo is as exact as
 _NEAR = 0.05  # a bin that is off the line by this share, or less, counts fully
+_SHARED = 4  # texture that channels share: fine detail without it is the less certain
 
 
 class _Blocks(NamedTuple):
@@ -69,11 +70,22 @@ class _Blocks(NamedTuple):
 
 
 class _Bins(NamedTuple):
-    """Flat places of like brightness: mean signal, variance of fine and coarse detail, (bins,)."""
+    """Flat places of like brightness, each (bins,).
+
+    Attributes
+    ----------
+    signal
+        The mean, in linear light.
+    fine, coarse
+        The variance of fine and of coarse detail.
+    shared
+        The variance of fine detail that the channels share, which is not in *fine*.
+    """
 
     signal: Doubles
     fine: Doubles
     coarse: Doubles
+    shared: Doubles
 
 
 def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | None:
@@ -106,7 +118,7 @@ def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | Non
     bins = _flat_bins(_blocks(photo, watch), photo)
     if bins is None:
         return None
-    gain, floor = _line(bins.signal, bins.fine)
+    gain, floor = _line(bins)
     whiteness = float(np.median(bins.fine / np.maximum(bins.coarse, _TINY)))
     return SensorNoise(gain, floor, whiteness)
 
@@ -189,26 +201,32 @@ def _flat_bins(blocks: _Blocks, photo: Photo) -> _Bins | None:
 
 
 def _bin(blocks: _Blocks, channel: int, alike: NDArray[np.intp], photo: Photo) -> Doubles:
-    """Signal and variances (3,) of one *channel* in the flattest of blocks that are *alike*."""
+    """The numbers (4,) of `_Bins` of one *channel*, in the flattest of blocks that are *alike*."""
     roughness = blocks.roughness[channel, alike]
     count = max(int(len(alike) * _FLATTEST), _FEWEST_FLAT)
     flat = alike[np.argsort(roughness, kind="stable")[:count]]
     colour = blocks.means[:, flat].mean(axis=1)
-    coarse, fine = (
-        _own_variance(detail, colour)[channel] for detail in _detail(photo, blocks.places[flat])
-    )
-    return np.array([colour[channel], fine - _rounding(photo, colour[channel]), coarse])
+    coarse, fine = (_covariance(detail) for detail in _detail(photo, blocks.places[flat]))
+    signal = colour[channel]
+    texture = _shared(fine, colour)[channel]
+    noise = fine[channel, channel] - texture - _rounding(photo, signal)
+    return np.array([signal, noise, (np.diag(coarse) - _shared(coarse, colour))[channel], texture])
 
 
-def _own_variance(coefficients: Doubles, colour: Doubles) -> Doubles:
-    """The variance (C,) of each channel without what all share in proportion to their *colour*."""
+def _covariance(coefficients: Doubles) -> Doubles:
+    """The covariance (C, C) of the channels of *coefficients* (C, n, m), whose mean is 0."""
     flat = coefficients.reshape(len(coefficients), -1)
-    covariance = flat @ flat.T / flat.shape[1]
+    covariance: Doubles = flat @ flat.T / flat.shape[1]
+    return covariance
+
+
+def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
+    """The variance (C,) that the channels share in proportion to their *colour*."""
     pairs = list(combinations(range(len(colour)), 2))
     products = np.array([colour[a] * colour[b] for a, b in pairs])
     shared = np.array([covariance[a, b] for a, b in pairs])
     strength = (shared @ products) / max(products @ products, _TINY)
-    variance: Doubles = np.diag(covariance) - max(strength, 0.0) * colour**2
+    variance: Doubles = max(strength, 0.0) * colour**2
     return variance
 
 
@@ -223,18 +241,20 @@ def _rounding(photo: Photo, signal: float) -> float:
     return step**2 / 12
 
 
-def _line(signal: Doubles, variance: Doubles) -> tuple[float, float]:
-    """Gain and floor, not negative, of the line through *variance* over *signal*.
+def _line(bins: _Bins) -> tuple[float, float]:
+    """Gain and floor, not negative, of the line through the variance of *bins* over their signal.
 
-    Relative errors count, and bins that are off count the less the further they are.
+    Errors count in units of the variance that is expected, together with the texture in which the
+    noise was found. Bins that are off count the less the further they are.
     """
-    trust = np.ones_like(variance)
-    expected = np.maximum(variance, _TINY)
+    texture = _SHARED * bins.shared + np.abs(bins.coarse)
+    trust = np.ones_like(bins.fine)
+    expected = np.full_like(bins.fine, max(float(np.median(np.abs(bins.fine))), _TINY))
     gain = floor = 0.0
     for _ in range(_ROUNDS):
-        gain, floor = _least_squares(signal, variance, trust / expected)
-        expected = np.maximum(gain * signal + floor, _TINY)
-        off = np.abs(variance / expected - 1)
+        gain, floor = _least_squares(bins.signal, bins.fine, trust / (expected + texture))
+        expected = np.maximum(gain * bins.signal + floor, _TINY)
+        off = np.abs(bins.fine / expected - 1)
         trust = 1 / np.sqrt(np.maximum(off, _NEAR))
     return gain, floor
 
