@@ -11,6 +11,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Images of containers often set it; each of the many processes of the tests would then compile every module anew.
+export PYTHONDONTWRITEBYTECODE =
+# pytest rewrites all modules of every package that brings a plugin, even all of napari: only the plugins that we use.
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD = 1
+export PYTEST_PLUGINS = xdist.plugin,pytestqt.plugin,napari.utils._testsupport,_hypothesis_pytestplugin
 
 # A virtual display where there is none; macOS and Windows have no DISPLAY and need none.
 NO_DISPLAY = [ -z "$$DISPLAY" ] && command -v xvfb-run >/dev/null
@@ -21,17 +26,28 @@ DISPLAYED = $(shell if $(NO_DISPLAY); then echo '$(XVFB)'; fi)
 # Each process has one thread: several on each core would only wait for one another.
 PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-.PHONY: demo test tests test-slow docs checks system clean
+.PHONY: demo test tests tests-pyqt6 tests-pyside6 test-slow docs checks kernels system clean
 
 demo: .venv/ready
 	@# Settings of its own: napari writes the size of the window that it closes into them.
 	NAPARI_CONFIG=demo/settings/napari.yaml $(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
 
-test: checks tests
+# mypy keeps one core busy for a minute; the tests under the other binding of Qt are one process beside it.
+test: .venv/ready
+	$(MAKE) --jobs=2 checks tests-pyside6
+	$(MAKE) tests-pyqt6
 
-tests: .venv/ready
+tests: tests-pyside6 tests-pyqt6
+
+tests-pyqt6: .venv/ready kernels
 	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
-	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin/test_window.py tests/plugin/workspace_dock
+
+tests-pyside6: .venv/ready kernels
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(BIN)/python -m pytest tests/plugin/test_window.py tests/plugin/workspace_dock
+
+# Compiled once here, rather than by each process of the tests at the same time.
+kernels: .venv/ready
+	@$(BIN)/python -c "from napari_mst.engine.forms import native; native.is_ready()"
 
 test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow
@@ -50,7 +66,7 @@ checks: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[all,test]"
 	@# pip would compile on one core. A few files of other packages are for other Pythons: not our errors.
-	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib src >/dev/null 2>&1 || true
 	@touch $@
 
 system:

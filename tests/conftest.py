@@ -1,5 +1,6 @@
 """Fixtures that every folder of tests uses."""
 
+import gc
 import math
 import os
 import zlib
@@ -22,6 +23,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Where two bindings of Qt are installed, pytest-qt would take another one than napari.
 if find_spec("PyQt6"):
     os.environ.setdefault("PYTEST_QT_API", os.environ.get("QT_API", "pyqt6"))
+
+
+def pytest_collection_finish() -> None:
+    """Tell the garbage collector that all that is imported by now stays.
+
+    A look for garbage among the objects of torch, napari and four thousand tests takes half a
+    second, and windows and threads ask for one again and again.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", params=["numba", "oneDNN"])

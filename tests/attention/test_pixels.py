@@ -1,5 +1,6 @@
 """What a pixel of a photo attends to: the weights of the whole network's own forward pass."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +45,19 @@ def heard(reconstructor: Reconstructor, block: str) -> Tensor:
     return inputs[-1]
 
 
-@pytest.mark.parametrize("block", ["encoder.1", "bottleneck", "decoder.1"])
-@pytest.mark.parametrize("kind", ["window", "shifted", "hybrid", "overlapping", "global"])
+KINDS = ["window", "shifted", "hybrid", "overlapping", "global"]
+BLOCKS = ["encoder.1", "bottleneck", "decoder.1"]
+USUAL = {("shifted", "encoder.1"), ("hybrid", "decoder.1"), *product(KINDS, ["bottleneck"])}
+"""Every kind in one block and every block with some kind; the rest is slow."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "block"),
+    [
+        pytest.param(*case, marks=() if case in USUAL else pytest.mark.slow)
+        for case in product(KINDS, BLOCKS)
+    ],
+)
 def test_weights_of_a_pixel_are_those_of_the_whole_network(
     kind: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

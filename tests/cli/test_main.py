@@ -126,13 +126,19 @@ def test_output_that_nobody_reads_ends_the_command_quietly(command: str) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["models"], ["info", "no-such-file"]], ids=" ".join
+    ("command", "stream"),
+    [
+        ("--help", "stdout"),
+        ("models", "stdout"),
+        ("models", "stderr"),
+        ("info no-such-file", "stderr"),
+        pytest.param("--help", "stderr", marks=pytest.mark.slow),
+        pytest.param("info no-such-file", "stdout", marks=pytest.mark.slow),
+    ],
 )
-def test_output_that_cannot_be_written_is_said_in_one_line(
-    arguments: list[str], stream: str
-) -> None:
+def test_output_that_cannot_be_written_is_said_in_one_line(command: str, stream: str) -> None:
+    arguments = command.split()
     is_refused = arguments[0] == "info"
     is_hit = stream == ("stderr" if is_refused else "stdout")
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}

@@ -293,10 +293,10 @@ print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("V
     [
         ("numba", "mstpp-srgb", "float32", False, (256, 256)),
         pytest.param("numba", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
-        ("numba", "mstpp-srgb", "float32", False, (480, 520)),
+        pytest.param("numba", "mstpp-srgb", "float32", False, (480, 520), marks=pytest.mark.slow),
         pytest.param("oneDNN", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
-        ("oneDNN", "mstpp-srgb", "float32", False, (480, 520)),
-        ("oneDNN", "mstpp-srgb", "bfloat16", False, (400, 500)),
+        pytest.param("oneDNN", "mstpp-srgb", "float32", False, (480, 520), marks=pytest.mark.slow),
+        pytest.param("oneDNN", "mstpp-srgb", "bfloat16", False, (400, 500), marks=pytest.mark.slow),
         ("oneDNN", "pixelwise-srgb", "float32", False, (600, 800)),
         pytest.param(
             "oneDNN", "pixelwise-srgb", "float32", True, (480, 640), marks=pytest.mark.slow

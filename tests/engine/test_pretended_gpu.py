@@ -431,8 +431,15 @@ def test_pinned_memory_is_given_back_after_a_run(pretend: Any) -> None:
 @pytest.mark.filterwarnings(
     "ignore:at..frobenius_norm"
 )  # what a norm of such a tensor is, in torch
-@pytest.mark.parametrize("place", ["device", "memory"])
-@pytest.mark.parametrize("device", ["cuda:1", "mps"])
+@pytest.mark.parametrize(
+    ("device", "place"),
+    [
+        ("cuda:1", "memory"),
+        ("mps", "device"),
+        pytest.param("cuda:1", "device", marks=pytest.mark.slow),
+        pytest.param("mps", "memory", marks=pytest.mark.slow),
+    ],
+)
 def test_maps_of_attention_and_its_record_come_from_every_gpu(
     device: str, place: Place, pretend: Any
 ) -> None:

@@ -75,8 +75,7 @@ def test_a_saved_cube_comes_back_in_memory_or_mapped(
     )
 
 
-@settings(deadline=None, max_examples=15)
-@given(
+ANY_CUBE = given(
     data=arrays.arrays(
         st.sampled_from(["?", "i1", ">u2", "i8", "f2", ">f4", "f8"]),
         arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
@@ -84,9 +83,27 @@ def test_a_saved_cube_comes_back_in_memory_or_mapped(
     order=st.permutations(range(3)),
     text=st.text(max_size=8),
 )
+
+
+# A process of its own reads each of them.
+@settings(deadline=None, max_examples=5)
+@ANY_CUBE
 def test_any_type_shape_stride_and_text_survives(
     data: NDArray[np.generic], order: list[int], text: str
 ) -> None:
+    check_survival(data, order, text)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=50)
+@ANY_CUBE
+def test_many_more_types_shapes_strides_and_texts_survive(
+    data: NDArray[np.generic], order: list[int], text: str
+) -> None:
+    check_survival(data, order, text)
+
+
+def check_survival(data: NDArray[np.generic], order: list[int], text: str) -> None:
     cube = SpectralCube(
         data.transpose(order)[:, ::-1],
         np.arange(0.1, data.shape[order[0]]),

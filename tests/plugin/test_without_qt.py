@@ -50,14 +50,23 @@ from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 ROOT = Path(__file__).parents[2]
-BLOCKED = ("qtpy", "PyQt6", "PySide6", "pyqtgraph", "superqt")
+BLOCKED = ("qtpy", "PyQt6", "PySide6", "pyqtgraph", "superqt", "magicgui.backends._qtpy")
 """magicgui and vispy are not among them: napari's own layers import them, without Qt."""
 SCRIPT = """
 import importlib, sys
-sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
-scripts = importlib.import_module("tests.plugin.test_without_qt")
-for name in sys.argv[2].split(","):
-    getattr(scripts, name)()
+blocked = dict.fromkeys(sys.argv[1].split(","))
+sys.modules.update(blocked)
+
+def run(name):
+    module, _, script = name.rpartition(".")
+    getattr(importlib.import_module("tests.plugin." + module), script)()
+
+first, *others = sys.argv[2:]
+run(first)
+assert "torch" not in sys.modules  # nobody waits for it there
+for name in others:
+    run(name)
+assert not any(map(sys.modules.get, blocked))
 """
 BLOCK = "stages.0.encoder.0"
 
@@ -260,9 +269,15 @@ def test_a_script_does_what_the_docks_do(script: Any) -> None:
 
 
 def test_none_of_it_needs_qt() -> None:
-    scripts = ",".join(script.__name__ for script in (reconstruct_a_part, explore_a_run))
+    """One interpreter for all scripts: to import napari takes seconds."""
+    scripts = [
+        "spectra.known_scene.mark_adapt_suggest_and_undo",
+        "spectra.bench_script.pin_move_undo_compare_map_and_save",
+        f"test_without_qt.{reconstruct_a_part.__name__}",
+        f"test_without_qt.{explore_a_run.__name__}",
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, ",".join(BLOCKED), scripts],
+        [sys.executable, "-c", SCRIPT, ",".join(BLOCKED), *scripts],
         capture_output=True,
         text=True,
         timeout=240,

@@ -361,11 +361,11 @@ def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Pa
     (tmp_path / "caller.py").write_text(
         CALLER.replace("napari_mst.engine.kernels.caching", "caching")
     )
-    for step in (1, 2):
+    for step, times in ((1, 2), (2, 1)):
         (tmp_path / "callee.py").write_text(
             f"from numba import njit\n\n@njit\ndef add(x):\n    return x + {step}\n"
         )
-        for _ in range(2):  # compiled, and taken from disk
+        for _ in range(times):  # compiled, and taken from disk
             done = subprocess.run(
                 [sys.executable, "-c", CALL],
                 cwd=tmp_path,

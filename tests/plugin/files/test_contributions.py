@@ -1,7 +1,5 @@
 """The manifest, and cubes in and out through napari."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +26,8 @@ def manifest() -> PluginManifest:
     return PluginManifest.from_distribution("napari-mst")
 
 
-def test_the_manifest_is_valid_and_all_it_names_is_there() -> None:
-    subprocess.run(
-        [sys.executable, "-m", "npe2", "validate", "napari-mst", "--imports"], check=True
-    )
+def test_the_manifest_is_valid_and_all_it_names_is_there(manifest: PluginManifest) -> None:
+    manifest.validate_imports()
 
 
 def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(

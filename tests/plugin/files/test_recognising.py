@@ -30,9 +30,14 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 """Large enough for napari to take it for a photo."""
 
 
-@pytest.fixture
-def viewer() -> ViewerModel:
+@pytest.fixture(scope="module")
+def manifests() -> None:
+    """The plugins that are installed, known to npe2."""
     PluginManager.instance().discover()
+
+
+@pytest.fixture
+def viewer(manifests: None) -> ViewerModel:
     return ViewerModel()
 
 

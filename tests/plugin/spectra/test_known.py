@@ -1,7 +1,5 @@
 """Known spectra: a mark adapts the cube at once and then all of it, and comes back from a file."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,26 +31,6 @@ from napari_mst.plugin.spectra.known.sources import grey, pasted
 from napari_mst.plugin.spectra.marks import keys_of
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Origin, Spectrum
-
-BLOCKED = ("PyQt6", "PySide6", "pyqtgraph", "qtpy", "superqt", "magicgui.backends._qtpy")
-SCRIPT = """
-import importlib, sys
-sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
-importlib.import_module("tests.plugin.spectra.known_scene").mark_adapt_suggest_and_undo()
-assert "torch" not in sys.modules
-"""
-
-
-def test_a_script_does_it_all_without_qt_and_without_waiting_for_torch() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, ",".join(BLOCKED)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:

@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape
 
 from napari_mst.cube import SpectralCube
 from napari_mst.formats.record import IGNORED, OWN, Description

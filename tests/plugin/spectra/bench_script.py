@@ -1,0 +1,104 @@
+"""All that a person does with the spectra workbench, as a script.
+
+It is imported by an interpreter that cannot import Qt.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from numpy.typing import NDArray
+
+from napari_mst.cube import SpectralCube
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.spectra.library import read_spectra
+
+BAND, ROW, COLUMN = np.indices((31, 20, 30), dtype=np.float32)
+VALUES = (BAND * 10_000 + ROW * 100 + COLUMN) / 310_000
+
+
+def pin_move_undo_compare_map_and_save() -> None:
+    """The whole way of a person, as a script without Qt."""
+    viewer = ViewerModel()
+    truth = add_cube(viewer, VALUES - 1, "truth")
+    truth.visible = False
+    add_cube(viewer, VALUES, "cube")
+    bench = Bench(viewer)
+    bench.attach()
+    pin_move_and_undo(bench, viewer)
+    compare(bench, truth)
+    with tempfile.TemporaryDirectory() as folder:
+        save(bench, Path(folder))
+    show_live(bench)
+    make_maps(bench, viewer)
+
+
+def add_cube(viewer: ViewerModel, data: NDArray[np.float32], name: str) -> Image:
+    cube = SpectralCube(data, np.arange(400.0, 701.0, 10.0))
+    layer: Image = viewer.add_image(data, **cube_layer(cube, name)[1])
+    return layer
+
+
+def drawn(bench: Bench) -> list[NDArray[np.float64]]:
+    return [line.spectrum.values for line in bench.finish().curves.lines]
+
+
+def pin_move_and_undo(bench: Bench, viewer: ViewerModel) -> None:
+    assert bench.pin((550, 4, 7))
+    bench.settings = replace(bench.settings, window=3)
+    assert bench.pin((550, 9, 9))
+    np.testing.assert_allclose(drawn(bench)[0], VALUES[:, 4, 7])
+    mean = VALUES[:, 8:11, 8:11].mean(axis=(1, 2))
+    np.testing.assert_allclose(drawn(bench)[1], mean, rtol=1e-6)
+    assert [entry.first.name for entry in bench.entries] == ["pick 1", "pick 2"]
+    viewer.layers["Picks"].data = [[5, 8], [9, 9]]
+    np.testing.assert_allclose(drawn(bench)[0], VALUES[:, 5, 8])
+    bench.undo()
+    np.testing.assert_allclose(drawn(bench)[0], VALUES[:, 4, 7])
+
+
+def compare(bench: Bench, truth: Image) -> None:
+    bench.reference = truth
+    assert bench.finish().has_scores
+    errors = [entry.comparison.rmse for entry in bench.entries if entry.comparison is not None]
+    np.testing.assert_allclose(errors, [1, 1], rtol=1e-6)
+    bench.settings = replace(bench.settings, is_error_shown=True)
+    np.testing.assert_allclose(drawn(bench), 1, rtol=1e-6)
+    bench.settings = replace(bench.settings, is_error_shown=False)
+    bench.reference = None
+
+
+def save(bench: Bench, folder: Path) -> None:
+    bench.rename(bench.entries[0], "leaf")
+    bench.finish()
+    bench.save_spectra(folder / "spectra.csv")
+    saved = read_spectra(folder / "spectra.csv")
+    assert [spectrum.name for spectrum in saved] == ["leaf", "pick 2"]
+    np.testing.assert_allclose(saved[0].values, VALUES[:, 4, 7], rtol=1e-5)
+    assert bench.snapshot.text == "2 spectra saved as spectra.csv."
+
+
+def show_live(bench: Bench) -> None:
+    bench.point_at((550, 2, 3))
+    live = bench.update().live.spectra[0]
+    np.testing.assert_allclose(live.values, VALUES[:, 1:4, 2:5].mean(axis=(1, 2)), rtol=1e-6)
+    assert bench.snapshot.text == "row 2, column 3, mean of 9 pixels"
+
+
+def make_maps(bench: Bench, viewer: ViewerModel) -> None:
+    bench.maps.choose("ratio")
+    bench.maps.move_line(0, 700)
+    bench.maps.move_line(1, 500)
+    bench.maps.run()
+    ratio = viewer.layers["Ratio A / B: cube"]
+    np.testing.assert_allclose(ratio.data, VALUES[30] / VALUES[10], rtol=1e-5)
+    bench.maps.choose("classes")
+    bench.maps.number = 1
+    bench.maps.run()
+    classes = viewer.layers["Spectral angle classes: cube"]
+    assert (classes.data[4, 7], classes.data[9, 9]) == (1, 2)
+    assert classes.features["name"].tolist() == ["", "leaf", "pick 2"]
