@@ -1,14 +1,18 @@
 """Colour consistency: spectra show the colours of a photo to within a code, without its noise."""
 
+from importlib.util import find_spec
+from typing import Any
+
 import numpy as np
 import pytest
 
-from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
+from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.degradations import Input
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.consistency import comparison, moving, noise
+from napari_mst.reconstruction.consistency import comparison, compiled, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
+from napari_mst.reconstruction.consistency.compiled import compiled_colours
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import moved_into
 from napari_mst.watch import Watch
@@ -302,6 +306,7 @@ def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
     noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NumPy adds up a single spectrum in another order than several side by side."""
+    monkeypatch.setattr(moving, "compiled_colours", lambda *_: None)
     cube = scene(72, 90)
     photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
@@ -309,6 +314,79 @@ def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
     monkeypatch.setattr(moving, "SPECTRA_AT_ONCE", 7)
     correct_colours(second, photo, RESPONSE)
     np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 7), (2, 64), (5, 201)], ids=str)
+@pytest.mark.parametrize("kind", ["narrow", "open", "dark", "beyond any surface"])
+def test_compiled_kernels_move_spectra_as_numpy_does(size: tuple[int, int], kind: str) -> None:
+    data = np.random.default_rng(1).uniform(0, 0.8, (31, *size[:1], size[1] + 3))
+    spectra = data.astype(np.float32)[:, :, 1:-2]  # as a part of a cube lies in it
+    kernels = compiled_colours(spectra)
+    if kernels is None:
+        pytest.skip("numba is not installed, or has no kernels for this processor")
+    response = RESPONSE.astype(np.float32)
+    shown = np.einsum("bc,bhw->chw", response, spectra)
+    cells = cells_near(shown, kind)
+    is_outside = ((shown < cells.low) | (shown > cells.high)).any(axis=0)
+    expected = spectra.astype(np.float64)
+    expected[:, is_outside] = moved_into(
+        expected[:, is_outside], Bounds(*(each[:, is_outside] for each in cells)), RESPONSE
+    )
+    before = spectra.copy()
+    assert kernels.move(spectra, shown, cells, response) == is_outside.sum()
+    np.testing.assert_array_equal(spectra[:, ~is_outside], before[:, ~is_outside])
+    # A colour that is off by just as much as counts as within may take one step more, or not.
+    np.testing.assert_allclose(spectra, expected, atol=5e-6)
+    assert (kind == "beyond any surface") == bool((spectra == before).all())
+
+
+def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
+    if compiled_colours(np.zeros(1, np.float32)) is None:
+        pytest.skip("numba is not installed, or has no kernels for this processor")
+    from napari_mst.engine.kernels import ahead, colours, light
+
+    kernels: list[Any] = [colours.count_outside, colours.move_spectra]
+    kernels += [light.encode_light, light.decode_light]
+    for kernel in kernels:
+        assert kernel.signatures == [ahead.signature_of(kernel)]
+
+
+def cells_near(shown: np.ndarray, kind: str) -> Bounds:
+    """Cells around other colours than those *shown* (C, h, w), but for every fifth pixel."""
+    wanted = np.asarray(shown * {"dark": 0.02, "beyond any surface": 9.0}.get(kind, 0.9))
+    wanted.reshape(3, -1)[:, 1::5] = shown.reshape(3, -1)[:, 1::5]
+    low, high = wanted - np.float32(1e-3), wanted + np.float32(1e-3)
+    if kind == "open":
+        low[0], high[1] = -np.inf, np.inf
+    return Bounds(low, high)
+
+
+@pytest.mark.parametrize("values", [np.linspace(-1, 2, 999), np.full(5, np.nan)], ids=["", "NaN"])
+def test_compiled_kernels_encode_and_decode_light_as_numpy_does(values: np.ndarray) -> None:
+    light = values.astype(np.float32)
+    kernels = compiled_colours(light)
+    if kernels is None:
+        pytest.skip("numba is not installed, or has no kernels for this processor")
+    codes = linear_to_srgb(light.clip(0, 1).astype(np.float64)) * 255
+    np.testing.assert_allclose(kernels.codes(light), codes, atol=5e-5)
+    exact = srgb_to_linear(light.astype(np.float64))
+    np.testing.assert_allclose(kernels.light(light), exact, atol=1e-7, rtol=5e-7)
+
+
+def test_wrong_kernels_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compiled, "largest_error", lambda _: 1.0)
+    compiled.checked_kernels.cache_clear()
+    try:
+        cube = scene(9, 9)
+        estimate = shifted(cube)
+        with caplog.at_level("INFO", "napari_mst"):
+            correct_colours(estimate, Photo.from_array(codes_of(cube)), RESPONSE)
+        np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
+        assert len(caplog.records) == (find_spec("numba") is not None)
+    finally:
+        compiled.checked_kernels.cache_clear()
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:

@@ -83,9 +83,9 @@ def test_progress_grows_through_the_correction_of_the_colours_and_ends_at_one() 
 @pytest.mark.parametrize(
     ("name", "ensemble", "low", "high"),
     [
-        ("mstpp-srgb", False, 0.85, 0.95),
-        ("mstpp-srgb", True, 0.98, 0.995),
-        ("pixelwise-srgb", False, 0.55, 0.75),
+        ("mstpp-srgb", False, 0.85, 0.98),
+        ("mstpp-srgb", True, 0.98, 0.998),
+        ("pixelwise-srgb", False, 0.55, 0.85),
     ],
 )
 def test_the_correction_of_the_colours_has_its_share_of_the_progress(

@@ -132,7 +132,6 @@ def colour_difference(cube: SpectralCube, photo: Photo) -> float:
     key = (slice(None), slice(None, None, step), slice(None, None, step))
     part = view.of_part(key)
     comparison = part.comparison(np.asarray(cube.data[key], dtype=np.float32))
-    rows = slice(0, part.photo.shape[0])
-    distances = comparison.cells.distance(comparison.rendered(rows), rows)
+    distances = comparison.difference(slice(0, part.photo.shape[0])).distance
     known = distances[np.isfinite(distances)]
     return float(known.mean()) if known.size else 0.0

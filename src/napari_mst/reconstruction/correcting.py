@@ -14,12 +14,11 @@ from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import Correction, correct_colours
 from napari_mst.reconstruction.job import Job
 
-CORRECTION_COST = 0.45
-"""The time that the correction takes, in the unit of `run_cost`.
+CORRECTION_COST = 0.2
+"""The time that the correction takes by compiled kernels, in the unit of `run_cost`."""
 
-Measured: 0.15 to 1.5, by how many spectra it has to move.
-"""
-
+PLAIN_CORRECTION_COST = 0.45
+"""The time that it takes without them: 0.15 to 1.5, by how many spectra it has to move."""
 
 DENOISING_COST = 3.5
 """The time that denoising takes, in the same unit, as benchmarks/denoising.py measured it."""
@@ -28,7 +27,7 @@ DENOISING_COST = 3.5
 def shares_of_run(job: Job) -> tuple[float, float]:
     """The shares of all work, for the progress, that are done when the run begins and ends."""
     before = DENOISING_COST if job.denoising else 0.0
-    after = CORRECTION_COST if job.setup.corrects_colour else 0.0
+    after = _correction_cost(job) if job.setup.corrects_colour else 0.0
     if not before and not after:
         return 0.0, 1.0
     plan = Plan(precision=job.options.precision)
@@ -36,6 +35,10 @@ def shares_of_run(job: Job) -> tuple[float, float]:
     all_runs = len(job.orientations) * one_run
     total = before + all_runs + after
     return before / total, 1 - after / total
+
+
+def _correction_cost(job: Job) -> float:
+    return CORRECTION_COST if job.setup.has_kernels() else PLAIN_CORRECTION_COST
 
 
 def correct(job: Job, data: NDArray[np.floating]) -> Correction | None:

@@ -11,6 +11,8 @@ that the next convolution needs, so nothing but its input and its output leaves 
     rows         features in memory, and rows of them as planes of vectors
     products     convolutions over all channels; filters: over each channel alone
     block, convolution, upsampling, gram    the kernels that `engine.forms.kernel_forms` calls
+    spectra             the pixelwise network, for `engine.forms.spectra_forms`
+    colours, light      for `reconstruction.consistency`: spectra moved to the colours of a photo
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what
 is computed.

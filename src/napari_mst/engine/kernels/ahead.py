@@ -16,8 +16,10 @@ from numba import types
 
 from napari_mst.engine.kernels.block import apply_block
 from napari_mst.engine.kernels.caching import is_kept
+from napari_mst.engine.kernels.colours import count_outside, move_spectra
 from napari_mst.engine.kernels.convolution import convolve
 from napari_mst.engine.kernels.gram import add_gram
+from napari_mst.engine.kernels.light import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
 from napari_mst.engine.kernels.upsampling import double
 
@@ -30,6 +32,10 @@ _GROUPS: tuple[dict[str, Any], ...] = (
         "estimate_spectra": estimate_spectra,
         "decode_spectra": decode_spectra,
         "add_gram": add_gram,
+        "encode_light": encode_light,
+        "decode_light": decode_light,
+        "count_outside": count_outside,
+        "move_spectra": move_spectra,
     },
 )
 

@@ -176,7 +176,7 @@ class Emitter:
         builder = self.builder
         # GELU(x) is max(x, 0) - |x| p(|x|)^-8, as the tail is the same on both sides of zero. Where
         # the power overflows the tail is 0, which is right.
-        sizes = [self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value) for value in values]
+        sizes = [self.size(value) for value in values]
         powers = [self.constant(_GELU[-1])] * len(values)
         for coefficient in _GELU[-2::-1]:
             constant = self.constant(coefficient)
@@ -203,6 +203,10 @@ class Emitter:
     def limited(self, value: Value, least: float, most: float) -> Value:
         """*value* within *least* and *most*."""
         return self.smaller(self.larger(value, self.constant(least)), self.constant(most))
+
+    def size(self, value: Value) -> Value:
+        """*value* without its sign."""
+        return self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value)
 
     def root(self, value: Value) -> Value:
         """The square root of a vector."""

@@ -18,6 +18,7 @@ behind the limits.
 `noise`       decides whether a photo is noisy, and by how much
 `jpeg`        decides whether a photo was a JPEG
 `moving`      the smallest change that moves spectra into their cells
+`compiled`    the parts that take the time, by the kernels of `engine.kernels.colours`
 `comparison`  the spectra beside the photo, and blocks of rows on several threads
 `cells`       the colours that the photo allows
 """

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.consistency.compiled import compiled_colours
 
 Floats = NDArray[np.floating]
 """Numbers of any precision: spectra, colours or codes."""
@@ -31,6 +32,26 @@ class Bounds(NamedTuple):
     high: Floats
 
 
+class Difference(NamedTuple):
+    """The codes of spectra minus those of the photo (C, rows, W); known where nothing is clipped.
+
+    Beyond a clipped channel the photo is taken to be 0 or the largest code.
+    """
+
+    codes: Floats
+    is_known: NDArray[np.bool_]
+
+    @property
+    def distance(self) -> NDArray[np.float32]:
+        """The distance of each pixel (rows, W), in the channel that is furthest."""
+        return np.asarray(np.abs(self.codes).max(axis=0), dtype=np.float32)
+
+    @property
+    def residual(self) -> Floats:
+        """The codes, and NaN in pixels that are not known."""
+        return np.where(self.is_known, self.codes, np.float32(np.nan))
+
+
 class Cells:
     """The colours that *photo* allows, in linear light.
 
@@ -45,7 +66,7 @@ class Cells:
         self._half = half
         self._is_integer = photo.pixels.dtype.kind == "u"
         own_half = HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / _FLOAT_CODES
-        self._own_half = own_half / photo.full_scale
+        self._own_half = float(own_half / photo.full_scale)
         if self._is_integer:
             values = np.arange(np.iinfo(photo.pixels.dtype).max + 1)
             self._tables = [self._bounds(values, channel) for channel in range(3)]
@@ -66,19 +87,11 @@ class Cells:
             return self._code_table[stored]
         return self._code(stored).astype(np.float32)
 
-    def residual(self, rendered: Floats, rows: slice) -> Floats:
-        """*rendered* (C, rows, W), linear, minus the photo: 8-bit codes; NaN where clipped."""
+    def difference(self, shown: Floats, rows: slice) -> Difference:
+        """The codes *shown* (C, rows, W), see `srgb_codes`, beside those of the photo."""
         codes = self.codes(rows)
-        is_known = ((codes > 0) & (codes < _CODES)).all(axis=0)
-        return np.where(is_known, _difference(rendered, codes), np.float32(np.nan))
-
-    def distance(self, rendered: Floats, rows: slice) -> NDArray[np.float32]:
-        """Distance (rows, W) of *rendered* (C, rows, W), linear, from the photo, in 8-bit codes.
-
-        The channel that is furthest counts.
-        """
-        furthest = np.abs(_difference(rendered, self.codes(rows))).max(axis=0)
-        return np.asarray(furthest, dtype=np.float32)
+        is_known = np.asarray(((codes > 0) & (codes < _CODES)).all(axis=0))
+        return Difference(np.asarray(shown - np.clip(codes, 0, _CODES)), is_known)
 
     def _channel_bounds(self, stored: NDArray[np.generic], channel: int) -> Bounds:
         if not self._is_integer:
@@ -87,30 +100,40 @@ class Cells:
         return Bounds(table.low[stored], table.high[stored])
 
     def _bounds(self, stored: NDArray[np.generic], channel: int) -> Bounds:
-        value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
+        value = self._value(stored)
         code = self._code(stored) / _CODES
-        half = self._half[channel] / _CODES
-        low = np.minimum(self._decoded(value - self._own_half), srgb_to_linear(code - half))
-        high = np.maximum(self._decoded(value + self._own_half), srgb_to_linear(code + half))
+        half = float(self._half[channel]) / _CODES
+        low = np.minimum(self._decoded(value - self._own_half), linear_light(code - half))
+        high = np.maximum(self._decoded(value + self._own_half), linear_light(code + half))
         # Beyond a clipped channel the light may have been anything.
         low = np.where(value <= 0, -np.inf, low)
         high = np.where(value >= 1, np.inf, high)
         return Bounds(low.astype(np.float32), high.astype(np.float32))
 
+    def _value(self, stored: NDArray[np.generic]) -> Floats:
+        """*stored* values as shares of the full scale: tables in float64, pixels as they are."""
+        is_narrow = stored.dtype == np.float32
+        values: Floats = np.asarray(stored, dtype=np.float32 if is_narrow else np.float64)
+        return np.asarray(values / float(self._photo.full_scale))
+
     def _code(self, stored: NDArray[np.generic]) -> Floats:
-        value = np.asarray(stored, dtype=np.float64) / self._photo.full_scale
+        value = self._value(stored)
         encoded = value if self._photo.encoding == "srgb" else linear_to_srgb(value)
         return encoded * _CODES
 
-    def _decoded(self, value: NDArray[np.float64]) -> Floats:
-        return srgb_to_linear(value) if self._photo.encoding == "srgb" else value
+    def _decoded(self, value: Floats) -> Floats:
+        return linear_light(value) if self._photo.encoding == "srgb" else value
 
 
 def srgb_codes(linear: Floats) -> Floats:
     """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
+    compiled = compiled_colours(linear)
+    if compiled is not None:
+        return compiled.codes(linear)
     return np.asarray(linear_to_srgb(linear.clip(0, 1)) * np.float32(_CODES))
 
 
-def _difference(rendered: Floats, codes: Floats) -> Floats:
-    """*rendered*, in linear light, minus *codes*: 8-bit sRGB codes, 0 beyond a clipped channel."""
-    return np.asarray(srgb_codes(rendered) - np.clip(codes, 0, _CODES))
+def linear_light(encoded: Floats) -> Floats:
+    """The linear light of *encoded* sRGB values, 0 to 1."""
+    compiled = compiled_colours(encoded)
+    return srgb_to_linear(encoded) if compiled is None else compiled.light(encoded)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import Cells, Floats
+from napari_mst.reconstruction.consistency.cells import Cells, Difference, Floats, srgb_codes
 from napari_mst.watch import Watch
 
 T = TypeVar("T")
@@ -47,6 +47,10 @@ class Comparison:
         """The colours that the spectra of *rows* show (C, rows, W), in linear light."""
         # einsum rather than a matrix product: the threads of BLAS would wait for our own.
         return np.asarray(np.einsum("bc,bhw->chw", self.response, self.data[:, rows]))
+
+    def difference(self, rows: slice) -> Difference:
+        """The colours that the spectra of *rows* show, minus those of the photo."""
+        return self.cells.difference(srgb_codes(self.rendered(rows)), rows)
 
 
 def row_blocks(shape: tuple[int, int]) -> list[slice]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import Floats
+from napari_mst.reconstruction.consistency.cells import Floats, srgb_codes
 from napari_mst.reconstruction.consistency.comparison import Comparison, each_block, row_blocks
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import removed_noise
@@ -83,7 +83,7 @@ def _move_pixels(comparison: Comparison, quality: NDArray[np.float32], watch: Wa
 
     def moved(rows: slice) -> int:
         rendered = comparison.rendered(rows)
-        quality[rows] = comparison.cells.distance(rendered, rows)
+        quality[rows] = comparison.cells.difference(srgb_codes(rendered), rows).distance
         return move(comparison, rows, rendered, comparison.cells.bounds(rows))
 
     return sum(each_block(moved, row_blocks(comparison.shape), watch))
@@ -93,6 +93,6 @@ def _measure_only(comparison: Comparison, quality: NDArray[np.float32], watch: W
     """Fill *quality* and move nothing."""
 
     def measured(rows: slice) -> None:
-        quality[rows] = comparison.cells.distance(comparison.rendered(rows), rows)
+        quality[rows] = comparison.difference(rows).distance
 
     each_block(measured, row_blocks(comparison.shape), watch)

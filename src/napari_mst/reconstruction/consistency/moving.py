@@ -14,15 +14,10 @@ from numpy.typing import NDArray
 
 from napari_mst.reconstruction.consistency.cells import Bounds, Floats
 from napari_mst.reconstruction.consistency.comparison import Comparison
+from napari_mst.reconstruction.consistency.compiled import LIMITS, UPPER, compiled_colours
 
 SPECTRA_AT_ONCE = 1 << 12
 """Spectra that are moved at once: all arrays that this takes stay in the cache of a core."""
-
-_STEPS = 8  # towards a cell: more than one only where a spectrum would become negative
-_CLOSE = 1e-6  # in linear light: a colour this near to its cell counts as within it
-_DARKEST = 1e-4  # reflectance that a band is taken to have at least, so that it can become brighter
-_HIGHEST = 1.25  # reflectance beyond which no surface has the colour, unless the estimate has it
-_UPPER = np.triu_indices(3)
 
 
 def move(comparison: Comparison, rows: slice, rendered: Floats, bounds: Bounds) -> int:
@@ -30,11 +25,14 @@ def move(comparison: Comparison, rows: slice, rendered: Floats, bounds: Bounds) 
 
     They are moved in place. Returns how many there were.
     """
-    is_low = rendered < bounds.low - _CLOSE
-    is_high = rendered > bounds.high + _CLOSE
+    block = comparison.data[:, rows]
+    compiled = compiled_colours(block)
+    if compiled is not None:
+        return compiled.move(block, rendered, bounds, comparison.response)
+    is_low = rendered < bounds.low - LIMITS.close
+    is_high = rendered > bounds.high + LIMITS.close
     outside = np.asarray((is_low | is_high).any(axis=0))
     if outside.any():
-        block = comparison.data[:, rows]
         spectra = _at(outside, block)
         cells = Bounds(_at(outside, bounds.low), _at(outside, bounds.high))
         moved = moved_into(spectra, cells, comparison.response)
@@ -67,10 +65,10 @@ def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
     moved = spectra.copy()
     far = spectra
     left = np.arange(spectra.shape[1])  # the places of those that are not within their cells yet
-    for _ in range(_STEPS):
+    for _ in range(LIMITS.steps):
         rendered = np.einsum("bc,bn->cn", response, far)
         missing = np.clip(rendered, bounds.low, bounds.high) - rendered
-        is_far = np.abs(missing) > _CLOSE
+        is_far = np.abs(missing) > LIMITS.close
         chosen = np.flatnonzero(is_far.any(axis=0))
         if not chosen.size:
             break
@@ -87,7 +85,7 @@ def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
             moved = far
         else:
             moved[:, left] = far
-    is_surface = moved.max(axis=0) <= _HIGHEST * np.maximum(spectra.max(axis=0), 1)
+    is_surface = moved.max(axis=0) <= LIMITS.highest * np.maximum(spectra.max(axis=0), 1)
     return moved if is_surface.all() else np.where(is_surface, moved, spectra)
 
 
@@ -101,8 +99,8 @@ def _stepped(
 
     Channels that are *is_free* (C, n) may change by anything.
     """
-    weights = np.sqrt(np.maximum(spectra, _DARKEST))
-    rows, columns = _UPPER
+    weights = np.sqrt(np.maximum(spectra, LIMITS.darkest))
+    rows, columns = UPPER
     system = np.einsum("bk,bn->kn", response[:, rows] * response[:, columns], weights)
     if is_free.any():
         missing = np.where(is_free, 0, missing)

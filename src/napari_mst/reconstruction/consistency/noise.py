@@ -93,7 +93,7 @@ def _flat_places(comparison: Comparison, watch: Watch) -> FlatPlaces:
     residuals, codes = [], []
     for rows in _strips(comparison.shape):
         watch.check()  # from a file, a strip takes a while
-        residual = comparison.cells.residual(comparison.rendered(rows), rows)
+        residual = comparison.difference(rows).residual
         shown = comparison.cells.codes(rows)
         for axis in (1, 2):
             residuals.append(np.diff(residual, axis=axis).reshape(3, -1))

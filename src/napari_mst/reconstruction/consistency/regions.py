@@ -6,8 +6,13 @@ Letters: C colours, H rows, W columns; h, w rows and columns of regions.
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import srgb_to_linear
-from napari_mst.reconstruction.consistency.cells import Bounds, Cells, Floats, srgb_codes
+from napari_mst.reconstruction.consistency.cells import (
+    Bounds,
+    Cells,
+    Floats,
+    linear_light,
+    srgb_codes,
+)
 from napari_mst.reconstruction.consistency.comparison import Comparison, each_block
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import Noise
@@ -30,12 +35,15 @@ def move_regions(
 
     def compared(rows: slice) -> NDArray[np.float64]:
         rendered = comparison.rendered(rows)
-        quality[rows] = comparison.cells.distance(rendered, rows)
-        missing = -comparison.cells.residual(rendered, rows)
-        return _region_sums(missing, srgb_codes(rendered))
+        codes = srgb_codes(rendered)
+        difference = comparison.cells.difference(codes, rows)
+        quality[rows] = difference.distance
+        return _region_sums(-difference.residual, codes)
 
     def moved(rows: slice) -> int:
         count = _move_by(comparison, rows, _between(gains, rows, width))
+        if noise.is_jpeg:  # whose single pixels tell nothing
+            return count
         # Single pixels come after their region, which may have brought them near enough.
         singles = move(comparison, rows, comparison.rendered(rows), pixel_cells.bounds(rows))
         return max(count, singles)
@@ -51,7 +59,8 @@ def _move_by(comparison: Comparison, rows: slice, gain: NDArray[np.float64]) -> 
     if not gain.any():
         return 0
     rendered = comparison.rendered(rows)
-    wanted = srgb_to_linear((1 + gain) * srgb_codes(rendered) / 255)
+    factor = ((1 + gain) / 255).astype(rendered.dtype)
+    wanted = linear_light(factor * srgb_codes(rendered))
     target = rendered + wanted - rendered.clip(0, 1)  # what lies beyond 0 to 1 stays beyond
     return move(comparison, rows, rendered, Bounds(target, target))
 
@@ -94,14 +103,18 @@ def _between(regions: NDArray[np.float64], rows: slice, width: int) -> NDArray[n
 
     Returns (C, rows, *width*).
     """
-    _, region_rows, region_columns = regions.shape
-    across = _weights(np.arange(width), region_columns)
-    down = _weights(np.arange(rows.start, rows.stop), region_rows)
-    return np.asarray(np.einsum("yh,chw,xw->cyx", down, regions, across, optimize=True))
+    across = np.arange(width)
+    down = np.arange(rows.start, rows.stop)
+    return _stretched(_stretched(regions, down, axis=1), across, axis=2)
 
 
-def _weights(pixels: NDArray[np.intp], count: int) -> NDArray[np.float64]:
-    """(n, count): how much each of *count* regions in a row weighs at *pixels* (n,)."""
-    places = ((pixels + 0.5) / _REGION - 0.5).clip(0, count - 1)
-    distances = np.abs(places[:, None] - np.arange(count))
-    return np.asarray((1 - distances).clip(0))
+def _stretched(
+    regions: NDArray[np.float64], pixels: NDArray[np.intp], axis: int
+) -> NDArray[np.float64]:
+    """*regions* along *axis* at *pixels* (n,), linear between the centres."""
+    last = regions.shape[axis] - 1
+    places = ((pixels + 0.5) / _REGION - 0.5).clip(0, last)
+    before = places.astype(np.intp)
+    start, stop = (regions.take(at, axis) for at in (before, np.minimum(before + 1, last)))
+    share = places - before
+    return np.asarray(start + (stop - start) * (share if axis == 2 else share[:, None]))

@@ -1,0 +1,150 @@
+"""The parts of a correction that take its time, by the kernels of numba where it is installed.
+
+Nothing here imports numba before somebody asks. Without it NumPy computes the same, as `moving` and
+`cells` write it. Letters: B bands, C colours, h, w sides of some rows.
+"""
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.colour import linear_to_srgb, srgb_to_linear
+
+logger = logging.getLogger("napari_mst")
+
+Floats = NDArray[np.floating]
+Floats32 = NDArray[np.float32]
+
+UPPER = np.triu_indices(3)
+"""Rows and columns of the entries of a symmetric system of three equations."""
+
+_TOLERANCE = 1e-5
+_FLOAT_BYTES = 4
+_compiling = threading.Lock()
+
+
+class Limits(NamedTuple):
+    """The numbers that say how far spectra are moved.
+
+    Attributes
+    ----------
+    close
+        A colour this near to its cell, in linear light, counts as within it.
+    darkest
+        Reflectance that a band is taken to have at least, so that it can become brighter.
+    highest
+        Reflectance beyond which no surface has the colour, unless the estimate has it.
+    steps
+        Towards a cell, at most: more than one only where a spectrum would become negative.
+    """
+
+    close: float
+    darkest: float
+    highest: float
+    steps: int
+
+
+LIMITS = Limits(close=1e-6, darkest=1e-4, highest=1.25, steps=8)
+
+
+class CompiledColours:
+    """The kernels of `engine.kernels` for arrays of NumPy, which are float32."""
+
+    def __init__(self) -> None:
+        from napari_mst.engine.kernels import colours, light
+
+        self._kernels = colours
+        self._light = light
+
+    def codes(self, linear: Floats32) -> Floats32:
+        """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
+        return self._each_number(self._light.encode_light, linear)
+
+    def light(self, encoded: Floats32) -> Floats32:
+        """The linear light of *encoded* sRGB values, 0 to 1."""
+        return self._each_number(self._light.decode_light, encoded)
+
+    def _each_number(self, kernel: Callable[[Any], None], values: Floats32) -> Floats32:
+        values = np.ascontiguousarray(values)
+        results = np.empty_like(values)
+        kernel(self._light.Light(values.ctypes.data, results.ctypes.data, values.size))
+        return results
+
+    def move(
+        self, spectra: Floats32, shown: Floats, cells: tuple[Floats, Floats], response: Floats
+    ) -> int:
+        """Move *spectra* (B, h, w), in place, that show a colour outside their *cells*.
+
+        *shown* and *cells*, low and high, are (C, h, w), and *response* is (B, C). Counts those
+        that were moved.
+        """
+        kernels = self._kernels
+        # They are kept until the end: the records have only their addresses.
+        planes = [np.ascontiguousarray(each, dtype=np.float32) for each in (shown, *cells)]
+        coefficients = _coefficients(response)
+        limits = np.array(LIMITS[:3], dtype=np.float32)
+        scratch = np.zeros(kernels.scratch_bytes(len(spectra)) // 8, dtype=np.int64)
+        band, row, _ = spectra.strides
+        place = kernels.Spectra(spectra.ctypes.data, band, row, *spectra.shape)
+        colours = kernels.Colours(*(each.ctypes.data for each in planes))
+        addresses = [each.ctypes.data for each in (coefficients, limits)]
+        moving = kernels.Moving(*addresses, LIMITS.steps, scratch.ctypes.data)
+        kernels.count_outside(place, colours, moving)
+        count = int(scratch[0])
+        if count:
+            kernels.move_spectra(place, colours, moving)
+        return count
+
+
+def compiled_colours(values: Floats) -> CompiledColours | None:
+    """The kernels, if there are any, for *values* of float32 whose pixels lie side by side."""
+    if values.dtype != np.float32 or values.strides[-1] != _FLOAT_BYTES:
+        return None
+    with _compiling:
+        return checked_kernels()
+
+
+@functools.cache
+def checked_kernels() -> CompiledColours | None:
+    """The kernels, compiled if need be; None without numba, or where they are wrong."""
+    if find_spec("numba") is None:
+        return None
+    try:
+        compiled = CompiledColours()
+        error = largest_error(compiled)
+    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
+        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    else:
+        if error < _TOLERANCE:
+            return compiled
+        reason = f"they are off by {error:.1g}"
+    logger.info("Colours are corrected without compiled kernels (%s), slower.", reason)
+    return None
+
+
+def largest_error(compiled: CompiledColours) -> float:
+    """The largest error of *compiled* codes and colours, in shares of the full scale."""
+    generator = np.random.default_rng(0)
+    light = np.linspace(-0.2, 1.2, 1000, dtype=np.float32)
+    code_error = np.abs(compiled.codes(light) / 255 - linear_to_srgb(light.clip(0, 1))).max()
+    light_error = np.abs(compiled.light(light) - srgb_to_linear(light)).max()
+    response = np.eye(5, 3, dtype=np.float32) + np.float32(0.1)
+    spectra = generator.uniform(0.2, 0.8, (5, 2, 19)).astype(np.float32)
+    shown = np.einsum("bc,bhw->chw", response, spectra)
+    wanted = shown + generator.uniform(-0.1, 0.1, shown.shape).astype(np.float32)
+    compiled.move(spectra, shown, (wanted, wanted), response)
+    colour_error = np.abs(np.einsum("bc,bhw->chw", response, spectra) - wanted).max()
+    return float(max(code_error, light_error, colour_error))
+
+
+def _coefficients(response: Floats) -> Floats32:
+    """(B, 9) of each band: its response, and its products in the order of a system's entries."""
+    rows, columns = UPPER
+    products = response[:, rows] * response[:, columns]
+    return np.concatenate([response, products], axis=1, dtype=np.float32)
