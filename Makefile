@@ -39,7 +39,7 @@ test: .venv/ready
 
 tests: tests-pyside6 tests-pyqt6
 
-tests-pyqt6: .venv/ready kernels
+tests-pyqt6: .venv/ready
 	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
 
 tests-pyside6: .venv/ready kernels
@@ -47,7 +47,7 @@ tests-pyside6: .venv/ready kernels
 
 # Compiled once here, rather than by each process of the tests at the same time.
 kernels: .venv/ready
-	@$(BIN)/python -c "from napari_mst.engine.forms import native; native.is_ready()"
+	-@$(BIN)/napari-mst doctor --compile
 
 test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow

@@ -30,6 +30,9 @@ BLOCKS = (
     "stages.1.decoder.0",
     "stages.2.decoder.1",
 )
+USUAL = (BLOCKS[0], BLOCKS[1], BLOCKS[2], BLOCKS[7])
+"""One of each width, the first and the last; the others are slow."""
+CASES = [pytest.param(one, marks=() if one in USUAL else pytest.mark.slow) for one in BLOCKS]
 SIZE = (18, 67)
 
 
@@ -110,7 +113,7 @@ def formula(overlay: str, block: str, head: int, key: int | None, query: int | N
     return np.asarray(values.reshape(x.shape[-2:]).detach())
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", CASES)
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_map_is_its_formula_and_lies_on_the_photo(overlay: str, block: str) -> None:
     one = made(overlay, block)
@@ -134,7 +137,7 @@ def test_a_map_of_all_channels_of_another_head_is_its_formula(overlay: str) -> N
     np.testing.assert_allclose(one.values, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", CASES)
 def test_score_contributions_sum_to_the_logit(block: str) -> None:
     logits = record(block)[block].logits
     for head in range(len(logits)):

@@ -43,15 +43,20 @@ WRITABLE = [form for form in FORMATS if form.suffixes]
 over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.name)
 
 
+@pytest.fixture(scope="module")
+def manifests() -> None:
+    """The plugins that are installed, known to npe2."""
+    PluginManager.instance().discover()
+
+
 @pytest.fixture
 def viewer(
-    cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    manifests: None, cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ViewerModel]:
     """The current viewer, which shows a cube, and a window to ask over.
 
     A window of napari's own would take seconds.
     """
-    PluginManager.instance().discover()
     desk = QMainWindow()
     qtbot.addWidget(desk)
     desk.show()

@@ -85,6 +85,7 @@ def save(bench: Bench, folder: Path) -> None:
 def show_live(bench: Bench) -> None:
     bench.point_at((550, 2, 3))
     live = bench.update().live.spectra[0]
+    assert live is not None
     np.testing.assert_allclose(live.values, VALUES[:, 1:4, 2:5].mean(axis=(1, 2)), rtol=1e-6)
     assert bench.snapshot.text == "row 2, column 3, mean of 9 pixels"
 
