@@ -6,7 +6,7 @@ blocks of little noise. Blocks of like brightness together give a variance for t
 a line through all of them is the noise of a sensor. Ponomarenko et al., SPIE 6497 (2007) 64970O,
 doi:10.1117/12.711526; Colom & Buades, IPOL 3 (2013) 173, doi:10.5201/ipol.2013.45.
 
-One thing is added. A texture is light and shadow on a surface, and changes all channels in
+Two things are added. A texture is light and shadow on a surface, and changes all channels in
 proportion to its colour, where the noise of each channel goes its own way: what the channels share
 is taken from their variance. And places count the less, the more texture they have.
 
