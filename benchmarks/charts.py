@@ -144,10 +144,12 @@ def real(folder: Path) -> None:
             low, high = (region_spectrum(side, place).values for side in error_bands(cube))
             found = [region_spectrum(one, place).values for one in (plain, cube)]
             errors = [float(np.abs(one / true - 1).mean()) for one in found]
-            rows.append([*errors, float(((true >= low) & (true <= high)).mean())])
-        plain_error, error, held = np.mean(rows, axis=0)
+            held = ((true >= low) & (true <= high)).mean()
+            rows.append([*errors, float(held), float(((high - low) / found[1]).mean())])
+        plain_error, error, holds, width = np.mean(rows, axis=0)
         print(
-            f"{name}: calibrated {plain_error:.3f}, and adapted {error:.3f}, bands hold {held:.2f}"
+            f"{name}: calibrated {plain_error:.3f}, and adapted {error:.3f}, "
+            f"bands hold {holds:.3f}, width {width:.2f}"
         )
 
 

@@ -32,6 +32,7 @@ from napari_mst.reconstruction.reconstructor import Reconstructor
 
 COUNTS = (1, 4, 8, 24, 96)
 SUGGESTED = (1, 4, 8, 24)
+NOISY = (1, 4, 24)
 COARSE = (8, 16, 32)
 SHIFTS = ((0, 0), (2, -2))
 MOST_SHIFT = 4
@@ -174,11 +175,13 @@ def photos_table(
         all_taken = [taken_of(scene, KINDS[name], model) for scene in scenes]
         before = np.array([taken.errors(taken.cube.data) for taken in all_taken])
         show(f"{name}, nothing known", [tuple(row) for row in before], before)
-        for count in (1, 4):
+        for count in NOISY:
             for label, method in methods.items():
                 spots = [(taken, taken.random_spots(count)) for taken in all_taken]
                 errors = [taken.errors(method(taken, at)) for taken, at in spots]
                 show(f"{name}, {count} random{label}", errors, before)
+            cubes = [taken.adapted(taken.random_spots(count)) for taken in all_taken]
+            show_bands(f"{name}, bands, {count} random", cubes, all_taken)
 
 
 def main() -> None:

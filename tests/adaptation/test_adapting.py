@@ -229,7 +229,9 @@ def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffi
     fine = np.arange(395.0, 711)
     given = [
         *known_at(scene, (20, 30)),
-        KnownSpectrum(8, 8, Spectrum(fine, np.full(fine.size, 0.4), name="tile, 40 %"), 1, 0.02),
+        KnownSpectrum(
+            8, 8, Spectrum(fine, np.full(fine.size, 0.4), name="tile, 40 %"), 1, 0.02, 0.05
+        ),
     ]
     better = adapt(scene.cube, scene.photo, given)
     again = read_cube(write_cube(tmp_path / f"cube{suffix}", better))
@@ -237,8 +239,17 @@ def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffi
     first, second = known_spectra(again.provenance)
     np.testing.assert_allclose(first.values, given[0].values, rtol=1e-5)
     assert isinstance(second.spectrum, Spectrum)
-    assert (second.row, second.column, second.window, second.uncertainty) == (8, 8, 1, 0.02)
+    assert (second.row, second.column, second.window) == (8, 8, 1)
+    assert (second.uncertainty, second.hidden) == (0.02, 0.05)
     assert second.spectrum.name == "tile, 40 %"
+
+
+def test_known_spectra_of_files_before_calibrations_were_doubted_are_read(scene: Scene) -> None:
+    record = adapt(scene.cube, scene.photo, known_at(scene, (20, 30))).provenance.adaptation
+    for one in record["known"]:
+        del one["hidden"]
+    (again,) = known_spectra(Provenance(adaptation=record))
+    assert again.hidden == 0
 
 
 def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None:

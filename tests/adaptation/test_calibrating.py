@@ -169,6 +169,14 @@ def test_patches_are_known_spectra_at_their_places() -> None:
     np.testing.assert_allclose(spots.errors, 0, atol=1e-4)
 
 
+def test_patches_hide_what_they_are_off_only_when_they_are_left_out() -> None:
+    calibration = calibrate(encoded_photo(np.array([1.0, 0.7, 0.35])), CHART, unused=3)
+    reports = [one for number, one in enumerate(calibration.patches) if number != 3]
+    for one, report in zip(calibration.known, reports, strict=True):
+        assert report.after**2 + one.hidden**2 == pytest.approx(report.left_out**2)
+    assert max(one.hidden for one in calibration.known) > 0.02
+
+
 def test_windows_lie_within_their_patches_seen_askew() -> None:
     chart = Chart(((10.0, 10.0), (30.0, 150.0), (100.0, 140.0), (80.0, 20.0)))
     centres = chart.centres

@@ -58,6 +58,10 @@ Make = Callable[[], KnownSpectrum]
 BAD: dict[str, tuple[Make, str]] = {
     "even window": (lambda: KnownSpectrum(1, 1, np.ones(31), window=2), "window of 1, 3, 5"),
     "uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, -0.1), "uncertainty from 0 to 1"),
+    "hidden": (
+        lambda: KnownSpectrum(1, 1, np.ones(31), hidden=2.0),
+        "a hidden error from 0 to 1, got 2.0",
+    ),
     "NaN uncertainty": (lambda: KnownSpectrum(1, 1, np.ones(31), 3, np.nan), "uncertainty"),
     "NaN": (lambda: KnownSpectrum(1, 1, np.full(31, np.nan)), "got NaN or infinity"),
     "all gaps": (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from napari_mst.adaptation import caution, defaults, memory
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
 from napari_mst.adaptation.features import features_of_spectra
-from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
+from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import spread
@@ -201,6 +201,7 @@ def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> Learnt:
     kernel = fitted_kernel(defaults.KERNEL, spots)
     scale = scaled_bands(kernel, spots, defaults.band_scale(cube.wavelengths))
     share = caution.reach(kernel, spots)
+    scale = scale * misjudged(kernel, spots, scale, share)
     # the fitted kernel would take a contradiction for noise
     doubts = caution.contradictions(defaults.KERNEL, spots)
     notes = [pair.told(known) for pair in doubts]

@@ -35,13 +35,17 @@ _MEASUREMENTS = 2
 
 
 class _Doubt(NamedTuple):
-    """The doubts about an adapted cube: those of the *process*, and of the *instrument* (B,).
+    """The doubts about an adapted cube: of the *process*, of a calibration, of the *instrument*.
 
-    The error of an instrument is much the same all over a scene: stray light, a dark signal. So it
-    is learnt with the other errors, and its variance falls with the number of known spectra.
+    A calibration by the known spectra themselves fits them better than other colours: *hidden* is
+    the variance of the logarithm that it is off there beyond that.
+
+    The error of an *instrument* (B,) is much the same all over a scene: stray light, a dark signal.
+    So it is learnt with the other errors, and its variance falls with the number of known spectra.
     """
 
     process: Posterior
+    hidden: float
     instrument: NDArray[np.float64]
 
 
@@ -186,7 +190,8 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
             f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
         )
     share = np.sqrt(_MEASUREMENTS / max(len(adaptation.spots), 1))
-    return _Doubt(memory.posterior_of(adaptation), share * instrument_error(cube.wavelengths))
+    instrument = share * instrument_error(cube.wavelengths)
+    return _Doubt(memory.posterior_of(adaptation), adaptation.hidden, instrument)
 
 
 def _check_bands(cube: SpectralCube) -> None:
@@ -204,8 +209,8 @@ def _around(
     spectra: NDArray[np.float64], features: NDArray[np.float64], doubt: _Doubt
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper spectra (k, B) around *spectra* with these *features*."""
-    process, instrument = doubt
-    variance = process.variance(features)[:, None] * process.band_scale
+    process, hidden, instrument = doubt
+    variance = process.variance(features)[:, None] * process.band_scale + hidden
     factor = np.exp(defaults.BAND_FACTOR * np.sqrt(variance))
     raised = spectra + OFFSET
     # The two are independent, so their squares add up.

@@ -13,6 +13,7 @@ Letters: n patches, H rows, W columns.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -69,6 +70,11 @@ class PatchReport(NamedTuple):
     after: float
     left_out: float
 
+    @property
+    def hidden(self) -> float:
+        """The part of the error *left_out* that is not seen *after*: the two add up in squares."""
+        return min(math.sqrt(max(self.left_out**2 - self.after**2, 0.0)), 1.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -117,10 +123,11 @@ class Calibration:
     def known(self) -> list[KnownSpectrum]:
         """The patches as known spectra of the photo that shows the chart."""
         window = min(self.chart.window, 9)
-        patches = zip(self.chart.centres, CHARTS[self.chart.kind].reflectances, strict=True)
+        spectra = (Spectrum(GRID, one) for one in CHARTS[self.chart.kind].reflectances)
+        patches = zip(self.chart.centres, spectra, self.patches, strict=True)
         return [
-            KnownSpectrum(round(row), round(column), Spectrum(GRID, values), window)
-            for number, ((row, column), values) in enumerate(patches)
+            KnownSpectrum(round(row), round(column), spectrum, window, hidden=report.hidden)
+            for number, ((row, column), spectrum, report) in enumerate(patches)
             if number != self.unused
         ]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation.kernel import Kernel
-from napari_mst.adaptation.process import Spots
+from napari_mst.adaptation.process import Spots, leave_one_out
 
 MOST = 200
 """Spots that are fitted to: their matrix is inverted about a hundred times."""
@@ -26,7 +26,7 @@ _SPREAD = 0.7
 # independent ones among the errors of all bands, which are smooth curves
 _OUTPUTS = 6
 _STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
-_BAND_TRUST = 8.0  # spots that the default factors of the bands count for
+_BAND_TRUST = 8.0  # spots that the default factors, of the bands and of all, count for
 
 
 def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
@@ -55,6 +55,25 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> ND
     matrix = kernel(few.features, few.features) + np.diag(kernel.noise + few.noise)
     explained = np.einsum("nb,nb->b", few.errors, np.linalg.solve(matrix, few.errors))
     return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
+
+
+def misjudged(kernel: Kernel, spots: Spots, scale: NDArray[np.float64], share: float) -> float:
+    """One more factor on the variance, common to all bands: how far left-out spots exceed it.
+
+    Each spot is told by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share* of
+    the correction. The mean square of the errors that are left, over their variance with the
+    factors *scale* (B,), is 1 if the kernel is right. If it is not, this holds better than the
+    likelihood: Bachoc, Comput. Stat. Data Anal. 66 (2013) 55, doi:10.1016/j.csda.2013.03.016. It
+    is shrunk towards 1 as the factors of the bands are towards their defaults.
+    """
+    few = spots[spots.sample(MOST)]
+    count = len(few)
+    if count < 2:
+        return 1.0
+    told, variance = leave_one_out(kernel, few)
+    left = few.errors - share * told
+    squares = np.square(left) / (variance[:, None] * scale)
+    return float((_BAND_TRUST + count * squares.mean()) / (_BAND_TRUST + count))
 
 
 class _Search:

@@ -40,19 +40,22 @@ class KnownSpectrum:
         Side of the square of pixels that was measured: 1, 3, 5, ...
     uncertainty
         Standard deviation of the measurement, as a share of its values: 0.03 for 3 %.
+    hidden
+        Standard deviation, as a share, of the error that the spot does not show, because the photo
+        was calibrated with this very spectrum. It widens the error bands. 0 if it was not.
 
     Raises
     ------
     SpectrumError
-        If the window is not odd, the uncertainty is no number from 0 to 1, or the values are no
-        reflectance.
+        If the window is not odd, uncertainty or hidden error is no number from 0 to 1, or the
+        values are no reflectance.
 
     Notes
     -----
-    ================  ============================================
-    spectrum, values  reflectance, 0 to about 1; wavelengths in nm
-    uncertainty       a share of the values, 0-1
-    ================  ============================================
+    ===================  ============================================
+    spectrum, values     reflectance, 0 to about 1; wavelengths in nm
+    uncertainty, hidden  shares of the values, 0-1
+    ===================  ============================================
 
     Examples
     --------
@@ -66,6 +69,7 @@ class KnownSpectrum:
     spectrum: Spectrum | ArrayLike
     window: int = 3
     uncertainty: float = 0.0
+    hidden: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("row", "column", "window"):
@@ -74,10 +78,11 @@ class KnownSpectrum:
             raise SpectrumError(
                 f"Expected a window of 1, 3, 5, ... pixels, got {self.window}. Choose an odd one."
             )
-        if not (math.isfinite(self.uncertainty) and 0 <= self.uncertainty <= 1):
-            raise SpectrumError(
-                f"Expected an uncertainty from 0 to 1, got {self.uncertainty!r}. Give 0.03 for 3 %."
-            )
+        for name, share in (("an uncertainty", self.uncertainty), ("a hidden error", self.hidden)):
+            if not (math.isfinite(share) and 0 <= share <= 1):
+                raise SpectrumError(
+                    f"Expected {name} from 0 to 1, got {share!r}. Give 0.03 for 3 %."
+                )
         if not isinstance(self.spectrum, Spectrum):
             object.__setattr__(self, "spectrum", _values(self.spectrum, self.place))
         _check_reflectance(self.values, self.place)

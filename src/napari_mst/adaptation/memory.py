@@ -49,6 +49,11 @@ class Adaptation:
     source: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def hidden(self) -> float:
+        """Mean variance of the errors that the known spectra do not show: see `KnownSpectrum`."""
+        return float(np.mean([one.hidden**2 for one in self.known])) if self.known else 0.0
+
 
 def to_record(adaptation: Adaptation) -> dict[str, Any]:
     """*adaptation* as plain values, for a `Provenance`."""
@@ -122,6 +127,7 @@ def _known_record(one: KnownSpectrum) -> dict[str, Any]:
         "column": one.column,
         "window": one.window,
         "uncertainty": one.uncertainty,
+        "hidden": one.hidden,
         "values": _rounded(one.values),
     }
     if isinstance(one.spectrum, Spectrum):
@@ -136,7 +142,12 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     if "wavelengths" in stored:
         spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
     return KnownSpectrum(
-        stored["row"], stored["column"], spectrum, stored["window"], stored["uncertainty"]
+        row=stored["row"],
+        column=stored["column"],
+        spectrum=spectrum,
+        window=stored["window"],
+        uncertainty=stored["uncertainty"],
+        hidden=stored.get("hidden", 0.0),  # cubes of before have none
     )
 
 

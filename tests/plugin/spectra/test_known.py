@@ -164,12 +164,15 @@ def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     path = write_cube(
         tmp_path / "adapted.hdr", cube_to_save(layer.data, layer.as_layer_data_tuple()[1])
     )
+    saved = read_cube(path)
+    saved.provenance.adaptation["known"][0]["hidden"] = 0.05
     again = ViewerModel()
-    opened = add_cube(again, read_cube(path), "adapted")
+    opened = add_cube(again, saved, "adapted")
     reopened = bench_of(again)
     (entry,) = reopened.entries
     assert entry.mark is not None
     assert entry.mark.title == "40 % grey"
+    assert entry.mark.at(*SPOTS[0]).hidden == 0.05
     assert (entry.first.origin.row, entry.first.origin.column) == SPOTS[0]
     assert again.layers[0] is opened
     assert len(again.layers) == 2

@@ -38,11 +38,14 @@ class Mark:
         Side in pixels of the square that it is the mean of.
     uncertainty
         Standard deviation of the measurement, as a share of its values.
+    hidden
+        The error that a calibration with this very spectrum hides: see `KnownSpectrum`.
     """
 
     spectrum: Spectrum
     window: int = LEAST_WINDOW
     uncertainty: float = 0.0
+    hidden: float = 0.0
 
     @property
     def title(self) -> str:
@@ -51,7 +54,7 @@ class Mark:
 
     def at(self, row: int, column: int) -> KnownSpectrum:
         """The mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
-        return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty)
+        return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
 
 
 def keys_of(points: Points) -> list[str]:

@@ -279,7 +279,7 @@ class KnownSpectra:
             if not isinstance(spectrum, Spectrum):
                 spectrum = Spectrum(cube.wavelengths, one.values, name="known spectrum")
             pick = self._pick_at(layer, one.row, one.column)
-            new[pick] = Mark(spectrum, one.window, one.uncertainty)
+            new[pick] = Mark(spectrum, one.window, one.uncertainty, one.hidden)
         if new:
             self._layers.set_base(layer)
             marks.put(self._points(), new)
