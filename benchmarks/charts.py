@@ -29,6 +29,7 @@ from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.chart import load_chart
 from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
+from napari_mst.simulation.spectra import load_reflectances
 from napari_mst.spectra.regions import Region
 
 Array = NDArray[Any]
@@ -93,16 +94,59 @@ def linear_errors(cubes: list[Array], light: str, exposure: float) -> tuple[floa
     return float(np.mean(errors[0])), float(np.mean(errors[1]))
 
 
+def terms(colours: Array) -> Array:
+    """(n, 6): those of a root-polynomial of the second degree, of linear *colours* (n, 3)."""
+    red, green, blue = np.maximum(colours, 1e-5).T
+    mixed = np.sqrt([red * green, green * blue, red * blue])
+    return np.stack([red, green, blue, *mixed], axis=1)
+
+
+def best_polynomial(shown: Array, true: Array) -> Array:
+    """(6, 3): the one that takes the colours *shown* (n, 3) to the *true* ones, as shares."""
+    weights = 1 / (true.mean(axis=1, keepdims=True) + 0.03)
+    found: Array = np.linalg.lstsq(terms(shown) * weights, true * weights, rcond=None)[0]
+    return found
+
+
+def with_polynomial(photo: Photo, polynomial: Array) -> Photo:
+    """*photo* with the colours of the *polynomial*, in floats."""
+    light = linear_colours(photo)
+    codes = linear_to_srgb((terms(light) @ polynomial).clip(0, 1))
+    return Photo.from_array(codes.reshape(*photo.shape, 3).astype(np.float32))
+
+
+def linear_colours(photo: Photo) -> Array:
+    """The colours (n, 3) of all pixels, in linear light."""
+    values: Array = photo.rows(0, photo.shape[0], linear=True).reshape(3, -1).T
+    return values.astype(np.float64)
+
+
+def taught_polynomial(light: str, exposure: float) -> Array:
+    """The best one for all measured reflectances of the package, under a *light* that is known.
+
+    No chart tells more, however many patches it has.
+    """
+    measured = np.concatenate(list(load_reflectances()[1].values()))
+    spectra = measured.clip(0, 1).astype(np.float64).T[:, :, None]
+    shown = encoded_photo(spectra, light, exposure)
+    daylight = np.einsum("bhw,bc->hwc", spectra, srgb_response(GRID)).reshape(-1, 3)
+    return best_polynomial(linear_colours(shown), daylight)
+
+
 def encoded_errors(cubes: list[Array], light: str, exposure: float) -> list[float]:
-    """MRAE with the chart, exactly balanced and exposed, in daylight, and as the photo is."""
-    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    """MRAE of sRGB photos: see `simulated` for the rows."""
+    # The photos have no noise, but so few pixels that some textures pass for it.
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+    taught = taught_polynomial(light, exposure)
     calibration = calibrate(encoded_photo(chart_scene(), light, exposure), CORNERS)
     rows = []
     for cube in cubes:
         photo = encoded_photo(cube, light, exposure)
         balanced = encoded_photo(cube, light, exposure, is_balanced=True)
         daylight = encoded_photo(cube, "D65", 1.0, is_balanced=True)
-        tried = (calibration.corrected(photo), balanced, daylight, photo)
+        own = best_polynomial(linear_colours(photo), linear_colours(daylight))
+        bounds = (with_polynomial(photo, polynomial) for polynomial in (own, taught))
+        tried = (calibration.corrected(photo), balanced, daylight, photo, *bounds)
         rows.append([mrae(reconstructor.reconstruct(one).data, cube) for one in tried])
     means: list[float] = np.mean(rows, axis=0).tolist()
     return means
@@ -117,11 +161,12 @@ def simulated(folder: Path) -> None:
         print(
             f"linear {light:4} x {exposure}: chart {with_chart:.4f}, exact {exact:.4f}: {ratio:.3f}"
         )
-        with_chart, exact, daylight, as_it_is = encoded_errors(cubes, light, exposure)
-        ratio = with_chart / exact
+        with_chart, exact, daylight, as_it_is, own, taught = encoded_errors(cubes, light, exposure)
         print(
-            f"sRGB   {light:4} x {exposure}: chart {with_chart:.4f}, exact {exact:.4f}: "
-            f"{ratio:.3f}; in daylight {daylight:.4f}, without {as_it_is:.4f}",
+            f"sRGB   {light:4} x {exposure}: chart {with_chart:.4f}, in daylight {daylight:.4f}: "
+            f"{with_chart / daylight:.3f}; balanced {exact:.4f}, without {as_it_is:.4f}; best "
+            f"polynomial for all reflectances {taught / daylight:.3f}, for the scene itself "
+            f"{own / daylight:.3f}",
             flush=True,
         )
 

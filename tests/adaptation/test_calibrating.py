@@ -89,6 +89,12 @@ def test_encoded_photo_gets_the_colours_of_the_chart(gains: Array, gamma: float)
     assert "calibrated with a chart" in right.assumptions[-1]
 
 
+@pytest.mark.parametrize("gamma", [0.85, 1.0, 1.2])
+def test_tone_curve_is_found_between_the_steps_that_are_tried(gamma: float) -> None:
+    photo = encoded_photo(np.full(3, 0.9), gamma)
+    assert calibrate(photo, CHART).means.left_out < 0.015
+
+
 def test_corners_may_begin_anywhere_and_go_either_way() -> None:
     photo = linear_photo("Nikon_D5100", "D65")
     first = calibrate(photo, CHART)

@@ -104,7 +104,7 @@ class Calibration:
     >>> photo = nm.Photo.read("chart.png")
     >>> calibration = nm.calibrate(photo, nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5))))
     >>> print(calibration.table().splitlines()[-1].expandtabs(8))
-    mean    12.4%   1.8%    2.2%
+    mean    12.4%   0.6%    0.9%
     >>> better = calibration.corrected(photo)
     >>> better.sha256 == calibration.sha256_of(photo.sha256)
     True
@@ -203,7 +203,7 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     >>> chart = nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5)))
     >>> found = nm.calibrate(nm.Photo.read("chart.png"), chart)
     >>> round(found.means.before, 2), round(found.means.after, 2)
-    (0.12, 0.02)
+    (0.12, 0.01)
     """
     fit = _fit_response if photo.encoding == "linear" else _fit_colours
     candidates: list[tuple[float, int, Chart, Colours]] = []
@@ -277,8 +277,27 @@ def _roots(colours: Colours) -> Colours:
 
 def _fit_colours(colours: Colours, used: NDArray[np.bool_], kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
-    fits = [_with_gamma(colours, used, kind, float(gamma)) for gamma in _GAMMAS]
-    return min(fits, key=lambda fit: fit[0])[1]
+
+    def doubt(logarithm: float) -> float:
+        return _with_gamma(colours, used, kind, float(np.exp(logarithm)))[0]
+
+    logs = np.log(_GAMMAS)
+    best = _lowest(logs, np.array([doubt(one) for one in logs]))
+    return _with_gamma(colours, used, kind, float(np.exp(best)))[1]
+
+
+def _lowest(places: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """The lowest point of a parabola through the least of *values*, at even *places*.
+
+    A step of the tone curve, from place to place, takes dark patches a fifth up or down.
+    """
+    best = int(values.argmin())
+    if not 0 < best < len(values) - 1:
+        return float(places[best])
+    before, least, after = values[best - 1 : best + 2]
+    bend = before - 2 * least + after
+    shift = (before - after) / (2 * bend) if bend > 0 else 0.0
+    return float(places[best] + shift * (places[1] - places[0]))
 
 
 def _with_gamma(
