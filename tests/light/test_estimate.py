@@ -48,11 +48,12 @@ def told() -> LightEstimate:
 
 def test_whites_are_told_much_better_than_daylight_for_every_photo() -> None:
     lights = ("A", "F11", "LED-B2", "daylight 9000 K", "0.5 A + 0.5 D65", "Planck 2300 K")
-    photos = [(light, index) for light in lights for index in range(2)]
+    # The first scene is nearly of one colour, which no network tells from a light.
+    photos = [(light, index) for light in lights for index in range(8)]
     own = [error(nm.estimate_light(sensor_photo(a, index=i), CAMERA), a) for a, i in photos]
     daylight = unbalanced_response(CAMERA, "D65").sum(axis=0)
     guessed = [angle(daylight, unbalanced_response(CAMERA, a).sum(axis=0)) for a, _ in photos]
-    assert np.mean(own) < 6
+    assert np.mean(own) < 4
     assert np.mean(own) < 0.5 * np.mean(guessed)
 
 

@@ -88,14 +88,26 @@ def to_common(camera: str) -> NDArray[np.float64]:
 
     It is the best for measured reflectances under known lights, by the relative error.
     """
+    return common_matrices(camera_response(camera, "E"))
+
+
+def common_matrices(responses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(..., 3, 3): those of `to_common`, for *responses* (..., 31, 3) under equal power."""
+    moments, wanted = _moments()
+    transposed = responses.swapaxes(-1, -2)
+    return np.asarray(np.linalg.solve(transposed @ moments @ responses, transposed @ wanted))
+
+
+@functools.cache
+def _moments() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted second moments (31, 31) of stimuli, and those with their common colours (31, 3)."""
     spectra = np.concatenate(list(load_reflectances()[1].values())).clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]
     stimuli = np.concatenate([spectra * light.power for light in lights])
-    seen = stimuli @ camera_response(camera, "E")
-    wanted = stimuli @ common_response().double().numpy()
-    weight = 1 / (wanted.sum(1, keepdims=True) + 0.05)
-    matrix, *_ = np.linalg.lstsq(seen * weight, wanted * weight, rcond=None)
-    return np.asarray(matrix)
+    response = common_response().double().numpy()
+    weighted = stimuli / ((stimuli @ response).sum(1, keepdims=True) + 0.05)
+    moments = weighted.T @ weighted
+    return moments, moments @ response
 
 
 def picture(means: Cells, brightest: Cells) -> Picture:

@@ -17,7 +17,7 @@ from napari_mst.errors import CheckpointError
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
 BUNDLED = {
-    "light-vit.safetensors": "c1b56a39fbd32e200b862e66e6efc8be1ae86cd8ed816aa2651b51e3a85cbc98",
+    "light-vit.safetensors": "c386cc159093729b2792be3249202fa13f3c6e96c5b42204444802eb1bc28214",
     "mstpp-camera.safetensors": "ad7d2b81e1227097e0496d174de39907ed5fb2a93de312ecc39884a32618684d",
     "mstpp-srgb.safetensors": "d54c3763ca6759193db65a93a8386274b38e17f29ccbf9a917fca48395e39cf8",
     "pixelwise-srgb.safetensors": (

@@ -68,6 +68,9 @@ class SceneSimulator:
         How noisy photos and how grainy subjects are.
     """
 
+    materials = _MATERIALS
+    """Most materials of a scene."""
+
     def __init__(
         self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL
     ) -> None:
@@ -127,9 +130,14 @@ class SceneSimulator:
         u, v, leaf = self.leaves(n, size)
         scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(n, size)
         scene = self._exposed(scene + self._highlight(n, size))
-        softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
         # Grain comes after the blur, which would smooth it away.
-        return self._grained(scene + softness * (_blur(scene) - scene))
+        return self._grained(self._softened(scene))
+
+    def _softened(self, scene: Tensor) -> Tensor:
+        """*scene* a little out of focus, or not."""
+        n = len(scene)
+        softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
+        return scene + softness * (_blur(scene) - scene)
 
     def _grained(self, scene: Tensor) -> Tensor:
         """*scene* with fine variation of its own, which looks like noise and is none."""
@@ -180,8 +188,8 @@ class SceneSimulator:
         """
         n = len(leaf)
         size = leaf.shape[-1]
-        palette = self._pick(n * _MATERIALS).view(n, _MATERIALS, -1)
-        used = self._integer(2, _MATERIALS)
+        palette = self._palette(n)
+        used = self._integer(2, self.materials)
         lightness = self._log_uniform(n, 0.4, 1.0, _LEAVES)[..., 0]
         first = _of_leaf(palette, self._choices(n, used)) * lightness
         second = _of_leaf(palette, self._choices(n, used)) * lightness
@@ -263,6 +271,10 @@ class SceneSimulator:
         """The spectra (count, B) of *count* materials."""
         picked = torch.multinomial(self._weights, count, replacement=True, generator=self._random)
         return self.spectra[picked]
+
+    def _palette(self, n: int) -> Tensor:
+        """The spectra (N, materials, B) of the materials of *n* scenes."""
+        return self._pick(n * self.materials).view(n, self.materials, -1)
 
     def _choices(self, n: int, used: int) -> Tensor:
         """One of the first *used* materials for every object, (N, leaves)."""

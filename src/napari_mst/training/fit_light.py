@@ -1,30 +1,33 @@
 """Fit the network that tells the light of a photo: `napari-mst train-light -o OUT`.
 
-It takes about twenty minutes of one core. Scenes are drawn once; each is then seen by many cameras
-in many lights. In a step the network sees half of the patches of a photo, which takes half the time
-and teaches it not to rely on any of them. The fit is deterministic for a seed, the settings and a
-number of threads. Letters: N photos, S scenes, P patches, R cells on a side of a patch, B bands.
+It takes about 25 minutes of one core. Compositions of scenes are drawn once; at every step they are
+seen in other materials, by many cameras in many lights: scenes that came again with the materials
+they had were learnt by heart. In a step the network sees half of the patches of a photo, which
+takes half the time and teaches it not to rely on any of them. The fit is deterministic for a seed,
+the settings and a number of threads. Letters: N photos, S compositions, P patches, R cells on a
+side of a patch, M materials.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
-from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, picture, to_common
+from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, common_matrices, picture
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
 from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, training_cameras
-from napari_mst.simulation.colourful import ColourfulSimulator
+from napari_mst.simulation.compositions import CompositionSimulator
 from napari_mst.simulation.lights import (
     HELD_OUT_LIGHTS,
     LightSimulator,
@@ -44,6 +47,8 @@ _TOGETHER = 10
 _MIXED = 0.35  # share of the photos in two lights
 _BACKDROP = 0.4  # share of the photos with something black behind the objects
 _BLACK = (0.002, 0.042)
+_BRIGHT = 0.98  # quantile of the brightness that the exposure is set by
+_DIMMEST = 0.1
 _EXPOSURE = 0.6  # stops to either side, in units of e
 _SHOT = (1.6e-5, 1.6e-3)  # variance of the noise over the signal
 _LEAST = -30.0  # logarithm of a density below which an error counts no more
@@ -58,21 +63,24 @@ class LightSettings(PixelwiseSettings):
     hold
         Share of the steps that are taken before the learning rate falls.
     scenes
-        Number of scenes that are drawn.
+        Number of compositions that are drawn.
+    mixed_cameras
+        Number of cameras between two measured ones.
     kept
         Patches, of 64, that the network sees of a photo in a step.
     judged
         Photos of held-out scenes that the network is judged on.
     """
 
-    steps: int = 12000
+    steps: int = 16000
     batch: int = 48
     learning_rate: float = 2e-3
     warm_up: int = 200
-    scenes: int = 2000
+    scenes: int = 1500
     kept: int = 32
     judged: int = 256
-    hold: float = 0.7
+    hold: float = 0.5
+    mixed_cameras: int = 88
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, the peak for most of the steps, then a cosine down to 1 % of it."""
@@ -104,33 +112,37 @@ class Lesson(NamedTuple):
 
 
 class LightLessons:
-    """Draws photos of *scenes* (S, 2, P, R * R, B) by some *cameras*, and the light of each.
+    """Draws photos of scenes by some cameras, and the light of each.
 
     Parameters
     ----------
     random
-        All that is drawn comes from it.
+        All but the materials comes from it.
+    scenes
+        The compositions, and what draws materials for them.
+    responses
+        (K, 31, 3): those of the cameras under equal power.
     kept
         Patches of each photo.
     """
 
     def __init__(
-        self, random: torch.Generator, scenes: Tensor, cameras: list[str], kept: int
+        self, random: torch.Generator, scenes: "Scenes", responses: Tensor, kept: int
     ) -> None:
         self._random = random
         self._scenes = scenes
         self._kept = kept
         self._lights = LightSimulator(random)
-        self._responses = _stacked(lambda name: camera_response(name, "E"), cameras)
-        self._to_common = _stacked(to_common, cameras)
+        self._responses = responses
+        matrices = common_matrices(responses.double().numpy())
+        self._to_common = torch.from_numpy(matrices).float()
 
     def draw(self, count: int) -> Lesson:
         """The next *count* photos."""
         power, shares = self._draw_lights(count)
         camera = torch.randint(len(self._responses), (count,), generator=self._random)
         places = torch.rand(count, _GRID**2, generator=self._random).argsort(1)[:, : self._kept]
-        scene = self._draw_scenes(places)
-        values = self._photograph(scene, self._responses[camera] * power[..., None])
+        values = self._photograph(places, self._responses[camera] * power[..., None])
         common = (values @ self._to_common[camera]).mT
         is_known = (values < CLIPPED).all(-1)
         pixels = self._kept * PATCH**2
@@ -155,31 +167,39 @@ class LightLessons:
         shares = start + share * (F.one_hot(second_family, families) - start)
         return power, shares
 
-    def _draw_scenes(self, places: Tensor) -> Tensor:
-        """Reflectance (N, 2 * P * R * R, B) of the patches at *places* of as many scenes."""
+    def _photograph(self, places: Tensor, response: Tensor) -> Tensor:
+        """Values (N, 2 * P * R * R, 3) of the sensor for the patches at *places* of new scenes."""
         count = len(places)
-        drawn = torch.randint(len(self._scenes), (count, 1), generator=self._random)
-        scene = self._scenes[drawn, :, places].movedim(2, 1).float()
-        nodes = torch.randn(count, 1, 5, 5, generator=self._random)
-        shape = _in_patches(F.interpolate(nodes, size=SIZE, mode="bicubic"))[..., 0]
-        shape = shape.gather(1, places[..., None].expand(-1, -1, PATCH**2))
-        edge = 0.4 * torch.randn(count, 1, 1, generator=self._random) - 0.1
-        has_backdrop = self._uniform(count, 1, 1) < _BACKDROP
-        low, high = _BLACK
-        black = low + (high - low) * self._uniform(count, 1, 1) ** 2
-        visible = torch.where((shape > edge) & has_backdrop, black, 1.0)
-        return (scene * visible[:, None, ..., None]).flatten(1, 3)
-
-    def _photograph(self, scene: Tensor, response: Tensor) -> Tensor:
-        """Values (N, 2 * P * R * R, 3) of the sensor, exposed, noisy and clipped."""
-        count = len(scene)
-        largest = response.sum(1).amax(1)[:, None, None]
-        exposure = (_EXPOSURE * (2 * self._uniform(count, 1, 1) - 1)).exp()
-        values = (scene @ (response / largest * exposure)).clamp_min(0)
+        amounts = self._scenes.draw_amounts(places, self._random)
+        colours = self._scenes.draw_materials(count) @ response
+        # The last colour is that of highlights, and so of white.
+        values = amounts @ (colours / colours[:, -1:].amax(2, keepdim=True))
+        exposed = values * self._exposure(values) * self._visible(places)
         low, high = _SHOT
         shot = low * (high / low) ** self._uniform(count, 1, 1)
         noise = torch.randn(values.shape, generator=self._random)
-        return (values + noise * (shot * values).sqrt()).clamp(0, 1)
+        return (exposed + noise * (shot * exposed).sqrt()).clamp(0, 1)
+
+    def _exposure(self, values: Tensor) -> Tensor:
+        """Factors (N, 1, 1) that bring the bright parts of photos between black and clipped."""
+        largest = values.amax(2)
+        place = int(_BRIGHT * largest.shape[1])
+        bright = largest.kthvalue(place, dim=1).values.clamp_min(1e-3)[:, None, None]
+        meant = _DIMMEST + self._uniform(len(values), 1, 1)
+        return meant / bright * (_EXPOSURE * (2 * self._uniform(len(values), 1, 1) - 1)).exp()
+
+    def _visible(self, places: Tensor) -> Tensor:
+        """Shares (N, 2 * P * R * R, 1): 1, or little for the black backdrop of some photos."""
+        count = len(places)
+        nodes = torch.randn(count, 1, 5, 5, generator=self._random)
+        shape = _in_patches(F.interpolate(nodes, size=SIZE, mode="bicubic"))[..., 0]
+        shape = shape.gather(1, places[..., None].expand(-1, -1, PATCH**2)).flatten(1)
+        edge = 0.4 * torch.randn(count, 1, generator=self._random) - 0.1
+        has_backdrop = self._uniform(count, 1) < _BACKDROP
+        low, high = _BLACK
+        black = low + (high - low) * self._uniform(count, 1) ** 2
+        visible = torch.where((shape > edge) & has_backdrop, black, 1.0)
+        return visible.repeat(1, 2)[..., None]
 
     def _turned(self, patches: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """The photos, all flipped or transposed alike, and where their patches lie then."""
@@ -203,22 +223,49 @@ class LightLessons:
         return bool(self._uniform(1) < 0.5)
 
 
-def draw_scenes(seed: int, count: int, held_out: bool = False) -> Tensor:
-    """Scenes (S, 2, P, R * R, B) in 16 bits, cut into patches: means, and the brightest parts."""
-    simulator = ColourfulSimulator(seed, _FINER * SIZE, held_out)
-    parts = []
-    for start in range(0, count, _TOGETHER):
-        scenes = simulator.draw_scenes(min(_TOGETHER, count - start))
-        seen = (F.avg_pool2d(scenes, _FINER), _brightest(scenes))
-        parts.append(torch.stack([_in_patches(each).half() for each in seen], dim=1))
-    return torch.cat(parts)
+class Scenes:
+    """Compositions that are drawn once, and materials for them that are drawn at every step.
+
+    Parameters
+    ----------
+    count
+        Number of compositions S. Their *amounts* (S, 2, P, R * R, M + 1) are 16 bits: the means of
+        cells, and their brightest parts.
+    held_out
+        Draw the materials that training never sees.
+    """
+
+    def __init__(self, seed: int, count: int, held_out: bool = False) -> None:
+        self._simulator = CompositionSimulator(seed, _FINER * SIZE, held_out)
+        together = (min(_TOGETHER, count - start) for start in range(0, count, _TOGETHER))
+        self.amounts = torch.cat([self._drawn(number) for number in together])
+
+    def draw_amounts(self, places: Tensor, random: torch.Generator) -> Tensor:
+        """Amounts (N, 2 * P * R * R, M + 1) in the patches at *places* (N, P) of some scenes."""
+        drawn = torch.randint(len(self.amounts), (len(places), 1), generator=random)
+        return self.amounts[drawn, :, places].movedim(2, 1).flatten(1, 3).float()
+
+    def draw_materials(self, count: int) -> Tensor:
+        """The spectra (N, M + 1, 31) of materials for *count* scenes."""
+        return self._simulator.draw_materials(count)
+
+    def _drawn(self, count: int) -> Tensor:
+        amounts, brightness = self._simulator.draw_compositions(count)
+        cells = (F.avg_pool2d(amounts, _FINER), _brightest(amounts, brightness))
+        return torch.stack([_in_patches(each).half() for each in cells], dim=1)
 
 
-def _brightest(scenes: Tensor) -> Tensor:
-    """The spectrum (N, B, 32, 32) of the brightest pixel of each cell of scenes."""
-    cells = scenes.unfold(2, _FINER, _FINER).unfold(3, _FINER, _FINER).flatten(4)
-    brightest = cells.mean(1, keepdim=True).argmax(-1, keepdim=True)
+def _brightest(amounts: Tensor, brightness: Tensor) -> Tensor:
+    """The amounts (N, M + 1, 32, 32) in the brightest pixel of each cell."""
+    cells = _in_cells(amounts)
+    shown = _in_cells(torch.einsum("nmhw,nm->nhw", amounts, brightness))
+    brightest = shown.argmax(-1)[:, None, ..., None]
     return cells.gather(4, brightest.expand(-1, cells.shape[1], -1, -1, -1))[..., 0]
+
+
+def _in_cells(maps: Tensor) -> Tensor:
+    """(..., 128, 128) -> (..., 32, 32, 16): the pixels of each cell."""
+    return maps.unfold(-2, _FINER, _FINER).unfold(-2, _FINER, _FINER).flatten(-2)
 
 
 def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
@@ -237,8 +284,9 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
     torch.manual_seed(settings.seed)
     network = start_network(settings.width)
     random = torch.Generator().manual_seed(settings.seed)
-    scenes = draw_scenes(settings.seed, settings.scenes)
-    lessons = LightLessons(random, scenes, training_cameras(), settings.kept)
+    scenes = Scenes(settings.seed, settings.scenes)
+    cameras = with_mixtures(responses_of(training_cameras()), settings.mixed_cameras, random)
+    lessons = LightLessons(random, scenes, cameras, settings.kept)
 
     def loss() -> Tensor:
         lesson = lessons.draw(settings.batch)
@@ -272,8 +320,20 @@ def start_network(width: int) -> VisionTransformer:
 def held_out_lesson(count: int) -> Lesson:
     """Photos of spectra and by cameras that training never sees."""
     random = torch.Generator().manual_seed(0)
-    scenes = draw_scenes(0, count, held_out=True)
-    return LightLessons(random, scenes, list(HELD_OUT_CAMERAS), _GRID**2).draw(count)
+    scenes = Scenes(0, count, held_out=True)
+    return LightLessons(random, scenes, responses_of(HELD_OUT_CAMERAS), _GRID**2).draw(count)
+
+
+def responses_of(cameras: Iterable[str]) -> Tensor:
+    """(K, 31, 3): the responses of *cameras* under equal power."""
+    return torch.from_numpy(np.stack([camera_response(name, "E") for name in cameras])).float()
+
+
+def with_mixtures(responses: Tensor, count: int, random: torch.Generator) -> Tensor:
+    """*responses* (K, 31, 3), and *count* more between two of them: cameras that may exist."""
+    pairs = torch.randint(len(responses), (2, count), generator=random)
+    share = torch.rand(count, 1, 1, generator=random)
+    return torch.cat([responses, torch.lerp(responses[pairs[0]], responses[pairs[1]], share)])
 
 
 @torch.no_grad()
@@ -298,10 +358,11 @@ def light_card(settings: LightSettings, name: str) -> ModelCard:
             "in one light or a mixture of two. Not for several lights beside each other."
         ),
         training_data=(
-            f"{settings.scenes:,} simulated scenes of measured reflectances (CIE CES, ISET, "
-            f"rawtoaces, earthlib, USGS splib06), seen by {len(training_cameras())} measured "
-            "cameras (rawtoaces-data, Apache-2.0) in radiators, daylight, the CIE's lamps and "
-            "simulated LEDs. No image of a real scene. "
+            f"{settings.scenes:,} simulated compositions, at every step of other measured "
+            "reflectances (CIE CES, ISET, rawtoaces, earthlib, USGS splib06), seen by "
+            f"{len(training_cameras())} measured cameras (rawtoaces-data, Apache-2.0) and "
+            f"{settings.mixed_cameras} mixtures of two, in radiators, daylight, the CIE's lamps "
+            "and simulated LEDs. No image of a real scene. "
             f"Never trained with: {', '.join((*HELD_OUT_CAMERAS, *HELD_OUT_LIGHTS))}."
         ),
         licence="MIT",
@@ -330,7 +391,3 @@ def _in_patches(maps: Tensor) -> Tensor:
     """Maps (N, C, 32, 32) -> (N, P, R * R, C), patches row by row."""
     rows = maps.unflatten(3, (_GRID, PATCH)).unflatten(2, (_GRID, PATCH))
     return rows.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
-
-
-def _stacked(matrix: Callable[[str], object], cameras: list[str]) -> Tensor:
-    return torch.stack([torch.as_tensor(matrix(name)) for name in cameras]).float()
