@@ -10,6 +10,7 @@ import torch
 from napari_mst.engine.schedule import REACH, Schedule, schedule, thrifty
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window, whole
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
 
 CPU = torch.device("cpu")
@@ -179,6 +180,50 @@ def test_maps_that_live_at_once_never_overlap_and_others_fill_the_gap() -> None:
                 low, high = sorted((name, other), key=lambda each: placed[each].offset)
                 assert placed[low].offset + size[low] <= placed[high].offset
     assert sum(slabs) < sum(size.values())
+
+
+def u_shape(source: str) -> list[Pass]:
+    """Maps that are halved twice and doubled twice, as a stage of MST++ makes them."""
+    halved: dict[str, Any] = {"halo": 1, "scale": HALF, "channels": 8, "statistic": added}
+    doubled: dict[str, Any] = {"scale": Fraction(2), "is_kept": False, "channels": 8}
+    return [
+        a_pass("a", source, uses=source, halo=1),
+        a_pass("b", "a", **halved),
+        a_pass("c", "b", uses="b", halo=1, channels=8),
+        a_pass("d", "c", **halved),
+        a_pass("up d", "d", uses="d", **doubled),
+        a_pass("e", "up d", "c", channels=8, statistic=added),
+        a_pass("up e", "e", uses="e", **doubled),
+        a_pass("f", "up e", "a", statistic=added),
+        a_pass("g", "f", source, uses="f", halo=1, statistic=added),
+    ]
+
+
+def u_network() -> list[Pass]:
+    return [a_pass("start", PHOTO, statistic=added), *u_shape("start")]
+
+
+def test_a_smaller_map_has_a_sweep_of_its_own_where_the_one_before_makes_room_for_it() -> None:
+    found = sweeps(*u_network())
+    assert ["d"] in found
+    assert ["b"] not in found  # no map makes room for it
+    full = 16 * 16 * 4 * 4
+    assert sum(scheduled(*u_network()).storage(16, 16, 4, 4)[0]) == 3 * full
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_mst_plus_plus_keeps_no_more_than_three_maps_of_full_size(stages: int) -> None:
+    planned = schedule(MSTPlusPlus(stages=stages).program())
+    assert planned.storage(64, 64, 4, 4)[0] == [31 * 64 * 64 * 4] * 3
+
+
+def test_no_sweep_is_cut_where_a_map_would_have_to_be_computed_again() -> None:
+    passes = u_network()
+    cheap = a_pass("cheap", "b", uses="b", channels=8, is_kept=False)
+    passes[3] = a_pass("c", "cheap", halo=1, channels=8)
+    passes[4] = replace(passes[4], reads=("c", "cheap"))
+    found = sweeps(*passes[:3], cheap, *passes[3:])
+    assert ["cheap", "c", "d"] in found
 
 
 def test_a_pass_computes_in_the_widest_that_it_reads_and_only_what_is_kept_is_narrow() -> None:

@@ -1,10 +1,10 @@
 """The plan of a run, made before it starts: how much memory it needs, and where its maps go.
 
-A run keeps three full-resolution feature maps (its result takes the place of one), one of a quarter
-of their size, and a working set for each tile in work. Where a GPU has no room for the maps, they
-live in the memory of the computer. Where that has no room either, they live in a temporary file, of
-which the system keeps in memory as much as fits: slower, and the same numbers. Where the working
-sets alone are too much, fewer threads of a CPU take part.
+A run keeps three full-resolution feature maps (its result takes the place of one), and a working
+set for each tile in work. Where a GPU has no room for the maps, they live in the memory of the
+computer. Where that has no room either, they live in a temporary file, of which the system keeps in
+memory as much as fits: slower, and the same numbers. Where the working sets alone are too much,
+fewer threads of a CPU take part.
 """
 
 import math

@@ -6,6 +6,7 @@ sweep reads for the last time makes room for what later ones write.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -22,6 +23,7 @@ REACH = 8
 With more, computing the halos twice would cost more than keeping a map.
 """
 
+_FLOAT = 4  # bytes
 _ALIGNMENT = 64  # bytes: maps in a slab begin at cache lines
 
 
@@ -133,6 +135,18 @@ class Schedule:
         # While the parts of one are put together, there are two of it.
         return sum(kept) + max(kept)
 
+    @property
+    def memory(self) -> int:
+        """Bytes of all maps of the smallest photo, in float32: to be compared with others."""
+        side = self.program.multiple
+        sizes, _ = self.storage(side, side, _FLOAT, _FLOAT)
+        return sum(sizes)
+
+    @property
+    def work(self) -> int:
+        """Passes of all sweeps: more than those of the program if some are computed again."""
+        return sum(len(sweep.passes) for sweep in self.sweeps)
+
     def largest_map(self, height: int, width: int, number: int) -> int:
         """Bytes of the largest map that is kept, of *number* bytes a value."""
         rows, columns = self.program.padded(height, width)
@@ -194,8 +208,39 @@ class Schedule:
 
 
 def schedule(program: Program) -> Schedule:
-    """The sweeps of *program*."""
-    groups = list(_groups(program))
+    """The sweeps of *program*: as few as can be, but for those that make the maps take less memory.
+
+    A map that a sweep reads and two that it writes live at the same time. If one of the two is made
+    of the other, it may have a sweep of its own, when the first map has made room.
+    """
+    plain = _scheduled(program, set())
+    cuts = set(_possible_cuts(plain))
+    best = _scheduled(program, cuts)
+    least = best.memory
+    # More work: a map that is not kept would have to be computed once more.
+    if best.work > plain.work or least >= plain.memory:
+        return plain
+    # Stages that are alike take less memory only if all of them are cut, so cuts are taken back.
+    for name in sorted(cuts):
+        other = _scheduled(program, cuts - {name})
+        if other.memory <= least:
+            best, cuts, least = other, cuts - {name}, other.memory
+    return best
+
+
+def _possible_cuts(planned: Schedule) -> list[str]:
+    """The maps that are made of one that their own sweep keeps."""
+    return [
+        each.writes
+        for sweep in planned.sweeps
+        for each in sweep.passes
+        if not set(sweep.keeps).isdisjoint(each.reads)
+    ]
+
+
+def _scheduled(program: Program, cuts: AbstractSet[str]) -> Schedule:
+    """The sweeps of *program*; one begins at each map of *cuts*."""
+    groups = list(_groups(program, cuts))
     sweeps = []
     for index, (passes, again) in enumerate(groups):
         later = {name for more, _ in groups[index + 1 :] for name in _outside(more)}
@@ -216,11 +261,7 @@ def thrifty(program: Program, dtype: torch.dtype) -> Program:
     remembering = program.remembering()
     if dtype != program.dtype or len(remembering.passes) == len(program.passes):
         return program
-    side, number = program.multiple, dtype.itemsize
-    before, after = (
-        sum(schedule(each).storage(side, side, number, number)[0])
-        for each in (program, remembering)
-    )
+    before, after = (schedule(each).memory for each in (program, remembering))
     return remembering if after <= before else program
 
 
@@ -231,12 +272,12 @@ def result_size(program: Program, height: int, width: int) -> Size:
     return program.sizes(height, width)[program.output.writes]
 
 
-def _groups(program: Program) -> Iterator[tuple[list[Pass], list[Pass]]]:
-    """The passes of each sweep, and which of them are computed again."""
+def _groups(program: Program, cuts: AbstractSet[str]) -> Iterator[tuple[list[Pass], list[Pass]]]:
+    """The passes of each sweep, and which of them are computed again; *cuts* begin a sweep."""
     passes: list[Pass] = []
     again: list[Pass] = []
     for each in program.passes:
-        if passes and _needs_a_sweep(each, passes):
+        if passes and (each.writes in cuts or _needs_a_sweep(each, passes)):
             yield passes, again
             passes, again = [], []
         repeated = [one for one in _not_kept(program, each) if one not in passes]
