@@ -48,7 +48,7 @@ BYTES = {
     "compiled": 4000,
     "CUDA graph": 4000,
     "openvino": 20000,
-    "onnxruntime": 9000,
+    "onnxruntime": 7700,
 }
 """Bytes that each contender needs a pixel, generously."""
 
