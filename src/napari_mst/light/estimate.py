@@ -38,8 +38,8 @@ FAR = 10.0
 """Angle in degrees between the white of an sRGB photo and D65 from which on it is worth a word.
 
 Twice the doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos
-well. Of 108 photos of real scenes in nine lights, 58 are told to be that far, none of the 12 in
-D65. To correct them halved the error with the weights before (`benchmarks/white_balance.py`).
+well. Of 108 photos of real scenes in nine lights, 58 were told to be that far, none of the 12 in
+D65; to correct them more than halved the error (`benchmarks/white_balance.py`).
 """
 
 _SCATTER = 5.0  # degrees by which shades of grey is usually off
