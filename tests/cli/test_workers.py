@@ -2,8 +2,11 @@
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.cli.conftest import Run, assert_is_one_error, several
 
@@ -21,6 +24,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 def jobs_named(*names: str) -> list[BatchJob]:
     return [BatchJob(Path(name), Path(f"{name}.hdr"), name) for name in names]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_worker_makes_the_cubes_of_this_process_and_tell_what_failed(
@@ -60,6 +70,24 @@ def test_a_killed_worker_leaves_its_photo_to_another(tmp_path: Path) -> None:
     tries = {path.name: len(path.read_text()) for path in tmp_path.iterdir()}
     assert tries["second"] == 2
     assert max(tries.values()) == 2
+
+
+def test_a_result_that_is_lost_with_its_worker_is_made_again(tmp_path: Path) -> None:
+    marks = str(tmp_path)
+
+    def make(job: BatchJob) -> list[str]:
+        Path(marks, f"{job.name} by {os.getpid()}").touch()
+        return [job.name]
+
+    names = ["first", "second", "third"]
+    ending = outcomes(make, jobs_named(*names), Place(workers=1))
+    ended = [next(ending)]
+    wait_for(lambda: len(list(tmp_path.iterdir())) == len(names))
+    (worker,) = {int(path.name.split()[-1]) for path in tmp_path.iterdir()}
+    os.kill(worker, signal.SIGKILL)
+    wait_for(lambda: not psutil.pid_exists(worker))
+    ended += ending
+    assert sorted(outcome.lines for outcome in ended) == [(name,) for name in names]
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence() -> None:

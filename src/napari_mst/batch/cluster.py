@@ -139,13 +139,15 @@ def _ended(client: "Client", make: Make, jobs: Sequence[BatchJob]) -> Iterator[O
 
 
 def _outcome(future: Any, job: BatchJob) -> Outcome:
-    if future.status == "finished":
+    # A result that was lost with its worker is made again, and this waits for it.
+    failure = future.exception()
+    if failure is not None:
+        reason = shown(failure, 120)
+        return Outcome(job, error=f"Expected a worker to make it, got: {reason}. Start it again.")
+    if not future.cancelled():
         lines, error = future.result()
         return Outcome(job, lines, error)
-    if future.status == "error":
-        reason = shown(future.exception(), 120)
-        return Outcome(job, error=f"Expected a worker to make it, got: {reason}. Start it again.")
-    # A future without a scheduler is cancelled or lost.
+    # A scheduler that goes away takes all futures with it.
     raise ClusterError(
         "Expected the scheduler to stay, got none any more. What is done stays; "
         "start the same command again."
