@@ -24,7 +24,7 @@ for sent, photo in pickle.load(sys.stdin.buffer):
 
 
 def sha256_elsewhere(*sent: tuple[Reconstructor | Model, Photo]) -> list[str]:
-    """Those of the cubes, as a fresh process that is sent a pickle computes them."""
+    """SHA-256 of the cubes that a fresh process computes from a pickle of what is *sent*."""
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE],
         input=pickle.dumps(sent),
