@@ -299,3 +299,14 @@ def test_map_of_narrow_numbers_takes_the_place_of_none_that_is_computed_in_wide_
     again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
     program = Program((a_pass("a", PHOTO), again, a_pass("b", "a", "a again")))
     assert thrifty(program, torch.bfloat16) is program
+
+
+def test_programs_of_one_form_are_cut_alike_and_others_are_not() -> None:
+    first, again = (schedule(MSTPlusPlus(stages=1).program()) for _ in range(2))
+    other = schedule(MSTPlusPlus(stages=1, attention="none").program())
+    names = [
+        [each.writes for sweep in planned.sweeps for each in sweep.passes]
+        for planned in (first, again, other)
+    ]
+    assert names[0] == names[1] != names[2]
+    assert first.program is not again.program

@@ -5,7 +5,7 @@ computed together, tile by tile, and nothing but what a later sweep reads is kep
 sweep reads for the last time makes room for what later ones write.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +25,7 @@ With more, computing the halos twice would cost more than keeping a map.
 
 _FLOAT = 4  # bytes
 _ALIGNMENT = 64  # bytes: maps in a slab begin at cache lines
+_CUTS: dict[Hashable, frozenset[str]] = {}  # by the form of a program: a run asks many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,19 +214,40 @@ def schedule(program: Program) -> Schedule:
     A map that a sweep reads and two that it writes live at the same time. If one of the two is made
     of the other, it may have a sweep of its own, when the first map has made room.
     """
+    form = _form(program)
+    if form not in _CUTS:
+        _CUTS[form] = _best_cuts(program)
+    return _scheduled(program, _CUTS[form])
+
+
+def _form(program: Program) -> Hashable:
+    """All of *program* on which its cuts depend, without its weights."""
+    passes = tuple(
+        (
+            (each.writes, each.reads, each.uses),
+            (each.channels, each.scale, each.halo, each.align),
+            (each.is_kept, each.statistic is None),
+        )
+        for each in program.passes
+    )
+    return passes, program.multiple, program.is_cropped
+
+
+def _best_cuts(program: Program) -> frozenset[str]:
+    """The maps that have a sweep of their own, so that all maps take the least memory."""
     plain = _scheduled(program, set())
-    cuts = set(_possible_cuts(plain))
-    best = _scheduled(program, cuts)
-    least = best.memory
+    cuts = frozenset(_possible_cuts(plain))
+    cut = _scheduled(program, cuts)
+    least = cut.memory
     # More work: a map that is not kept would have to be computed once more.
-    if best.work > plain.work or least >= plain.memory:
-        return plain
+    if cut.work > plain.work or least >= plain.memory:
+        return frozenset()
     # Stages that are alike take less memory only if all of them are cut, so cuts are taken back.
     for name in sorted(cuts):
         other = _scheduled(program, cuts - {name})
         if other.memory <= least:
-            best, cuts, least = other, cuts - {name}, other.memory
-    return best
+            cuts, least = cuts - {name}, other.memory
+    return cuts
 
 
 def _possible_cuts(planned: Schedule) -> list[str]:
