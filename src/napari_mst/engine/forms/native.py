@@ -6,6 +6,7 @@ numba, which compiles them, is an extra. Nothing here imports it before somebody
 import functools
 import logging
 import threading
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
@@ -46,20 +47,28 @@ def check_kernels() -> bool:
     """`is_ready`, found out once for all; it is not to be called by two threads at a time."""
     if not is_installed():
         return False
-    try:
-        _compile_missing()
-        error = largest_error()
-    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
-        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    else:
-        if error < _TOLERANCE:
-            return True
-        reason = f"they are off by {error:.1g}"
+    fault = fault_of(_compiled_error)
+    if not fault:
+        return True
     logger.warning(
         "The kernels compiled by numba cannot be used here (%s). Running without them, slower.",
-        reason,
+        fault,
     )
     return False
+
+
+def fault_of(largest_error: Callable[[], float]) -> str:
+    """The reason not to use kernels whose *largest_error* this computes; "" if they are right."""
+    try:
+        error = largest_error()
+    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
+        return f"{type(failure).__name__}: {failure}".splitlines()[0]
+    return "" if error < _TOLERANCE else f"they are off by {error:.1g}"
+
+
+def _compiled_error() -> float:
+    _compile_missing()
+    return largest_error()
 
 
 def prepare_ahead() -> None:

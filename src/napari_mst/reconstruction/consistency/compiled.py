@@ -8,13 +8,13 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
+from napari_mst.engine.forms import native
 
 logger = logging.getLogger("napari_mst")
 
@@ -24,7 +24,6 @@ Floats32 = NDArray[np.float32]
 UPPER = np.triu_indices(3)
 """Rows and columns of the entries of a symmetric system of three equations."""
 
-_TOLERANCE = 1e-5
 _FLOAT_BYTES = 4
 _compiling = threading.Lock()
 
@@ -113,18 +112,12 @@ def compiled_colours(values: Floats) -> CompiledColours | None:
 @functools.cache
 def checked_kernels() -> CompiledColours | None:
     """The kernels, compiled if need be; None without numba, or where they are wrong."""
-    if find_spec("numba") is None:
+    if not native.is_installed():
         return None
-    try:
-        compiled = CompiledColours()
-        error = largest_error(compiled)
-    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
-        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    else:
-        if error < _TOLERANCE:
-            return compiled
-        reason = f"they are off by {error:.1g}"
-    logger.info("Colours are corrected without compiled kernels (%s), slower.", reason)
+    fault = native.fault_of(lambda: largest_error(CompiledColours()))
+    if not fault:
+        return CompiledColours()
+    logger.info("Colours are corrected without compiled kernels (%s), slower.", fault)
     return None
 
 
