@@ -6,14 +6,14 @@ numba, which compiles them, is an extra. Nothing here imports it before somebody
 import functools
 import logging
 import threading
-from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
 
+from napari_mst.engine.kernels.checking import fault_of
+
 logger = logging.getLogger("napari_mst")
 
-_TOLERANCE = 1e-5
 # `functools.cache` alone would let two threads compile the kernels at the same time.
 _preparing = threading.Lock()
 
@@ -55,15 +55,6 @@ def check_kernels() -> bool:
         fault,
     )
     return False
-
-
-def fault_of(largest_error: Callable[[], float]) -> str:
-    """The reason not to use kernels whose *largest_error* this computes; "" if they are right."""
-    try:
-        error = largest_error()
-    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
-        return f"{type(failure).__name__}: {failure}".splitlines()[0]
-    return "" if error < _TOLERANCE else f"they are off by {error:.1g}"
 
 
 def _compiled_error() -> float:

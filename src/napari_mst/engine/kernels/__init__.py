@@ -8,6 +8,7 @@ that the next convolution needs, so nothing but its input and its output leaves 
     processor    the vector unit, and how much its registers hold
     emitter      vector instructions of LLVM, written out
     caching      what is compiled stays on disk
+    checking     kernels that are wrong, or that no compiler makes, are not used
     rows         features in memory, and rows of them as planes of vectors
     products     convolutions over all channels; filters: over each channel alone
     block, convolution, upsampling, gram    the kernels that `engine.forms.kernel_forms` calls

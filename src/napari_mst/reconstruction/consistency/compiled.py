@@ -8,13 +8,14 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.engine.forms import native
+from napari_mst.engine.kernels.checking import fault_of
 
 logger = logging.getLogger("napari_mst")
 
@@ -112,9 +113,9 @@ def compiled_colours(values: Floats) -> CompiledColours | None:
 @functools.cache
 def checked_kernels() -> CompiledColours | None:
     """The kernels, compiled if need be; None without numba, or where they are wrong."""
-    if not native.is_installed():
+    if find_spec("numba") is None:
         return None
-    fault = native.fault_of(lambda: largest_error(CompiledColours()))
+    fault = fault_of(lambda: largest_error(CompiledColours()))
     if not fault:
         return CompiledColours()
     logger.info("Colours are corrected without compiled kernels (%s), slower.", fault)
