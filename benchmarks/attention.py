@@ -8,6 +8,8 @@ which the numbers of parameters differ, but for "hybrid", which has those of two
 on the middle 128 x 128 pixels of the scenes in FOLDER, without correction of colours; without a
 FOLDER nothing is trained, and costs alone are measured.
 
+With `--examples FOLDER` the network of each kind is written there with a card, as bundled ones are.
+
 With `--keep FOLDER` a fit that was stopped goes on, one that is finished is not done again, and the
 scenes are drawn once for all kinds. So several processes may train some kinds each, before one asks
 for the table of all.
@@ -26,10 +28,11 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -37,19 +40,23 @@ from napari_mst.colour import srgb_to_linear
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.baselines import GRID, Method
+from napari_mst.evaluation.degradations import INPUTS, Input
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import compared
+from napari_mst.evaluation.tables import compared, model_method
 from napari_mst.networks.attention.kinds import ATTENTIONS
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
 from napari_mst.simulation.scenes import Lesson
-from napari_mst.training.fit import Fit, FitOptions, FitSettings, pixelwise_network
+from napari_mst.training.calibrate import calibrate
+from napari_mst.training.card import CARD
+from napari_mst.training.fit import Fit, FitOptions, FitSettings, pixelwise_network, save
 from napari_mst.training.sources import Simulated
 
 CPU = torch.device("cpu")
 JUDGED = ("clean", "noise 1e-3", "noise 4e-3", "JPEG 75")
 START = "pixelwise"
+START_MODEL = "pixelwise-srgb"
 CROP = slice(64, 192)
 MEASURED = 256  # side of the photo that is timed: the largest that global attention takes
 PATCH, BATCH = 48, 3
@@ -80,9 +87,9 @@ class Row:
     accuracy: dict[str, tuple[float, float]]
 
     def __str__(self) -> str:
-        scores = " ".join(f"{a:.4f} / {d:4.2f} " for a, d in self.accuracy.values())
         costs = f"{self.parameters:9,} {self.gflops:7.1f} {self.bytes_a_pixel:7.0f}"
-        return f"{self.attention:12} {self.seed:5} {scores} {costs} {self.us_a_pixel:7.1f}"
+        named = f"{self.attention:12} {self.seed:5} {_scores(self.accuracy)}"
+        return f"{named} {costs} {self.us_a_pixel:7.1f}"
 
 
 def main() -> int:
@@ -101,7 +108,11 @@ def main() -> int:
     scenes = []
     if options.scenes:
         scenes = [_cropped(scene) for scene in read_scenes(options.scenes)]
-    rows = _rows(_trained(options, settings, scenes))
+    trained = _trained(options, settings, scenes)
+    if options.examples:
+        for each in trained[1:]:
+            _write_example(options, each, settings)
+    rows = _rows(trained)
     if scenes:
         print(
             f"{options.steps} steps of {options.batch} patches of {options.size} x {options.size}; "
@@ -111,6 +122,8 @@ def main() -> int:
     print(f"{'attention':12}  seed {names}     param.  GFLOPs B/pixel us/pixel")
     for row in rows:
         print(row)
+    if scenes:
+        print(f"{'NLM before':12}       {_scores(_accuracy(_denoised(), scenes))}")
     if options.csv:
         _write(options.csv, rows)
     return 0
@@ -128,8 +141,12 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--norm", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--csv", type=Path, help="write the table to this file as well")
+    parser.add_argument("--examples", type=Path, metavar="FOLDER", help="write weights files here")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep fits and scenes here")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.examples and not options.scenes:
+        parser.error("--examples needs --scenes: cards give the accuracy")
+    return options
 
 
 def _trained(
@@ -137,14 +154,14 @@ def _trained(
 ) -> list[Trained]:
     """The pixelwise network, and those of all kinds and seeds."""
     start = pixelwise_network()
-    trained = [Trained(START, settings.seed, start, _accuracy(start, scenes))]
+    trained = [Trained(START, settings.seed, start, _accuracy(_alone(start), scenes))]
     for kind in options.kinds.split(","):
         for seed in range(settings.seed, settings.seed + options.seeds):
             own = replace(settings, attention=kind, seed=seed)
             if not scenes:
                 own = replace(own, steps=0)
             network = _fitted(own, options.keep)
-            trained.append(Trained(kind, seed, network, _accuracy(network, scenes)))
+            trained.append(Trained(kind, seed, network, _accuracy(_alone(network), scenes)))
             _report(kind, trained[-1].accuracy)
     return trained
 
@@ -201,6 +218,36 @@ class Drawn:
     def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Photos and cubes that are never trained on."""
         return self._simulated.held_out()
+
+
+def _scores(accuracy: dict[str, tuple[float, float]]) -> str:
+    return " ".join(f"{a:.4f} / {d:4.2f} " for a, d in accuracy.values())
+
+
+def _write_example(options: argparse.Namespace, trained: Trained, settings: FitSettings) -> None:
+    """Write the network as float16, with a card that says how it was made."""
+    network = cast("MSTPlusPlus", trained.network)
+    judged = "middle 128 x 128 pixels, network alone"
+    lessons = f"{settings.batch} patches of {settings.size} x {settings.size}"
+    card = replace(
+        CARD,
+        name=f"mstpp-{trained.attention}",
+        title=f"Example: {network.hyperparameters.title}, for sRGB photos",
+        domain=f"{CARD.domain} An example of another attention, to look into.",
+        training_data=f"{CARD.training_data} {settings.steps} steps of {lessons}.",
+        accuracy={
+            f"scenes of {options.scenes.name}, {judged}, {name}": {
+                "MRAE": round(mrae, 4),
+                "dE D65": round(difference, 4),
+            }
+            for name, (mrae, difference) in trained.accuracy.items()
+        },
+        reference=f"{CARD.reference}, by benchmarks/attention.py, seed {trained.seed}",
+        is_example=True,
+    )
+    path = options.examples / f"{card.name}.safetensors"
+    save(network, path, card)
+    calibrate(path)
 
 
 def _rows(trained: list[Trained]) -> list[Row]:
@@ -267,22 +314,35 @@ def _cropped(scene: Scene) -> Scene:
     return replace(scene, cube=cube, valid=scene.valid[CROP, CROP])
 
 
-def _accuracy(network: nn.Module, scenes: list[Scene]) -> dict[str, tuple[float, float]]:
+def _alone(network: nn.Module) -> Method:
+    """The estimate of *network* on photos as they are."""
+
+    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+        light = torch.from_numpy(srgb_to_linear(codes / 255.0).astype(np.float32))[None]
+        with torch.inference_mode():
+            return network(light)[0].numpy()
+
+    return estimate
+
+
+def _denoised() -> Method:
+    """The estimate of the pixelwise network on photos that are denoised if they are noisy."""
+    return model_method(START_MODEL, correct_colour=False)
+
+
+def _accuracy(method: Method, scenes: list[Scene]) -> dict[str, tuple[float, float]]:
     """Mean MRAE and colour difference over the scenes, for each input."""
     if not scenes:
         return {}
     return {
-        kind.name: tuple(np.mean([_errors(network, kind, scene) for scene in scenes], axis=0))
+        kind.name: tuple(np.mean([_errors(method, kind, scene) for scene in scenes], axis=0))
         for kind in INPUTS
         if kind.name in JUDGED
     }
 
 
-def _errors(network: nn.Module, kind: object, scene: Scene) -> tuple[float, float]:
-    codes = kind.photograph(scene.cube, GRID, scene.name)
-    light = torch.from_numpy(srgb_to_linear(codes / 255.0).astype(np.float32))[None]
-    with torch.inference_mode():
-        estimate = network(light)[0].numpy()
+def _errors(method: Method, kind: Input, scene: Scene) -> tuple[float, float]:
+    estimate = method(kind.photograph(scene.cube, GRID, scene.name))
     values = compared(estimate, scene.cube, scene.valid)
     return values["MRAE"], values["dE D65"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from napari_mst import load_model
 from napari_mst.colour import linear_to_srgb
 from napari_mst.models import MODELS
-from napari_mst.models.cards import card_from_metadata, card_to_metadata
+from napari_mst.models.cards import WEIGHTS, card_from_metadata, card_to_metadata
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Capture, camera_response
@@ -39,6 +39,14 @@ def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:
         assert isinstance(network.pixelwise, CameraNetwork)
         network.pixelwise.see_with(torch.from_numpy(camera_response("Nikon_D5100", "D50")))
     return network(torch.tensor(colour)[None, :, None, None].expand(1, 3, SIDE, SIDE))[0]
+
+
+def test_examples_come_after_the_models_to_use_and_are_small() -> None:
+    bundled = [card for card in MODELS.values() if card.file]
+    assert [card.name for card in bundled if card.is_example] == ["mstpp-hybrid"]
+    assert bundled[-1].is_example
+    assert bundled[-1].file
+    assert (WEIGHTS / bundled[-1].file).stat().st_size < 1.5e6
 
 
 @pytest.mark.parametrize("name", NAMES)

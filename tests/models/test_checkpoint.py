@@ -373,6 +373,7 @@ def test_card_in_the_file_is_the_models(tmp_path: Path) -> None:
         ({"wavelengths": ["red"]}, "damaged"),
         ({"wavelengths": [1, 2, 3, 4, float("nan")]}, "wavelengths"),
         ({"is_linear": "no"}, "is_linear"),
+        ({"is_example": "no"}, "is_example"),
         ({"normalisation": "mean"}, "normalisation"),
         ({"domain": 3}, "domain"),
         ({"name": 3}, "name"),

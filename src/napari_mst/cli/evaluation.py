@@ -50,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         action="append",
         metavar="NAME|FILE",
-        help="a model; may be repeated (default: all bundled ones)",
+        help="a model; may be repeated (default: all bundled ones but examples)",
     )
     parser.add_argument(
         "--no-baselines", action="store_true", help="leave out the estimates to compare with"
@@ -288,9 +288,9 @@ def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
 
 
 def _srgb_models(arguments: argparse.Namespace) -> list[str]:
-    """The models that were asked for; by default all bundled ones for sRGB photos."""
-    bundled = [card.name for card in MODELS.values() if card.file and not card.needs_camera]
-    return arguments.model or bundled
+    """The models that were asked for; by default all bundled ones for sRGB photos, no examples."""
+    bundled = [card for card in MODELS.values() if card.file and not card.is_example]
+    return arguments.model or [card.name for card in bundled if not card.needs_camera]
 
 
 def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]":

@@ -76,6 +76,8 @@ class ModelCard:
     url, git_blob
         The address where the authors publish the weights, and the git object id of a known copy (a
         hint, not a proof).
+    is_example
+        Tells whether the model is bundled to be looked into, not for its results.
 
     Notes
     -----
@@ -109,6 +111,7 @@ class ModelCard:
     git_blob: str | None = None
     rendering: str = ""
     error_band: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    is_example: bool = False
 
     @property
     def has_error_band(self) -> bool:
@@ -222,8 +225,8 @@ def _faults(stored: Mapping[str, Any]) -> list[str]:
     wavelengths = stored["wavelengths"]
     if not all(_is_error_band(each, wavelengths) for each in stored["error_band"].values()):
         faults.append("error_band")
-    if not isinstance(stored["is_linear"], bool):
-        faults.append("is_linear")
+    flags = ("is_linear", "is_example")
+    faults += [name for name in flags if not isinstance(stored.get(name, False), bool)]
     if stored["normalisation"] not in ("none", "min-max"):
         faults.append("normalisation")
     return faults
@@ -265,7 +268,8 @@ def _bundled() -> Iterator[ModelCard]:
 
 
 # A model that need not be told the camera comes first, and the first one is the default.
-_CARDS = (*sorted(_bundled(), key=lambda card: card.needs_camera), PUBLISHED)
+_ORDERED = sorted(_bundled(), key=lambda card: (card.is_example, card.needs_camera))
+_CARDS = (*_ORDERED, PUBLISHED)
 
 MODELS: Mapping[str, ModelCard] = MappingProxyType(
     {card.name: card for card in _CARDS if not card.tells_light}
@@ -284,7 +288,7 @@ accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
 Examples
 --------
 >>> list(nm.MODELS)
-['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mst-plus-plus']
+['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mst-plus-plus']
 >>> nm.MODELS["mstpp-srgb"].quantity
 'reflectance'
 """

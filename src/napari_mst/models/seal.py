@@ -19,6 +19,7 @@ from napari_mst.models.cards import ModelCard, card_to_metadata
 BUNDLED = {
     "light-vit.safetensors": "c386cc159093729b2792be3249202fa13f3c6e96c5b42204444802eb1bc28214",
     "mstpp-camera.safetensors": "ad7d2b81e1227097e0496d174de39907ed5fb2a93de312ecc39884a32618684d",
+    "mstpp-hybrid.safetensors": "3cc0e282337a861d38d5f674f80a47892d0255cce2acfb06ae709f27ac3a4a7f",
     "mstpp-srgb.safetensors": "d54c3763ca6759193db65a93a8386274b38e17f29ccbf9a917fca48395e39cf8",
     "pixelwise-srgb.safetensors": (
         "a86a5c4781f7c723ea6083181d79f95c51ebe052cf6426c55cecd01f27c265de"
