@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.jobs.side_by_side import SideBySide, side_by_side_of, stride_of
+from napari_mst.plugin.jobs.side_by_side import SideBySide, stride_of
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("as_pictures")
 
 @pytest.fixture
 def sides(cube_viewer: ViewerModel, layer: Image) -> SideBySide:
-    sides = side_by_side_of(cube_viewer)
+    sides = SideBySide.of(cube_viewer)
     sides.open()
     return sides
 
@@ -62,7 +62,7 @@ def test_layers_that_come_and_go_do_not_make_a_third_cell(
 def test_two_cubes_are_compared(cube_viewer: ViewerModel, layer: Image) -> None:
     data, arguments, _ = cube_layer(make_cube(), "other")
     cube_viewer.add_image(data, **arguments)
-    side_by_side_of(cube_viewer).open()
+    SideBySide.of(cube_viewer).open()
     found = cells(cube_viewer)
     assert len(found) == 2
     assert {"other", "other (picture)"} in found
@@ -71,7 +71,7 @@ def test_two_cubes_are_compared(cube_viewer: ViewerModel, layer: Image) -> None:
 def test_the_grid_is_as_before_when_it_is_closed(cube_viewer: ViewerModel, layer: Image) -> None:
     grid = cube_viewer.canvas.grid
     grid.stride, grid.shape = 3, (2, 2)
-    sides = side_by_side_of(cube_viewer)
+    sides = SideBySide.of(cube_viewer)
     sides.open()
     grid.enabled = False  # napari's own button
     assert not sides.is_open
@@ -94,7 +94,7 @@ def test_the_wiper_and_the_sides_take_turns(cube_viewer: ViewerModel, sides: Sid
 
 
 def test_with_nothing_below_the_cube_nothing_changes(cube_viewer: ViewerModel) -> None:
-    sides = side_by_side_of(cube_viewer)
+    sides = SideBySide.of(cube_viewer)
     sides.toggle()
     assert not sides.is_open
     assert not cube_viewer.canvas.grid.enabled

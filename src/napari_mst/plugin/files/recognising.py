@@ -34,7 +34,7 @@ from napari_mst.plugin.files import builtin_writer, plain_arrays
 from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.side_by_side import side_by_side_of
+from napari_mst.plugin.jobs.side_by_side import SideBySide
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
 from napari_mst.plugin.viewer.band_contrast import contrast_of
@@ -70,7 +70,7 @@ def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
     # A picture that could not be painted leaves the band with its bar.
     composer.changed.connect(bar.request_update)
     wiper_of(viewer)
-    side_by_side_of(viewer)
+    SideBySide.of(viewer)
     for layer in list(viewer.layers):
         recogniser.look_at(layer)
     return recogniser

@@ -1,12 +1,11 @@
-"""Two pictures side by side in one window: those of a cube, and whatever lies below it.
+"""Two pictures side by side in one window: a cube's, and what lies below it.
 
 What lies below is the photo, or another cube. napari's grid draws both with one camera, so the same
 spot is seen in both, and the mouse reads spectra in either. Layers stay in their order; they only
 have to fall into two groups, of which the grid makes one cell each.
 """
 
-import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -14,7 +13,7 @@ from napari.utils.notifications import show_info
 
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, put_on_top
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slots import calling
 
 KEY = "G"
@@ -24,23 +23,16 @@ NOTHING_BELOW = (
     "There is nothing below the cube to compare it with. Open its photo or another cube, and show "
     "it with its eye in the list of layers."
 )
+_CHANGED = ("stride", "shape", "spacing")
 
 
-class Grid(NamedTuple):
-    """The settings of napari's grid."""
-
-    stride: int
-    shape: tuple[int, int]
-    spacing: float
-
-
-class SideBySide:
-    """Shows the active cube of *viewer* beside what lies below it."""
+class SideBySide(ViewerHelper):
+    """Shows the active cube beside what lies below it."""
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
-        self._upper_ref: weakref.ref[Image] | None = None
-        self._before: Grid | None = None
+        super().__init__(viewer)
+        self._upper: Image | None = None
+        self._before: dict[str, Any] = {}
         layers = viewer.layers.events
         for changed in (layers.inserted, layers.removed, layers.reordered):
             # Last: the grid draws anew, for which napari's canvas has to know a new layer.
@@ -51,63 +43,52 @@ class SideBySide:
     @property
     def is_open(self) -> bool:
         """Tell whether two pictures are shown side by side."""
-        return self._before is not None
+        return self._upper is not None
 
     def toggle(self) -> None:
         """Show both side by side, or on top of each other again."""
-        if self.is_open:
-            self.close()
-        else:
-            self.open()
+        self.close() if self.is_open else self.open()
 
     def open(self) -> None:
         """Show the active cube beside what lies below it; say so if there is nothing."""
-        viewer = self._viewer_ref()
-        layer = None if viewer is None else active_cube_layer(viewer)
-        if viewer is None or layer is None:
+        layer = active_cube_layer(self.viewer)
+        if layer is None:
             return
-        wiper_of(viewer).close()
-        put_on_top(viewer, layer)
-        if not any(below.visible for below in viewer.layers[: viewer.layers.index(layer)]):
+        wiper_of(self.viewer).close()
+        put_on_top(self.viewer, layer)
+        if not any(
+            below.visible for below in self.viewer.layers[: self.viewer.layers.index(layer)]
+        ):
             show_info(NOTHING_BELOW)
             return
-        grid = viewer.canvas.grid
-        self._before = Grid(grid.stride, grid.shape, grid.spacing)
-        self._upper_ref = weakref.ref(layer)
+        grid = self.viewer.canvas.grid
+        self._before = {name: getattr(grid, name) for name in _CHANGED}
+        self._upper = layer
         self._arrange()
-        grid.shape = (-1, -1)
-        grid.spacing = GAP
-        grid.enabled = True
-        viewer.reset_view()
+        grid.update({"shape": (-1, -1), "spacing": GAP, "enabled": True})
+        self.viewer.reset_view()
 
     def close(self) -> None:
         """Show all layers on top of each other again."""
-        viewer = self._viewer_ref()
-        if viewer is not None and self.is_open:
-            viewer.canvas.grid.enabled = False
-            viewer.reset_view()
-
-    # ----------------------------------------------------------------------------- listening
+        if self.is_open:
+            self.viewer.canvas.grid.enabled = False
+            self.viewer.reset_view()
 
     def _on_enabled(self, _: Any) -> None:
         """Give the grid its settings back, whoever has switched it off."""
-        viewer, before = self._viewer_ref(), self._before
-        if viewer is None or before is None or viewer.canvas.grid.enabled:
-            return
-        self._before = self._upper_ref = None
-        grid = viewer.canvas.grid
-        grid.stride, grid.shape, grid.spacing = before
+        if self.is_open and not self.viewer.canvas.grid.enabled:
+            self._upper = None
+            self.viewer.canvas.grid.update(self._before)
 
     def _arrange(self, _: Any = None) -> None:
         """Make two groups of the layers, however many there are now."""
-        viewer = self._viewer_ref()
-        upper = None if self._upper_ref is None else self._upper_ref()
-        if viewer is None or not self.is_open:
+        if self._upper is None:
             return
-        if upper is None or upper not in viewer.layers:
+        if self._upper not in self.viewer.layers:
             self.close()
             return
-        viewer.canvas.grid.stride = stride_of(viewer.layers.index(upper), len(viewer.layers))
+        layers = self.viewer.layers
+        self.viewer.canvas.grid.stride = stride_of(layers.index(self._upper), len(layers))
 
 
 def stride_of(lower: int, layers: int) -> int:
@@ -118,8 +99,3 @@ def stride_of(lower: int, layers: int) -> int:
     """
     upper = layers - lower
     return lower if lower >= upper else -upper
-
-
-def side_by_side_of(viewer: ViewerModel) -> SideBySide:
-    """Return what shows the cubes of *viewer* side by side, made on first use."""
-    return shared(viewer, SideBySide)

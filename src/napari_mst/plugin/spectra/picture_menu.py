@@ -18,7 +18,7 @@ from napari_mst.plugin.dock import reported
 from napari_mst.plugin.jobs.composing import BEST, Colours, Order, composer_of, paint_order
 from napari_mst.plugin.jobs.request import Reports
 from napari_mst.plugin.jobs.side_by_side import KEY as SIDES_KEY
-from napari_mst.plugin.jobs.side_by_side import side_by_side_of
+from napari_mst.plugin.jobs.side_by_side import SideBySide
 from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
 from napari_mst.plugin.jobs.wiper import wiper_of
 from napari_mst.plugin.jobs.worker import JobWorker
@@ -111,7 +111,7 @@ class PictureMenu:
         contrast = contrast_of(viewer)
         self.is_shown.setChecked(is_picture_shown(viewer, layer))
         self.wiper.setChecked(wiper_of(viewer).is_open)
-        self.sides.setChecked(side_by_side_of(viewer).is_open)
+        self.sides.setChecked(SideBySide.of(viewer).is_open)
         self.own.setChecked(contrast.is_own)
         self.always.setChecked(composer_of(viewer).is_on)
         self.coloured.setChecked(contrast.is_coloured)
@@ -161,7 +161,7 @@ class PictureMenu:
     def _toggle_sides(self) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            side_by_side_of(viewer).toggle()
+            SideBySide.of(viewer).toggle()
 
     def _set_always(self, is_on: bool) -> None:
         viewer = self._viewer_ref()

@@ -1,8 +1,8 @@
-"""Objects that each viewer has one of: made when somebody asks first, gone with the viewer."""
+"""Objects that each viewer has one of: made when they are first needed, gone with the viewer."""
 
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from napari.components import ViewerModel
 
@@ -31,3 +31,24 @@ def shared(viewer: ViewerModel, make: Callable[..., State], *arguments: object) 
 def unwrapped(viewer: ViewerModel) -> ViewerModel:
     """Return the viewer behind the proxy that docks get from napari, which is not held weakly."""
     return getattr(viewer, "__wrapped__", viewer)
+
+
+class ViewerHelper:
+    """The base of what each viewer has one of: it finds its viewer, and does not keep it alive.
+
+    Events, keys and docks of the viewer call it, so the viewer is there when its methods run. A
+    thread may outlive the viewer: see `napari_mst.plugin.jobs.worker`.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(unwrapped(viewer))
+
+    @property
+    def viewer(self) -> ViewerModel:
+        """The viewer that it helps."""
+        return cast(ViewerModel, self._viewer_ref())
+
+    @classmethod
+    def of(cls, viewer: ViewerModel) -> Self:
+        """Return the helper of *viewer*, made on first use."""
+        return shared(viewer, cls)
