@@ -1,4 +1,4 @@
-"""The links of README and docs lead to pages, pictures and headings that are there."""
+"""The links of all pages lead to pages, pictures and headings that are there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "lab").rglob("*.md")])
 OURS = r"https://(?:raw\.githubusercontent|github)\.com/napari-mst/napari-mst/(?:blob/)?main/"
 
 

@@ -1,8 +1,8 @@
 """The hyperparameters from which every adaptation starts.
 
 They were fitted to simulated scenes of measured reflectances, never to those that judge.
-`benchmarks/fit_known_spectra.py --scenes 60` draws the scenes and fits by the error of what 1 to 64
-random spots tell about all other pixels. Two numbers are not its own: the noise was raised by
+`lab/benchmarks/fit_known_spectra.py --scenes 60` draws the scenes and fits by the error of what 1
+to 64 random spots tell about all other pixels. Two numbers are not its own: the noise was raised by
 judgement, and the factor of the bands comes from 40 simulated scenes of 96 x 96 pixels.
 """
 

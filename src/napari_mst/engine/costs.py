@@ -12,7 +12,7 @@ from napari_mst.networks.network import Program
 PACE = 75e-6
 """Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
 
-# The host of a virtual machine took 2 to 3 ns a byte (benchmarks/README.md). A run cannot know
+# The host of a virtual machine took 2 to 3 ns a byte (lab/benchmarks/README.md). A run cannot know
 # whether it has one, so it expects half.
 FRESH = 0.0011
 """Microseconds for a byte of memory that is used for the first time.

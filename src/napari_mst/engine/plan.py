@@ -39,7 +39,7 @@ _FLOAT = 4
 _PIXELS = 1 << 14
 _STEPS = 16
 
-# What torch alone takes on a CPU, as benchmarks/memory.py measured it.
+# What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
 _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemble
@@ -331,7 +331,7 @@ def _power_of_2(size: int) -> int:
 
 
 def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
-    """Bytes that *threads* of a CPU work with in float32, as benchmarks/memory.py measured them."""
+    """Bytes that *threads* of a CPU work with in float32 (measured by lab/benchmarks/memory.py)."""
     pixels = job.height * job.width
     if planned.is_pointwise:
         in_work = pixelwise_rows(job.height, job.width) * job.width

@@ -4,7 +4,7 @@ Letters: H rows, W columns of a map.
 """
 
 # Tiles of half the size took 750 instead of 884 to 990 bytes a pixel of a photo of 256x256, and 1.1
-# times the time (benchmarks/README.md).
+# times the time (lab/benchmarks/README.md).
 CPU_PIXELS = 1 << 13
 """Pixels of the tiles of torch alone at full resolution; half as many for twice the channels."""
 

@@ -39,7 +39,7 @@ FAR = 10.0
 
 Twice the doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos
 well. Of 108 photos of real scenes in nine lights, 58 were told to be that far, none of the 12 in
-D65; to correct them more than halved the error (`benchmarks/white_balance.py`).
+D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
 """
 
 _SCATTER = 5.0  # degrees by which shades of grey is usually off

@@ -21,7 +21,7 @@ PLAIN_CORRECTION_COST = 0.45
 """The time that it takes without them: 0.15 to 1.5, by how many spectra it has to move."""
 
 DENOISING_COST = 3.5
-"""The time that denoising takes, in the same unit, as benchmarks/denoising.py measured it."""
+"""The time that denoising takes, in the same unit, as lab/benchmarks/denoising.py measured it."""
 
 
 def shares_of_run(job: Job) -> tuple[float, float]:

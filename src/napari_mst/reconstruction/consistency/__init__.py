@@ -10,7 +10,7 @@ smoothed away must not come back. Its pixels tell their colour together: a regio
 darker or more colourful as the photo says in the mean, but only by the share of the difference that
 is no noise (the Wiener estimate). Nearly always that share is zero.
 
-`docs/training_log.md` ("What the correction of colours takes for noise") shows the measurements
+`lab/training_log.md` ("What the correction of colours takes for noise") shows the measurements
 behind the limits.
 
 `correction`  the whole correction, which calls everything below

@@ -18,7 +18,7 @@ _TILES = 12  # along each side of the photo, that are looked at
 _FEWEST_COEFFICIENTS = 200  # in all tiles, from which on they tell whether there is a grid
 
 # Share of the coefficients that are left on the grid of JPEG, of those on the next best grid.
-# Measured (docs/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.
+# Measured (lab/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.
 _ON_GRID = 0.8
 
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # JFIF 1.02

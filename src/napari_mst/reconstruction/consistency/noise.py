@@ -22,7 +22,7 @@ _SAMPLE = 1 << 15  # pixels in all strips, if so many strips are allowed
 _FLAT = 20  # per cent of the neighbours, those that differ least in the estimate, that are flat
 
 # Codes removed from the colours of a noisy photo, times their share of what was removed from the
-# brightness. Measured (docs/training_log.md): from 0.9 in noisy photos, to 0.6 in clean ones.
+# brightness. Measured (lab/training_log.md): from 0.9 in noisy photos, to 0.6 in clean ones.
 _NOISY = 0.7
 
 # A grey photo has no colours that tell its noise: so many codes removed from the brightness do, if

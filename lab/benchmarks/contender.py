@@ -16,9 +16,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from published import PublishedMSTPlusPlus
 from torch import nn
 
+from lab.benchmarks.published import PublishedMSTPlusPlus
 from napari_mst.engine.forms import native
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan

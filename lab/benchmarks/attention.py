@@ -1,6 +1,6 @@
 """The ablation of attention: accuracy, parameters, work, memory and time of each kind.
 
-`python benchmarks/attention.py [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds 1]`
+`python -m lab.benchmarks.attention [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds 1]`
 
 Every kind is trained alike: one stage around the bundled pixelwise network, as many steps, the same
 scenes, in float32. The positions of windows and the queries and keys that "none" lacks are all by
@@ -242,7 +242,7 @@ def _write_example(options: argparse.Namespace, trained: Trained, settings: FitS
             }
             for name, (mrae, difference) in trained.accuracy.items()
         },
-        reference=f"{CARD.reference}, by benchmarks/attention.py, seed {trained.seed}",
+        reference=f"{CARD.reference}, by lab/benchmarks/attention.py, seed {trained.seed}",
         is_example=True,
     )
     path = options.examples / f"{card.name}.safetensors"

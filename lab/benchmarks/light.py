@@ -1,4 +1,4 @@
-"""Accuracy of the told light of a photo: `python benchmarks/light.py white|penalty|srgb|time [FOLDER]`.
+"""Accuracy of the told light of a photo: `python -m lab.benchmarks.light white|penalty|srgb|time [FOLDER]`.
 
 FOLDER has reflectance cubes of real scenes, 31 bands (default: ../shared/data/cave). Every scene is
 seen by cameras that training never saw.

@@ -1,6 +1,6 @@
 """The error of the camera model by how its light became known: told, or from one grey click.
 
-    python benchmarks/white_patch.py FOLDER
+    python -m lab.benchmarks.white_patch FOLDER
 
 Six lights, two cameras that were never trained with, and the scenes of FOLDER (`cube` in npz files,
 31 bands of reflectance). A grey patch of 50 % with the noise of a sensor stands in each photo. The

@@ -1,6 +1,6 @@
 """The rounding of `mstpp-srgb`: its error against float64, and what is left of it where one kind of pass is exact.
 
-    python benchmarks/rounding.py [--size 200x264]
+    python -m lab.benchmarks.rounding [--size 200x264]
 
 An exact pass computes in float64 from its maps of float32, and rounds its result to float32. "all" leaves nothing but the
 rounding of the maps between the passes. Errors are the largest and the root of the mean square, by the largest value.

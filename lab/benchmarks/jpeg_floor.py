@@ -1,6 +1,6 @@
 """The loss of JPEG in the colours of real scenes, part by part: it bounds what restoring one part can win back.
 
-`python benchmarks/jpeg_floor.py FOLDER [--quality 75 50]`
+`python -m lab.benchmarks.jpeg_floor FOLDER [--quality 75 50]`
 
 Mean CIEDE2000 between each scene's photo before and after JPEG, over the scenes in FOLDER: as Pillow writes it; if luma
 (Y') or chroma (Cb, Cr) came through unharmed; and with colour at half the resolution (4:2:0) and no other loss.

@@ -1,7 +1,7 @@
 """Speed, memory and exactness of the engine, as ratios against the published forward in the same run.
 
-`python benchmarks/engine.py [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda] [--authors MST_Plus_Plus.py]`
-`python benchmarks/engine.py --tiling --operations [--device cuda]` prints two tables more: what the usual tiles cost in
+`python -m lab.benchmarks.engine [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda] [--authors MST_Plus_Plus.py]`
+`python -m lab.benchmarks.engine --tiling --operations [--device cuda]` prints two tables more: what the usual tiles cost in
 accuracy, and where the time of a run goes (on CUDA that is always printed).
 
 Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
@@ -24,12 +24,11 @@ import sys
 import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 
 import torch
-from operations import print_operations
-from tiling import print_errors
 
+from lab.benchmarks.operations import print_operations
+from lab.benchmarks.tiling import print_errors
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.memory import free_memory
 
@@ -57,8 +56,8 @@ ON_GPU = (
     *("published", "published, exact", "channels-last", "compiled", "CUDA graph"),
 )
 
+CONTENDER = (sys.executable, "-m", "lab.benchmarks.contender")
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296"}
-CONTENDER = Path(__file__).with_name("contender.py")
 
 
 class Absent(Exception):
@@ -75,7 +74,7 @@ class Process:
         program, is_tuned = name.removesuffix(", tuned"), name.endswith(", tuned")
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
         self._process = subprocess.Popen(
-            [sys.executable, CONTENDER, program, str(height), str(width), options.device, *authors],
+            [*CONTENDER, program, str(height), str(width), options.device, *authors],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True,
             env=os.environ | (TUNED if is_tuned else {}),
         )  # fmt: skip

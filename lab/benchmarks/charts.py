@@ -1,7 +1,7 @@
 """The worth of a ColorChecker in the photo: simulated lights, and two real photos.
 
-    python benchmarks/charts.py simulated CAVE_FOLDER
-    python benchmarks/charts.py real CHARTS_FOLDER
+    python -m lab.benchmarks.charts simulated CAVE_FOLDER
+    python -m lab.benchmarks.charts real CHARTS_FOLDER
 
 Simulated: a photo of the chart tells what to do with photos of the scenes of CAVE_FOLDER (`cube` in
 npz files) in the same light. Real: each patch in turn is left out of everything, and judges.

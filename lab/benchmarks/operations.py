@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from contender import published_network
-from roofline import Roofline, roofline
 from torch import Tensor
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from lab.benchmarks.contender import published_network
+from lab.benchmarks.roofline import Roofline, roofline
 from napari_mst import load_model
 from napari_mst.engine.forms import native
 from napari_mst.engine.run import run

@@ -1,6 +1,6 @@
 """Coverage and width of the 90 % error bands.
 
-`python benchmarks/error_bands.py FOLDER [--charts FOLDER] [--model NAME] [--simulated N]`
+`python -m lab.benchmarks.error_bands FOLDER [--charts FOLDER] [--model NAME] [--simulated N]`
 
 FOLDER holds reflectance cubes of real scenes. Each is photographed, and so are simulated scenes of
 spectra that no model has seen, which calibrated nothing. *Before* is the band of one factor for all

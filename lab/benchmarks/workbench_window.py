@@ -1,6 +1,6 @@
 """Pauses of the window: the longest time that it stands still, for everything that a person does.
 
-`xvfb-run -a python benchmarks/workbench_window.py [actions|regions] [--megapixels 1 12] [--profile run]`
+`xvfb-run -a python -m lab.benchmarks.workbench_window [actions|regions] [--megapixels 1 12] [--profile run]`
 
 `actions`: opening, a run, moving the mouse, sliding, maps, a save and 1,000 picks. A pause is the time between two turns
 of the event loop. Of the longest ones, three numbers are told: how long it was by the clock; that less the time in which

@@ -1,8 +1,8 @@
-"""The plan of memory against the measured peak: `python benchmarks/memory.py [--pixels 60000 4000000] [--threads 1 2]`.
+"""The plan of memory against the measured peak: `python -m lab.benchmarks.memory [--pixels 60000 4000000] [--threads 1 2]`.
 
 Each case is a process of its own: it reconstructs a small photo first (libraries, kernels), then the photo, and reads
 from Linux by how much the memory of the process grew at its peak. Pages of a file that the system can take back do not
-count. `python benchmarks/memory.py one MODEL KIND HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
+count. `python -m lab.benchmarks.memory one MODEL KIND HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from contender import published_network
 
+from lab.benchmarks.contender import published_network
 from napari_mst import load_model
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 from napari_mst.photo.photo import Photo
@@ -65,7 +65,8 @@ def measured_apart(model: str, kind: str, pixels: int, threads: int) -> tuple[in
     height = round((pixels * 3 / 4) ** 0.5)
     command = [
         sys.executable,
-        __file__,
+        "-m",
+        "lab.benchmarks.memory",
         "one",
         model,
         kind,

@@ -1,6 +1,6 @@
 """Speed and memory of saving and opening cubes, as ratios against plain numpy in the same run.
 
-`python benchmarks/formats.py [--pixels 4000x3000] [--bands 31] [--rounds 5] [--folder DIR]`
+`python -m lab.benchmarks.formats [--pixels 4000x3000] [--bands 31] [--rounds 5] [--folder DIR]`
 
 Saving: every format, and spectral, against `ndarray.tofile` with an fsync, over the old file (which a crash destroys)
 and to a temporary that replaces it (as all our saves do; new blocks take a file system longer than old ones); plain

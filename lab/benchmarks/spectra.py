@@ -1,6 +1,6 @@
 """Speed of spectra and maps: medians in milliseconds, and of the maps those of `spectral` called directly.
 
-`python benchmarks/spectra.py [--pixels 4000x3000] [--bands 31] [--rounds 7] [--folder DIR]`
+`python -m lab.benchmarks.spectra [--pixels 4000x3000] [--bands 31] [--rounds 7] [--folder DIR]`
 
 Points and windows are at random places of the whole cube, in memory and memory-mapped (BSQ, in the system's cache).
 Regions and maps are of 1 MP.

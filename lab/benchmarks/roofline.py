@@ -1,4 +1,4 @@
-"""The true peaks of one thread of this machine: `python benchmarks/roofline.py` prints them.
+"""The true peaks of one thread of this machine: `python -m lab.benchmarks.roofline` prints them.
 
 The peak of arithmetic is a loop of fused multiply-adds that depend on nothing but themselves, in all
 vector registers but two: what a product of matrices reaches is less, and a kernel that is better

@@ -1,6 +1,6 @@
 """The picture of a cube: made in full, and as coarsely as while a bar is dragged in the plot.
 
-`python benchmarks/pictures.py [--pixels 4000x3000] [--bands 31]`
+`python -m lab.benchmarks.pictures [--pixels 4000x3000] [--bands 31]`
 
 Seconds are those of the processor, of one thread, so that other programs do not count. A drag has
 to stay below 0.1 s, that of `napari` and of Qt included: `workbench_window.py` measures those.

@@ -1,6 +1,6 @@
 """Non-local means: its time, its memory, and the noise that is estimated on real scenes.
 
-`python benchmarks/denoising.py [--megapixels 1] [--threads 2] [--scenes FOLDER]`
+`python -m lab.benchmarks.denoising [--megapixels 1] [--threads 2] [--scenes FOLDER]`
 
 The time is of a window of 19 and patches of 5 on three channels; with `--numpy` also without numba,
 on a hundredth of the pixels. With `--scenes`, a folder of reflectance cubes, each is photographed

@@ -1,6 +1,6 @@
 """Speed of the spectra dock, from the move of the mouse to the redrawn curve, and with many picks.
 
-`xvfb-run -a python benchmarks/workbench.py [--pixels 4000x3000] [--bands 31] [--rounds 200] [--picks 1000] [--noise]`
+`xvfb-run -a python -m lab.benchmarks.workbench [--pixels 4000x3000] [--bands 31] [--rounds 200] [--picks 1000] [--noise]`
 
 A move is given to the dock as napari gives it; the plot is then repainted at once. Times are medians and 95th
 percentiles. The cube is in memory; every move is to another random pixel.

@@ -1,6 +1,6 @@
 """The reach of a pixelwise network that has seen the very camera and kind of scenes that it is judged on.
 
-`python benchmarks/reachable.py FOLDER [--folds 3]`
+`python -m lab.benchmarks.reachable FOLDER [--folds 3]`
 
 The scenes in FOLDER are dealt to folds, and of each fold a network judges the scenes that it was not fitted to: clean
 photos, colours corrected, as `napari-mst evaluate` does. One line each for more training pixels, more steps, wider

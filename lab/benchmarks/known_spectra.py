@@ -1,6 +1,6 @@
 """The gain of known spectra and coarse cubes on estimates of real scenes.
 
-`python benchmarks/known_spectra.py FOLDER [--prototype FOLDER] [--part spectra|coarse|photos]`
+`python -m lab.benchmarks.known_spectra FOLDER [--prototype FOLDER] [--part spectra|coarse|photos]`
 
 Each scene in FOLDER is photographed, reconstructed with `pixelwise-srgb`, and adapted. Spots are 3
 x 3 pixels, random among those whose truth is bright, or suggested from photo and estimate alone.

@@ -1,6 +1,6 @@
 """Fit the default kernel of `napari_mst.adaptation` to simulated scenes, and print it.
 
-`python benchmarks/fit_known_spectra.py [--scenes 160] [--size 128]`
+`python -m lab.benchmarks.fit_known_spectra [--scenes 160] [--size 128]`
 
 
 A real scene differs from a plain simulated one: its materials are related, they vary within an

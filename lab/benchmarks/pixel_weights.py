@@ -1,6 +1,6 @@
 """The time until it is known what a pixel of a photo attends to, in every block and before them.
 
-`python benchmarks/pixel_weights.py [--size 3000x4000] [--kinds shifted,overlapping] [--run]`
+`python -m lab.benchmarks.pixel_weights [--size 3000x4000] [--kinds shifted,overlapping] [--run]`
 
 Networks have random weights: the time does not depend on them. Maps that an explorer keeps of a run
 are filled with zeros, for the same reason, unless *--run* makes them, which takes minutes for 12

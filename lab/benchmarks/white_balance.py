@@ -1,6 +1,6 @@
 """The worth of a corrected white balance: sRGB photos of real scenes in light that is not D65.
 
-    python benchmarks/white_balance.py CAVE_FOLDER
+    python -m lab.benchmarks.white_balance CAVE_FOLDER
 
 Each scene of CAVE_FOLDER (`cube` in npz files) is photographed by a camera that takes every light
 for D65. Errors are MRAE of the cubes of `mstpp-srgb`.
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from charts import encoded_photo, scenes
 from numpy.typing import NDArray
 
+from lab.benchmarks.charts import encoded_photo, scenes
 from napari_mst import Photo, Reconstructor, WhiteBalance, load_model, white_balance
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.metrics import mrae
