@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
 
 from napari_mst.errors import Cancelled
 
@@ -13,27 +12,43 @@ IsCancelled = Callable[[], bool]
 """Asked again and again, from the thread that computes, whether the work is to stop."""
 
 
-class Arguments(TypedDict):
-    """The keyword arguments by which a public function is watched."""
-
-    progress: Progress | None
-    is_cancelled: IsCancelled | None
-
-
 @dataclass(frozen=True)
 class Watch:
-    """Somebody who watches a computation, or a part of it.
+    """Follows a long computation, and can cancel it.
 
-    They are told the share that is done, and asked whether to cancel.
+    Every long function takes one as *watch*; a plain function of the share that is done will do
+    where nothing is to be cancelled.
+
+    Attributes
+    ----------
+    progress
+        Called with the share of the work that is done, 0-1.
+    is_cancelled
+        Asked as often as *progress* is called. Once it returns True the computation ends with
+        `Cancelled`, and nothing of it remains.
+
+    Notes
+    -----
+    =====  =======================================
+    share  share of the work that is done, 0 to 1
+    =====  =======================================
+
+    Examples
+    --------
+    >>> shares = []
+    >>> watch = nm.Watch(shares.append, is_cancelled=lambda: False)
+    >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+    >>> cube = reconstructor.reconstruct(np.full((4, 6, 3), 128, np.uint8), watch)
+    >>> shares[-1]
+    1.0
+    >>> watch.part(0, 0.5).reach(0.5)  # in a long function of your own
+    >>> shares[-1]
+    0.25
+    >>> watch.check()
     """
 
     progress: Progress | None = None
     is_cancelled: IsCancelled | None = None
-
-    def report(self, share: float) -> None:
-        """Tell the *share* of this computation that is done, 0-1."""
-        if self.progress is not None:
-            self.progress(share)
 
     def check(self) -> None:
         """Raise `Cancelled` if the computation is cancelled."""
@@ -41,24 +56,28 @@ class Watch:
             raise Cancelled("The computation was cancelled.")
 
     def reach(self, share: float) -> None:
-        """Raise `Cancelled` if it is cancelled, else tell the *share* that is done, at most 1."""
+        """Report the *share* that is done, 0-1, or raise `Cancelled` if it is cancelled."""
         self.check()
-        self.report(min(share, 1.0))
+        if self.progress is not None:
+            self.progress(min(share, 1.0))
 
     def part(self, start: float, stop: float) -> "Watch":
-        """The watch over the part from *start* to *stop*, which are shares of the whole."""
-        if self.progress is None:
+        """Return the watch of the part from *start* to *stop*, which are shares of the whole."""
+        progress = self.progress
+        if progress is None:
             return self  # a cancel is the same for all parts
-        return Watch(lambda share: self.report(start + share * (stop - start)), self.is_cancelled)
-
-    @property
-    def arguments(self) -> Arguments:
-        """The keyword arguments of a public function that is watched by the same.
-
-        An example is `classify(cube, spectra, **watch.arguments)`.
-        """
-        return {"progress": self.progress, "is_cancelled": self.is_cancelled}
+        return Watch(lambda share: progress(start + share * (stop - start)), self.is_cancelled)
 
 
 UNWATCHED = Watch()
 """Nobody watches."""
+
+Watched = Watch | Progress | None
+"""Whoever follows a long function: a `Watch`, a function of the share that is done, or nobody."""
+
+
+def watching(watch: Watched) -> Watch:
+    """Return *watch* as a `Watch`."""
+    if watch is None:
+        return UNWATCHED
+    return watch if isinstance(watch, Watch) else Watch(watch)

@@ -25,6 +25,7 @@ from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.evaluation.baselines import GRID
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
 
@@ -264,12 +265,12 @@ def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None
 def test_progress_rises_to_one_and_cancel_leaves_the_cube(scene: Scene) -> None:
     shares: list[float] = []
     known = known_at(scene, *SPOTS)
-    adapt(scene.cube, scene.photo, known, progress=shares.append)
+    adapt(scene.cube, scene.photo, known, watch=shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     before = scene.cube.data.copy()
     with pytest.raises(Cancelled):
-        adapt(scene.cube, scene.photo, known, is_cancelled=lambda: True)
+        adapt(scene.cube, scene.photo, known, watch=Watch(is_cancelled=lambda: True))
     np.testing.assert_array_equal(scene.cube.data, before)
 
 

@@ -17,6 +17,7 @@ from napari_mst.adaptation.registration import best_shift
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, CubeError, PhotoError
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.watch import Watch
 
 GRID = np.arange(400.0, 701, 10)
 
@@ -138,11 +139,13 @@ def test_fused_cube_and_its_bands_come_back_from_a_file(scene: Scene, tmp_path: 
 
 def test_progress_rises_to_one_and_it_can_be_cancelled(scene: Scene) -> None:
     shares: list[float] = []
-    adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), progress=shares.append)
+    adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), watch=shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), is_cancelled=lambda: True)
+        adapt_to_cube(
+            scene.cube, scene.photo, coarse_of(scene, 8), watch=Watch(is_cancelled=lambda: True)
+        )
 
 
 def grey(bands: int, rows: int, columns: int, value: float = 0.5) -> SpectralCube:

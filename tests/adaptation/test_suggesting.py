@@ -9,6 +9,7 @@ from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, PhotoError, SpectrumError
+from napari_mst.watch import Watch
 
 
 def test_suggestions_are_the_same_every_time_and_go_on_where_they_stopped(scene: Scene) -> None:
@@ -74,4 +75,4 @@ def test_photo_of_another_size_is_refused(scene: Scene) -> None:
 
 def test_suggestions_can_be_cancelled(scene: Scene) -> None:
     with pytest.raises(Cancelled):
-        suggest_spots(scene.cube, scene.photo, is_cancelled=lambda: True)
+        suggest_spots(scene.cube, scene.photo, watch=Watch(is_cancelled=lambda: True))

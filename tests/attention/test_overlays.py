@@ -19,6 +19,7 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepare
+from napari_mst.watch import Watch
 
 BLOCKS = (
     "stages.0.encoder.0",
@@ -167,11 +168,11 @@ def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
 def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
     shares: list[float] = []
     selection = Selection(BLOCKS[0])
-    AttentionExplorer(reconstructor(), photo(), progress=shares.append).map("score", selection)
+    AttentionExplorer(reconstructor(), photo(), watch=shares.append).map("score", selection)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        AttentionExplorer(reconstructor(), photo(), is_cancelled=lambda: True).map(
+        AttentionExplorer(reconstructor(), photo(), watch=Watch(is_cancelled=lambda: True)).map(
             "score", selection
         )
 

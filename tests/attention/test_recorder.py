@@ -222,7 +222,7 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(
 
     reconstructor = Reconstructor(model, "cpu")
     with pytest.raises(ending), record_attention(model):
-        reconstructor.reconstruct(photo(), progress=stop)
+        reconstructor.reconstruct(photo(), watch=stop)
     assert hooks(model.network) == 0
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import napari_mst
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
+from napari_mst.watch import Watch
 
 
 @pytest.fixture(autouse=True)
@@ -20,14 +21,18 @@ def control_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def is_cancelled(watch: Watch) -> bool:
+    return watch.is_cancelled is not None and watch.is_cancelled()
+
+
 def test_a_block_is_told_of_control_c_and_ends_with_it() -> None:
     told = []
 
     def work() -> None:
-        with asked_to_stop() as is_asked:
-            told.append(is_asked())
+        with asked_to_stop() as watch:
+            told.append(is_cancelled(watch))
             signal.raise_signal(signal.SIGINT)
-            told.append(is_asked())
+            told.append(is_cancelled(watch))
 
     with pytest.raises(KeyboardInterrupt):
         work()
@@ -45,8 +50,8 @@ def test_a_block_that_fails_ends_with_control_c_all_the_same() -> None:
 
 
 def test_a_block_without_control_c_ends_as_it_does() -> None:
-    with asked_to_stop() as is_asked:
-        assert not is_asked()
+    with asked_to_stop() as watch:
+        assert not is_cancelled(watch)
     with pytest.raises(ValueError, match="its own"), asked_to_stop():
         raise ValueError("its own")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -65,9 +70,9 @@ def test_a_second_control_c_in_a_block_is_raised_at_once() -> None:
 def test_control_c_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_at_control_c()
-    with asked_to_stop() as is_asked:
+    with asked_to_stop() as watch:
         signal.raise_signal(signal.SIGINT)
-        assert not is_asked()
+        assert not is_cancelled(watch)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 

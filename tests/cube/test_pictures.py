@@ -20,6 +20,7 @@ from napari_mst.errors import CameraError, Cancelled, CubeError, NapariMstError,
 from napari_mst.formats.picture_files import write_picture
 from napari_mst.illuminants import illuminant_names, illuminant_power
 from napari_mst.spectra.library import colour_checker
+from napari_mst.watch import Watch
 
 CHART = colour_checker()
 BANDS = CHART[0].wavelengths
@@ -234,10 +235,10 @@ def test_every_shared_envi_file_is_seen(shared_data: Path) -> None:
 def test_render_and_composite_report_and_stop() -> None:
     for make in (CUBE.render, CUBE.composite):
         shares: list[float] = []
-        make(progress=shares.append)
+        make(watch=shares.append)
         assert (shares[0], shares[-1]) == (0, 1)
         with pytest.raises(Cancelled):
-            make(is_cancelled=lambda: True)
+            make(watch=Watch(is_cancelled=lambda: True))
 
 
 def test_what_cannot_be_rendered_is_refused(tmp_path: Path) -> None:

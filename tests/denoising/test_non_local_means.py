@@ -15,7 +15,7 @@ from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.denoising.exponential import LEAST, exponential
 from napari_mst.denoising.streaming import Filter, Source, non_local_rows
 from napari_mst.errors import Cancelled, DenoisingError, OutOfMemory
-from napari_mst.watch import UNWATCHED
+from napari_mst.watch import UNWATCHED, Watch
 
 Doubles = NDArray[np.float64]
 
@@ -179,11 +179,11 @@ def test_nan_pixels_stay_nan_and_weigh_nothing() -> None:
 
 def test_a_cancel_ends_it_and_progress_ends_at_one() -> None:
     shares: list[float] = []
-    nm.non_local_means(IMAGE, 0.2, distance=2, progress=shares.append, is_cancelled=lambda: False)
+    nm.non_local_means(IMAGE, 0.2, distance=2, watch=Watch(shares.append, lambda: False))
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        nm.non_local_means(IMAGE, 0.2, is_cancelled=lambda: True)
+        nm.non_local_means(IMAGE, 0.2, watch=Watch(is_cancelled=lambda: True))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from napari_mst.networks import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
-from napari_mst.watch import Watch
+from napari_mst.watch import Watch, Watched, watching
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -40,11 +40,11 @@ def build(seed: int = 0, **parameters: Any) -> MSTPlusPlus:
 
 
 def stream(
-    network: Network, photo: np.ndarray, plan: Plan | None = None, **watched: Any
+    network: Network, photo: np.ndarray, plan: Plan | None = None, watch: Watched = None
 ) -> np.ndarray:
     """The streamed run of *network* on an array (in_bands, H, W)."""
     source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
-    return execute(network.program(), source, CPU, plan, Watch(**watched)).numbers
+    return execute(network.program(), source, CPU, plan, watching(watch)).numbers
 
 
 def whole(network: MSTPlusPlus, photo: np.ndarray) -> np.ndarray:
@@ -177,12 +177,12 @@ def test_pixelwise_network_streams_with_progress_and_cancel() -> None:
     network = PixelwiseNetwork(out_bands=6, width=8).eval().requires_grad_(False)
     photo = np.random.default_rng(0).random((3, 33, 7), dtype=np.float32)
     shares: list[float] = []
-    streamed = stream(network, photo, progress=shares.append)
+    streamed = stream(network, photo, watch=shares.append)
     assert_exact(streamed, network(torch.from_numpy(photo)[None])[0].numpy())
     assert len(shares) > 10
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        stream(network, photo, is_cancelled=lambda: True)
+        stream(network, photo, watch=Watch(is_cancelled=lambda: True))
 
 
 def test_devices_without_onednn_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_regions_are_four_or_more_and_about_the_same_size(
 
 def test_progress_moves_15_times_and_ends_at_one() -> None:
     shares: list[float] = []
-    stream(build(), np.zeros((3, 16, 16), np.float32), progress=shares.append)
+    stream(build(), np.zeros((3, 16, 16), np.float32), watch=shares.append)
     assert len(set(shares)) >= 15
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -246,8 +246,7 @@ def test_cancel_acts_at_the_next_band_of_rows(bands_before: int) -> None:
         stream(
             build(stages=1),
             np.zeros((3, 16, 16), np.float32),
-            progress=shares.append,
-            is_cancelled=lambda: len(shares) >= bands_before,
+            watch=Watch(shares.append, lambda: len(shares) >= bands_before),
         )
     assert len(shares) == bands_before
 

@@ -47,7 +47,7 @@ def test_a_cube_survives_every_suffix(tmp_path: Path, form: Format) -> None:
         folder = tmp_path / suffix
         folder.mkdir()
         told: list[float] = []
-        path = write_cube(folder / f"a{suffix.upper()}", CUBE, progress=told.append)
+        path = write_cube(folder / f"a{suffix.upper()}", CUBE, watch=told.append)
         assert find_format(path) is form
         cube = read_cube(path)
         assert np.array_equal(cube.data, CUBE.data)

@@ -408,7 +408,7 @@ def test_a_registered_network_goes_from_its_file_to_a_cube(
     assert own.preview(pixels).shape == cube.shape
     assert "of memory" in str(own.plan(40, 56))
     with pytest.raises(Cancelled):
-        own.reconstruct(pixels, is_cancelled=lambda: True)
+        own.reconstruct(pixels, watch=Watch(is_cancelled=lambda: True))
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     arguments = [
         "reconstruct",

@@ -66,12 +66,12 @@ class GatedJob:
         region = request.options.region
         rows, columns = (photo if region is None else photo.cropped(region)).shape
         reports.say("Running on cpu (no GPU was found).")
-        reports.watch.report(0)
+        reports.watch.reach(0)
         for cube in self.previews:
             reports.preview(cube)
         self.begun.set()
         while not self.gate.wait(0.005):
-            reports.watch.report(0.25)
+            reports.watch.reach(0.25)
             reports.watch.check()
         if self.error is not None:
             raise self.error

@@ -17,6 +17,7 @@ from napari_mst.reconstruction import compiling
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup
+from napari_mst.watch import Watch
 
 
 @pytest.mark.parametrize("seconds", [0, 0.3])
@@ -33,7 +34,7 @@ def test_preparing_is_said_where_it_takes_long(
 def test_cancelled_run_raises_and_leaves_the_model_usable() -> None:
     reconstructor = Reconstructor(small_model(), "cpu")
     with pytest.raises(Cancelled):
-        reconstructor.reconstruct(PHOTO, is_cancelled=lambda: True)
+        reconstructor.reconstruct(PHOTO, watch=Watch(is_cancelled=lambda: True))
     assert reconstructor.reconstruct(Photo.from_array(PHOTO)).shape == (31, 20, 13)
 
 
@@ -42,7 +43,7 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch: pytest.MonkeyPatc
     ended, before = threading.Event(), set(threading.enumerate())
     monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
     with pytest.raises(Cancelled):
-        Reconstructor(small_model(), "cpu").prepare(print, lambda: True)
+        Reconstructor(small_model(), "cpu").prepare(print, Watch(is_cancelled=lambda: True))
     preparing = [
         t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)
     ]
@@ -56,7 +57,7 @@ def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.run", Mock())
     asked = [False, False, True]
     with pytest.raises(Cancelled):
-        Reconstructor(small_model(), "cpu").preview(PHOTO, lambda: asked.pop(0))
+        Reconstructor(small_model(), "cpu").preview(PHOTO, Watch(is_cancelled=lambda: asked.pop(0)))
     assert asked == []
 
 
@@ -68,7 +69,7 @@ def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(
     monkeypatch.setattr(Setup, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
     with pytest.raises(Cancelled):
         Reconstructor(small_model(), "cpu").reconstruct(
-            PHOTO, is_cancelled=lambda: asked.pop(0), ensemble=True
+            PHOTO, watch=Watch(is_cancelled=lambda: asked.pop(0)), ensemble=True
         )
     assert asked == []
 

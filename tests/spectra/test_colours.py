@@ -13,6 +13,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.spectra import strips
 from napari_mst.spectra.colours import colour_difference, true_colour
 from napari_mst.spectra.library import colour_checker
+from napari_mst.watch import Watch
 
 CHART = colour_checker()
 WAVELENGTHS = CHART[0].wavelengths
@@ -88,11 +89,11 @@ def test_what_is_no_number_is_black_and_has_no_difference() -> None:
 )
 def test_progress_and_cancel(make: Any) -> None:
     shares: list[float] = []
-    make(CUBE, progress=shares.append)
+    make(CUBE, watch=shares.append)
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
     with pytest.raises(Cancelled):
-        make(CUBE, is_cancelled=lambda: True)
+        make(CUBE, watch=Watch(is_cancelled=lambda: True))
 
 
 def test_what_has_no_colour_is_refused() -> None:

@@ -15,6 +15,7 @@ from napari_mst.spectra.compare import compare_region, compare_spectra
 from napari_mst.spectra.cube_errors import error_map
 from napari_mst.spectra.regions import Region, point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 SHAPE = (20, 24)
@@ -137,10 +138,10 @@ def test_no_number_in_either_is_none_in_the_map(measure: Any) -> None:
 
 def test_progress_and_cancel() -> None:
     shares: list[float] = []
-    error_map(CUBE, REFERENCE, progress=shares.append)
+    error_map(CUBE, REFERENCE, watch=shares.append)
     assert (shares[0], shares[-1]) == (0, 1)
     with pytest.raises(Cancelled):
-        error_map(CUBE, REFERENCE, is_cancelled=lambda: True)
+        error_map(CUBE, REFERENCE, watch=Watch(is_cancelled=lambda: True))
 
 
 def test_curves_with_gaps_are_compared_where_both_have_values() -> None:

@@ -8,6 +8,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import strips
 from napari_mst.spectra.cube_errors import CubeErrors, cube_errors
+from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(9)
@@ -89,7 +90,7 @@ def test_cubes_without_a_common_pixel_are_refused() -> None:
 
 def test_progress_and_cancel() -> None:
     shares: list[float] = []
-    cube_errors(CUBE, REFERENCE, progress=shares.append)
+    cube_errors(CUBE, REFERENCE, watch=shares.append)
     assert (shares[0], shares[-1]) == (0, 1)
     with pytest.raises(Cancelled):
-        cube_errors(CUBE, REFERENCE, is_cancelled=lambda: True)
+        cube_errors(CUBE, REFERENCE, watch=Watch(is_cancelled=lambda: True))

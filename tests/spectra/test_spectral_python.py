@@ -13,6 +13,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import classification, clustering, components, ratios, strips
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)
@@ -171,7 +172,7 @@ RUNS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_progress_rises_to_one(name: str) -> None:
     shares: list[float] = []
-    RUNS[name](progress=shares.append)
+    RUNS[name](watch=shares.append)
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
 
@@ -180,7 +181,7 @@ def test_progress_rises_to_one(name: str) -> None:
 def test_cancel_is_heeded_at_once(name: str) -> None:
     shares: list[float] = []
     with pytest.raises(Cancelled):
-        RUNS[name](progress=shares.append, is_cancelled=lambda: bool(shares))
+        RUNS[name](watch=Watch(shares.append, lambda: bool(shares)))
     assert len(shares) == 1
 
 

@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.watch import UNWATCHED, IsCancelled, Progress, Watch
+from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
@@ -37,8 +37,7 @@ def adapt(
     cube: SpectralCube,
     photo: PhotoLike,
     known: Sequence[KnownSpectrum],
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere by what is *known* at some spots (float32).
 
@@ -62,7 +61,7 @@ def adapt(
     SpectrumError
         If a spot lies outside, or a spectrum does not fit the cube.
     Cancelled
-        Soon after *is_cancelled* returned true; *cube* is as it was.
+        Soon after *watch* was cancelled; *cube* is as it was.
 
     Notes
     -----
@@ -90,7 +89,7 @@ def adapt(
     learnt = learn(cube, given)
     for doubt in learnt.doubts:
         warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
-    return applied(cube, source, learnt, Watch(progress, is_cancelled))
+    return applied(cube, source, learnt, watching(watch))
 
 
 @dataclass(frozen=True, eq=False)

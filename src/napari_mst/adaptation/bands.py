@@ -20,7 +20,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
 from napari_mst.reconstruction.error_bands import SIDE_NOTE, instrument_error
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
 
@@ -51,8 +51,7 @@ class _Doubt(NamedTuple):
 
 def error_bands(
     cube: SpectralCube,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*, adapted or not: float32, never negative.
 
@@ -62,7 +61,7 @@ def error_bands(
         If the cube is not adapted and its model has no calibrated band, or the record of its
         adaptation is damaged.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
 
     Notes
     -----
@@ -84,7 +83,7 @@ def error_bands(
         _check_bands(cube)
         return of_models.model_error_bands(cube)
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    for rows, below, above in _adapted_strips(cube, doubt, Watch(progress, is_cancelled)):
+    for rows, below, above in _adapted_strips(cube, doubt, watching(watch)):
         lower[:, rows] = below
         upper[:, rows] = above
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
@@ -92,8 +91,7 @@ def error_bands(
 
 def band_width(
     cube: SpectralCube,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> NDArray[np.float32]:
     """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
 
@@ -105,7 +103,7 @@ def band_width(
     CubeError, Cancelled
         As `error_bands`.
     """
-    watch = Watch(progress, is_cancelled)
+    watch = watching(watch)
     width = np.empty(cube.shape[1:], dtype=np.float32)
     doubt = _doubt_of(cube)
     if doubt is None:

@@ -32,7 +32,7 @@ from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.recolouring import recoloured, sha256_after
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import IsCancelled, Progress
+from napari_mst.watch import Watched
 
 Colours = NDArray[np.float64]
 
@@ -164,14 +164,13 @@ class Calibration:
         self,
         cube: SpectralCube,
         photo: Photo,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> SpectralCube:
         """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
 
         Errors are those of `adapt`.
         """
-        return adapt(cube, photo, self.known, progress, is_cancelled)
+        return adapt(cube, photo, self.known, watch)
 
     def _summary(self) -> str:
         means = self.means

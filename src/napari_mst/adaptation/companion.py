@@ -26,7 +26,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 _SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide
 _FEWEST_SHARED = 0.5  # share of the bands of the fine cube that the coarse one has to cover
@@ -38,8 +38,7 @@ def adapt_to_cube(
     cube: SpectralCube,
     photo: PhotoLike,
     coarse: SpectralCube,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere by a *coarse* cube of the same view (float32).
 
@@ -54,7 +53,7 @@ def adapt_to_cube(
     PhotoError
         If the photo is another one, by its size.
     Cancelled
-        Soon after *is_cancelled* returned true; *cube* is as it was.
+        Soon after *watch* was cancelled; *cube* is as it was.
 
     Notes
     -----
@@ -78,7 +77,7 @@ def adapt_to_cube(
     adapting.check_cube(cube)
     adapting.check_colours(cube)
     source = photo_of(cube, as_photo(photo))
-    watch = Watch(progress, is_cancelled)
+    watch = watching(watch)
     companion = _companion(cube, coarse, watch.part(0, 0.1))
     adaptation, process = _learnt(cube, companion)
     data = spread(cube, process, watch.part(0.1, 0.5))

@@ -23,7 +23,7 @@ from napari_mst.adaptation.process import Spots, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.watch import IsCancelled, Watch
+from napari_mst.watch import Watched, watching
 
 MOST = 256
 """Suggestions at a time."""
@@ -41,7 +41,7 @@ def suggest_spots(
     photo: PhotoLike,
     known: Sequence[KnownSpectrum] = (),
     count: int = 4,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> list[tuple[int, int]]:
     """The *count* spots (row, column) to measure, the most helpful first.
 
@@ -54,7 +54,7 @@ def suggest_spots(
     CubeError, PhotoError, SpectrumError
         As `adapt`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def suggest_spots(
     check_known(cube, given)
     if not 1 <= count <= MOST:
         raise SpectrumError(f"Expected 1 to {MOST} suggestions, got {count}. Ask for fewer.")
-    watch = Watch(is_cancelled=is_cancelled)
+    watch = watching(watch)
     measurable, lit = _measurable(cube, source)
     candidates = _spaced(measurable, _CANDIDATES)
     targets = _spaced(lit, _TARGETS)

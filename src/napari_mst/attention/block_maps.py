@@ -194,7 +194,7 @@ class BlockMaps:
             result = each.apply(read, folded)
             if each.writes in wanted:
                 maps[each.writes] = result[0].cpu().numpy()
-                watch.report(len(maps) / len(wanted))
+                watch.reach(len(maps) / len(wanted))
             return result
 
         with exact_products(self._device), torch.inference_mode():

@@ -27,7 +27,7 @@ from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 PICTURE = 160
 """Pixels of the longer side of a picture of the steps, at most."""
@@ -77,8 +77,7 @@ class AttentionExplorer:
         photo: PhotoLike,
         *,
         region: Rectangle | None = None,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> None:
         if not attention_blocks(reconstructor.network):
             raise AttentionError(
@@ -91,7 +90,7 @@ class AttentionExplorer:
                 f"got {reconstructor.precision}. Take one of these."
             )
         self._reconstructor = reconstructor
-        self._watch = Watch(progress, is_cancelled)
+        self._watch = watching(watch)
         self._seen = reconstructor.see(photo, region)
         self.shape: tuple[int, int] = self._seen.shape
         top, _, left, _ = region or (0, 0, 0, 0)

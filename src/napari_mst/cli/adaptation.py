@@ -56,8 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     cube = read_cube(arguments.cube)
     known = _known(arguments)
-    with asked_to_stop() as is_cancelled:
-        watch = Watch(is_cancelled=is_cancelled)
+    with asked_to_stop() as watch:
         if arguments.suggest is not None:
             _print_spots(cube, known, arguments, watch)
         if arguments.output is not None:
@@ -105,9 +104,7 @@ def _print_spots(
     """A table with tabs between the columns, the most helpful spot first."""
     from napari_mst.adaptation.suggesting import suggest_spots
 
-    spots = suggest_spots(
-        cube, arguments.photo, known, arguments.suggest, is_cancelled=watch.is_cancelled
-    )
+    spots = suggest_spots(cube, arguments.photo, known, arguments.suggest, watch=watch)
     print("row\tcolumn")
     for row, column in spots:
         print(f"{row}\t{column}")
@@ -122,10 +119,10 @@ def _adapted(
 
     with progress_bar("adapting", watch) as bar:
         if arguments.coarse is None:
-            better = adapt(cube, arguments.photo, known, **bar.arguments)
+            better = adapt(cube, arguments.photo, known, watch=bar)
         else:
             coarse = read_cube(arguments.coarse)
-            better = adapt_to_cube(cube, arguments.photo, coarse, **bar.arguments)
+            better = adapt_to_cube(cube, arguments.photo, coarse, watch=bar)
     for text in better.provenance.assumptions[len(cube.provenance.assumptions) :]:
         note(text)
     return better

@@ -182,8 +182,7 @@ def _run(arguments: argparse.Namespace) -> int:
         device=arguments.device, precision=arguments.precision, capture=photos.capture
     )
     reconstructor = load_reconstructor(arguments.model, options)
-    with asked_to_stop() as is_cancelled:
-        watch = Watch(is_cancelled=is_cancelled)
+    with asked_to_stop() as watch:
         photo = photos.read(arguments.photo)
         exploration = _Exploration(reconstructor, photo, arguments.region)
         exploration.check(arguments)

@@ -49,9 +49,8 @@ def _run(arguments: argparse.Namespace) -> int:
             check_map_target(arguments.output, overwrite=arguments.overwrite)
     cube = read_cube(arguments.cube)
     reference = read_cube(arguments.reference)
-    with asked_to_stop() as is_cancelled:
-        watch = Watch(is_cancelled=is_cancelled)
-        errors = cube_errors(cube, reference, arguments.peak, **watch.arguments)
+    with asked_to_stop() as watch:
+        errors = cube_errors(cube, reference, arguments.peak, watch=watch)
         _print_errors(errors)
         if arguments.bands:
             _print_bands(errors)

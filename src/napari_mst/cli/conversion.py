@@ -9,7 +9,6 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import add_output, add_overwrite, add_reading, reader_options
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.messages import shown
-from napari_mst.watch import Watch
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,10 +25,10 @@ def _run(arguments: argparse.Namespace) -> int:
     for warning in cube.metadata.get("warnings", ()):
         note(shown(warning, 300))
     with (
-        asked_to_stop() as is_cancelled,
-        progress_bar(arguments.output.name, Watch(is_cancelled=is_cancelled)) as bar,
+        asked_to_stop() as watch,
+        progress_bar(arguments.output.name, watch) as bar,
     ):
-        path = write_cube(arguments.output, cube, overwrite=arguments.overwrite, progress=bar.reach)
+        path = write_cube(arguments.output, cube, overwrite=arguments.overwrite, watch=bar)
     print(path)
     return DONE
 

@@ -52,8 +52,7 @@ class Run:
 
         Returns False if another run is making them, and this one does not wait.
         """
-        with asked_to_stop() as is_cancelled:
-            watch = Watch(is_cancelled=is_cancelled)
+        with asked_to_stop() as watch:
             if not self.is_batch:
                 self._make(job, done, watch)
                 return True
@@ -80,7 +79,7 @@ class Run:
             written = path
             if cube is not None:
                 # The watch makes Ctrl-C end a save.
-                written = write_cube(path, cube, overwrite=self.overwrite, progress=watch.reach)
+                written = write_cube(path, cube, overwrite=self.overwrite, watch=watch)
             self.teller.wrote(written)
 
     def _cubes(
@@ -103,10 +102,10 @@ class Run:
     def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
         photo = self.photos.read(job.photo)
         for_photo = self.options.for_photo
-        plan = self.reconstructor.plan_for(photo, **for_photo, is_cancelled=watch.is_cancelled)
+        plan = self.reconstructor.plan_for(photo, **for_photo, watch=watch)
         self.teller.note(f"{job.name}: {plan}")
         with self.teller.bar(job.name, watch) as bar:
-            cube = self.reconstructor.reconstruct(photo, **bar.arguments, **for_photo)
+            cube = self.reconstructor.reconstruct(photo, watch=bar, **for_photo)
         if not self.is_batch:
             cube = self.photos.adapted(cube, photo, watch)
         for assumption in cube.provenance.assumptions:
@@ -184,7 +183,7 @@ def make_elsewhere(
             if error:
                 failed += 1
                 _tell_failure(job, error)
-            bar.report(number / len(todo))
+            bar.reach(number / len(todo))
     return _status(len(jobs), failed)
 
 

@@ -15,7 +15,6 @@ from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.map_files import FinishedMap, check_map_target, write_map
 from napari_mst.spectra.map_kind import MapInputs, MapKind
 from napari_mst.spectra.maps import MAPS
-from napari_mst.watch import Watch
 
 OPTIONS = {"spectra": "--spectra", "photo": "--photo", "reference": "--reference"}
 """The option that gives what a map needs."""
@@ -74,10 +73,10 @@ def _run(arguments: argparse.Namespace) -> int:
     with asked_to_stop():
         check_map_target(arguments.output, overwrite=arguments.overwrite)
     inputs = _inputs(arguments)
-    with asked_to_stop() as is_cancelled:
-        with progress_bar(kind.title, Watch(is_cancelled=is_cancelled)) as bar:
+    with asked_to_stop() as watch:
+        with progress_bar(kind.title, watch) as bar:
             result = kind.make(inputs, bar)
-            bar.report(1.0)
+            bar.reach(1.0)
         # The titles of several planes say something: the share that each component explains.
         for plane in result.planes:
             if plane.title:

@@ -116,7 +116,7 @@ class PhotoOptions:
         """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
         if self.calibration is None or not self.shows_chart or cube.provenance.region:
             return cube
-        return self.calibration.adapted(cube, photo, **watch.arguments)
+        return self.calibration.adapted(cube, photo, watch=watch)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
         """The sha256 that the photo at *path* is known by, from that of its file."""
@@ -137,5 +137,5 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
     reconstructor = Reconstructor(load_model(model), **options.for_reconstructor)
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
     # With a cancel, kernels are compiled on another thread. This thread hears Ctrl-C meanwhile.
-    reconstructor.prepare(note, is_cancelled=lambda: False)
+    reconstructor.prepare(note, Watch(is_cancelled=lambda: False))
     return reconstructor

@@ -11,7 +11,6 @@ from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.formats import read_cube
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.illuminants import DAYLIGHT, illuminant_names, illuminant_title
-from napari_mst.watch import Watch
 
 OUTPUT_HELP = "file to write: .png or .tif, 8-bit sRGB with its profile"
 
@@ -43,8 +42,8 @@ def _run(arguments: argparse.Namespace) -> int:
     light = arguments.illuminant
     is_adapted = not arguments.unadapted
     recipe = rendering(cube, light, is_adapted=is_adapted, full_scale=arguments.full_scale)
-    with asked_to_stop() as is_cancelled:
-        with progress_bar(recipe.title, Watch(is_cancelled=is_cancelled)) as bar:
+    with asked_to_stop() as watch:
+        with progress_bar(recipe.title, watch) as bar:
             picture = paint(cube, recipe, WHOLE, bar)
         facts = {
             "source": arguments.cube.name,

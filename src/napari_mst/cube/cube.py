@@ -30,7 +30,7 @@ from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light
 from napari_mst.messages import shown
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watched, watching
 
 if TYPE_CHECKING:
     from hyperspy.signal import BaseSignal
@@ -334,8 +334,7 @@ class SpectralCube:
         *,
         adapted: bool = True,
         full_scale: float | None = None,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> NDArray[np.uint8]:
         """The picture that an eye sees of this reflectance under a light: (H, W, 3), 8-bit sRGB.
 
@@ -363,7 +362,7 @@ class SpectralCube:
         CameraError
             If there is no such light, or it does not cover 400-700 nm.
         Cancelled
-            Soon after *is_cancelled* returned true.
+            Soon after *watch* was cancelled.
 
         Examples
         --------
@@ -374,14 +373,13 @@ class SpectralCube:
         array([188, 130,  71], dtype=uint8)
         """
         recipe = rendering(self, illuminant, is_adapted=adapted, full_scale=full_scale)
-        return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
+        return paint(self, recipe, WHOLE, watching(watch))
 
     def composite(
         self,
         wavelengths: Sequence[float] | None = None,
         *,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> NDArray[np.uint8]:
         """The best picture of any cube, or of three of its bands: (H, W, 3), 8-bit sRGB.
 
@@ -404,7 +402,7 @@ class SpectralCube:
         CubeError
             If *wavelengths* are not three within those of the cube.
         Cancelled
-            Soon after *is_cancelled* returned true.
+            Soon after *watch* was cancelled.
 
         Examples
         --------
@@ -415,7 +413,7 @@ class SpectralCube:
         (4, 5, 3)
         """
         recipe = composite_of(self, wavelengths)
-        return paint(self, recipe, WHOLE, Watch(progress, is_cancelled))
+        return paint(self, recipe, WHOLE, watching(watch))
 
     def to_xarray(self) -> "DataArray":
         """The cube as an array of xarray with the axes wavelength, y and x.

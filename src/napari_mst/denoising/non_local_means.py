@@ -19,7 +19,7 @@ from napari_mst.denoising.streaming import (
 )
 from napari_mst.errors import DenoisingError, OutOfMemory
 from napari_mst.memory import free_host_memory
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
 
@@ -32,8 +32,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     distance: int | None = 9,
     sigma: float = 0.0,
     value: ArrayLike | None = None,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Doubles:
     """Each pixel of *image* as the mean of the pixels whose surroundings look like its own.
 
@@ -60,8 +59,8 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     value
         (K, H, W), the numbers to average with these weights: a cube that the photo *image* guides.
         None averages *image* itself.
-    progress, is_cancelled
-        Told the share that is done, and asked whether to stop.
+    watch
+        A `Watch`, or a function of the share that is done.
 
     Returns
     -------
@@ -74,7 +73,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     OutOfMemory
         If the result is larger than the free memory.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
 
     Notes
     -----
@@ -98,7 +97,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     pixels = _planes(image, "image")
     averaged = pixels if value is None else _guided(value, pixels)
     using = checked(h, patch, distance, sigma, pixels.shape)
-    return _means(pixels, averaged, using, Watch(progress, is_cancelled))
+    return _means(pixels, averaged, using, watching(watch))
 
 
 @dataclass(frozen=True, eq=False)

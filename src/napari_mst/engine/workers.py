@@ -97,7 +97,7 @@ class Workers:
         for done, result in enumerate(self._results(compute, todo), start=1):
             share = (self._cost_done + cost * done / len(todo)) / self._cost
             # Shares are sums of floats: without rounding the last one could be a little off 1.
-            self._watch.report(min(round(share, 9), 1.0))
+            self._watch.reach(round(share, 9))
             yield result
         self._cost_done += cost
 

@@ -26,7 +26,7 @@ from napari_mst.formats.tiff.writing import write_tiff
 from napari_mst.formats.zarr.reading import is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.messages import out_of_memory, shown
-from napari_mst.watch import Progress, Watch
+from napari_mst.watch import Watched, watching
 
 __all__ = [
     "FORMATS",
@@ -202,7 +202,7 @@ def write_cube(
     cube: SpectralCube,
     *,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    watch: Watched = None,
     **options: Any,
 ) -> Path:
     """Save *cube* in the format that the suffix of *path* names, and return the file to open.
@@ -231,7 +231,7 @@ def write_cube(
     """
     path = Path(path)
     form = _writer(path)
-    return form.write(path, cube, overwrite=overwrite, watch=Watch(progress), **options)
+    return form.write(path, cube, overwrite=overwrite, watch=watching(watch), **options)
 
 
 def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:

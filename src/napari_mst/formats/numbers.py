@@ -101,7 +101,7 @@ def blocks(
     for band in range(bands):
         for start in range(0, height, rows):
             yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
-        watch.report((band + 1) / bands)
+        watch.reach((band + 1) / bands)
 
 
 def in_native_order(data: NDArray[Any]) -> NDArray[Any]:

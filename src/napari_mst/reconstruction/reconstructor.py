@@ -29,7 +29,7 @@ from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.seen import SeenPhoto
 from napari_mst.reconstruction.setup import Setup, set_up
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 
 class Reconstructor:
@@ -173,7 +173,7 @@ class Reconstructor:
         """The passes of the network."""
         return self.setup.program
 
-    def prepare(self, say: Callable[[str], None], is_cancelled: IsCancelled | None = None) -> None:
+    def prepare(self, say: Callable[[str], None], watch: Watched = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.
 
         There is no need to call this, since `reconstruct` does it by itself. *say* is told, from
@@ -183,13 +183,13 @@ class Reconstructor:
         Raises
         ------
         Cancelled
-            As soon as *is_cancelled* says so.
+            Soon after *watch* was cancelled.
 
         Examples
         --------
         >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).prepare(print)
         """
-        compile_kernels(self.setup, say, Watch(is_cancelled=is_cancelled))
+        compile_kernels(self.setup, say, watching(watch))
 
     def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
         """The plan for *height* x *width* pixels: what a run needs, as a sentence if printed.
@@ -215,7 +215,7 @@ class Reconstructor:
         region: Rectangle | None = None,
         *,
         ensemble: bool = False,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> Plan:
         """The plan for *photo*: what a run needs and, in 16 bits, how far it will be off.
 
@@ -237,7 +237,7 @@ class Reconstructor:
         ''
         """
         setup = self._setup_for(region, ensemble)
-        job = preparing.prepare(setup, photo, Watch(is_cancelled=is_cancelled))
+        job = preparing.prepare(setup, photo, watching(watch))
         plan = plan_run(setup, *job.part.shape, bytes_to_denoise(decided(job)))
         if not setup.is_narrow:
             return plan
@@ -246,8 +246,7 @@ class Reconstructor:
     def reconstruct(
         self,
         photo: PhotoLike,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
         *,
         region: Rectangle | None = None,
         ensemble: bool = False,
@@ -261,11 +260,9 @@ class Reconstructor:
         ----------
         photo
             A `Photo`, a file or an array.
-        progress
-            Called at least 5 times a stage, and by a pixelwise network for every few rows, with a
-            share that grows as time does.
-        is_cancelled
-            Asked as often as *progress* is called.
+        watch
+            A `Watch`, or a function of the share that is done. It is called at least 5 times a
+            stage, and by a pixelwise network for every few rows; the share grows as time does.
         region
             First row, one past the last, first column, one past the last: only these pixels are
             read and returned. A region is another image to all networks but pixelwise ones: its
@@ -281,7 +278,7 @@ class Reconstructor:
             If the photo cannot be read or has no pixels, the number of its channels is not the
             network's, or the region is empty or reaches beyond it.
         Cancelled
-            Soon after *is_cancelled* returned true; nothing of the run remains in memory.
+            Soon after *watch* was cancelled; nothing of the run remains in memory.
         OutOfMemory
             If memory and disk are too small, before anything is computed. Or if the device runs out
             of memory after all, and again within half of it or the least that a run can do with;
@@ -297,13 +294,12 @@ class Reconstructor:
         (31, 10, 30)
         """
         setup = self._setup_for(region, ensemble)
-        watch = Watch(progress, is_cancelled)
-        return pipeline.reconstruct(setup, photo, self._errors, watch)
+        return pipeline.reconstruct(setup, photo, self._errors, watching(watch))
 
     def preview(
         self,
         photo: PhotoLike,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
         *,
         region: Rectangle | None = None,
     ) -> SpectralCube:
@@ -314,8 +310,7 @@ class Reconstructor:
         `reconstruct`.
         """
         setup = self._setup_for(region)
-        watch = Watch(is_cancelled=is_cancelled)
-        return pipeline.reconstruct(setup, photo, self._errors, watch, is_preview=True)
+        return pipeline.reconstruct(setup, photo, self._errors, watching(watch), is_preview=True)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""

@@ -17,7 +17,7 @@ from napari_mst.spectra.spectral_python import import_spectral
 from napari_mst.spectra.spectrum import Map, Spectrum, Values
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import resampled
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watched, watching
 
 LARGEST_ANGLE = 10.0
 """Degrees: the default threshold of `classify`."""
@@ -43,8 +43,7 @@ def classify(
     cube: SpectralCube,
     spectra: Sequence[Spectrum],
     threshold: float = LARGEST_ANGLE,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Classes:
     """Give each pixel the spectrum with the smallest spectral angle, up to *threshold* degrees.
 
@@ -58,14 +57,14 @@ def classify(
         If there are no spectra, they share fewer than two bands with the cube, or one is zero
         there.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     angles_between = import_spectral().spectral_angles
     bands = _shared_bands(cube, spectra)
     members = _members(spectra, cube.wavelengths[bands])
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(_of_bands(cube, bands), Watch(progress, is_cancelled)):
+    for rows, good, values in pixels(_of_bands(cube, bands), watching(watch)):
         # A pixel that is zero everywhere has no angle.
         lit = values.any(axis=1)
         good[good] = lit

@@ -14,7 +14,7 @@ from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectral_python import import_spectral, quiet_spectral
 from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.spectra.strips import check_enough, pixels
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""
@@ -40,8 +40,7 @@ def cluster(
     cube: SpectralCube,
     count: int = 10,
     iterations: int = 20,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Clusters:
     """k-means: *count* clusters of pixels with similar values.
 
@@ -54,12 +53,12 @@ def cluster(
     SpectrumError
         If *count* is not within 2 to 65535, or no pixel is a number in all bands.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     if not 2 <= count <= MOST_CLUSTERS:
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
     import_spectral()  # so that a missing library is told before the first pass
-    watch = Watch(progress, is_cancelled)
+    watch = watching(watch)
     passes = iterations + 1
     centres = _first_centres(cube, count, watch.part(0, 1 / passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)

@@ -17,12 +17,10 @@ from napari_mst.illuminants import colour_weights
 from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.spectra.spectrum import Map
 from napari_mst.spectra.strips import strips
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watched, watching
 
 
-def true_colour(
-    cube: SpectralCube, progress: Progress | None = None, is_cancelled: IsCancelled | None = None
-) -> NDArray[np.uint8]:
+def true_colour(cube: SpectralCube, watch: Watched = None) -> NDArray[np.uint8]:
     """*cube* in daylight (D65) as the CIE 1931 observer sees it: (H, W, 3) 8-bit sRGB.
 
     Its numbers are taken as reflectances. Colours outside sRGB are clipped; pixels that are not
@@ -33,17 +31,16 @@ def true_colour(
     SpectrumError
         If the wavelengths do not cover 450-650 nm.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     _check_visible(cube)
-    return cube.render(full_scale=1.0, progress=progress, is_cancelled=is_cancelled)
+    return cube.render(full_scale=1.0, watch=watch)
 
 
 def colour_difference(
     cube: SpectralCube,
     photo: Photo | str | PathLike[str] | ArrayLike,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Map:
     """CIEDE2000 difference of the true colour of *cube* from *photo* of the same size, (H, W).
 
@@ -56,14 +53,14 @@ def colour_difference(
         If the sizes differ, *photo* does not have three channels, or the wavelengths do not cover
         450-650 nm.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     color = _skimage_color()
     _check_visible(cube)
     source = as_photo(photo)
     _check_size(cube, source)
     result = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, strip in strips(cube, Watch(progress, is_cancelled)):
+    for rows, strip in strips(cube, watching(watch)):
         seen = color.rgb2lab(_seen(cube, strip))
         shot = color.rgb2lab(_shot(source, rows))
         result[rows] = color.deltaE_ciede2000(seen, shot)

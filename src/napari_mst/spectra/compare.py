@@ -26,7 +26,7 @@ from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.spectra.transforms import resampled
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watched, watching
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +163,7 @@ def compare_labels(
     cube: SpectralCube,
     reference: SpectralCube,
     labels: Numbers,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Labelled[Comparison]:
     """Compare every label of an (H, W) image but 0, as `compare_region` does, in one pass.
 
@@ -173,11 +172,11 @@ def compare_labels(
     SpectrumError
         If the images differ in size, or share fewer than two bands.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     alignment = align(cube, reference)
     sums = _LabelSums(label_numbers(labels), int(alignment.bands.sum()))
-    for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
+    for rows, strip in raw_strips(cube, watching(watch)):
         groups = label_groups(labels, sums.numbers, rows)
         if groups is not None:
             ours = alignment.of_estimate(groups.of_image(strip))

@@ -14,7 +14,7 @@ from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectral_python import import_spectral
 from napari_mst.spectra.spectrum import Map, Values
 from napari_mst.spectra.strips import check_enough, pixels
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,7 @@ class PrincipalComponents:
 def principal_components(
     cube: SpectralCube,
     count: int = 3,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> PrincipalComponents:
     """The first *count* principal components of the pixels of *cube*.
 
@@ -49,11 +48,11 @@ def principal_components(
     SpectrumError
         If *count* is not within 1 to B, or fewer than two pixels are numbers in all bands.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
-    watch = Watch(progress, is_cancelled)
+    watch = watching(watch)
     components = _statistics(cube, watch.part(0, 0.5)).principal_components
     reduced = components.reduce(num=count)
     bands = np.full((count, *cube.shape[1:]), np.nan, dtype=np.float32)
@@ -66,9 +65,7 @@ def principal_components(
     return PrincipalComponents(bands, explained, directions)
 
 
-def anomalies(
-    cube: SpectralCube, progress: Progress | None = None, is_cancelled: IsCancelled | None = None
-) -> Map:
+def anomalies(cube: SpectralCube, watch: Watched = None) -> Map:
     """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*, (H, W).
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
@@ -78,9 +75,9 @@ def anomalies(
     SpectrumError
         If fewer than two pixels are numbers in all bands.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
-    watch = Watch(progress, is_cancelled)
+    watch = watching(watch)
     statistics = _statistics(cube, watch.part(0, 0.5))
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):

@@ -17,7 +17,7 @@ from napari_mst.metrics import DARK, spectral_angles
 from napari_mst.spectra.alignment import Alignment, align, numbers_in_both, relative_errors
 from napari_mst.spectra.spectrum import Map, Values
 from napari_mst.spectra.strips import strips
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -83,8 +83,7 @@ def cube_errors(
     cube: SpectralCube,
     reference: SpectralCube,
     peak: float = 1.0,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> CubeErrors:
     """Compare *cube* with *reference*, a few rows at a time; *peak* is the white of the PSNR.
 
@@ -93,11 +92,11 @@ def cube_errors(
     SpectrumError
         If the images differ in size, share fewer than two bands, or no pixel is a number in both.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     alignment = align(cube, reference)
     sums = _Sums(int(alignment.bands.sum()), DARK)
-    for strip in _pairs(cube, reference, alignment, Watch(progress, is_cancelled)):
+    for strip in _pairs(cube, reference, alignment, watching(watch)):
         sums.add(strip.estimate[:, strip.is_good], strip.reference[:, strip.is_good])
     if not sums.pixels:
         raise SpectrumError(
@@ -125,8 +124,7 @@ def error_map(
     cube: SpectralCube,
     reference: SpectralCube,
     measure: Measure = "rmse",
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Map:
     """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
 
@@ -139,14 +137,14 @@ def error_map(
     SpectrumError
         If the images differ in size or share fewer than two bands, or *measure* is unknown.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
     """
     if measure not in _MEASURES:
         raise SpectrumError(f"Expected one of {', '.join(_MEASURES)}, got {str(measure)[:30]!r}.")
     measured = _MEASURES[measure]
     result = np.empty(cube.shape[1:], dtype=np.float32)
     alignment = align(cube, reference)
-    for strip in _pairs(cube, reference, alignment, Watch(progress, is_cancelled)):
+    for strip in _pairs(cube, reference, alignment, watching(watch)):
         strip.estimate[:, ~strip.is_good] = np.nan
         strip.reference[:, ~strip.is_good] = np.nan
         result[strip.rows] = measured(strip.estimate, strip.reference)

@@ -17,7 +17,7 @@ from napari_mst.spectra.label_groups import Groups, Moments, Numbers, label_grou
 from napari_mst.spectra.regions import Spread, spread_name
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched, watching
 
 T = TypeVar("T")
 
@@ -59,8 +59,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     cube_name: str = "",
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> Labelled[Spectrum]:
     """The mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
 
@@ -72,7 +71,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
         If *labels* is not an image of whole numbers of the size of the cube, or *spread* is
         unknown.
     Cancelled
-        Soon after *is_cancelled* returned true.
+        Soon after *watch* was cancelled.
 
     Notes
     -----
@@ -92,7 +91,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     """
     checked = _checked(np.asarray(labels), cube)
     kind = spread_name(spread)
-    source = _Labels(cube, checked, label_numbers(checked), Watch(progress, is_cancelled))
+    source = _Labels(cube, checked, label_numbers(checked), watching(watch))
     found = _averages(source, spread)
     # The spectra are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths

@@ -19,7 +19,7 @@ from napari_mst.formats.picture_files import write_picture
 from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
 from napari_mst.spectra.map_kind import Limits, MapInputs, MapKind, MapResult
-from napari_mst.watch import Progress
+from napari_mst.watch import Watched
 
 PICTURE = ".png"
 """The suffix of a picture; every other file is a cube."""
@@ -102,7 +102,7 @@ def check_map_target(path: Path, *, overwrite: bool = False) -> None:
 
 
 def write_map(
-    path: Path, found: FinishedMap, *, overwrite: bool = False, progress: Progress | None = None
+    path: Path, found: FinishedMap, *, overwrite: bool = False, watch: Watched = None
 ) -> Path:
     """Save a map, crash-safe, and return the file to open.
 
@@ -113,7 +113,7 @@ def write_map(
         planes is to become one picture.
     """
     if path.suffix.lower() != PICTURE:
-        return write_cube(path, found.to_cube(), overwrite=overwrite, progress=progress)
+        return write_cube(path, found.to_cube(), overwrite=overwrite, watch=watch)
     if len(found.result.planes) > 1:
         raise SaveError(
             f"Expected one picture for {shown(path.name)}, got {len(found.result.planes)}. "

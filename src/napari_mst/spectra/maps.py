@@ -45,20 +45,20 @@ def _classes(inputs: MapInputs, watch: Watch) -> MapResult:
         raise SpectrumError(
             f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
         )
-    found = classification.classify(inputs.cube, spectra, inputs.number, **watch.arguments)
+    found = classification.classify(inputs.cube, spectra, inputs.number, watch=watch)
     names = tuple(spectrum.name for spectrum in spectra)
     tints = tuple(spectrum.colour for spectrum in spectra)
     return MapResult((MapPlane(found.labels),), names, tints)
 
 
 def _clusters(inputs: MapInputs, watch: Watch) -> MapResult:
-    found = clustering.cluster(inputs.cube, int(inputs.number), **watch.arguments)
+    found = clustering.cluster(inputs.cube, int(inputs.number), watch=watch)
     names = tuple(centre.name for centre in found.centres)
     return MapResult((MapPlane(found.labels),), names)
 
 
 def _components(inputs: MapInputs, watch: Watch) -> MapResult:
-    found = components.principal_components(inputs.cube, int(inputs.number), **watch.arguments)
+    found = components.principal_components(inputs.cube, int(inputs.number), watch=watch)
     planes = []
     for number, (band, share) in enumerate(zip(found.bands, found.explained, strict=True), 1):
         planes.append(MapPlane(band, f"PC {number} ({share:.1%})"))
@@ -66,7 +66,7 @@ def _components(inputs: MapInputs, watch: Watch) -> MapResult:
 
 
 def _anomalies(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(components.anomalies(inputs.cube, **watch.arguments))
+    return _one_plane(components.anomalies(inputs.cube, watch=watch))
 
 
 def _ratio(inputs: MapInputs, _: Watch) -> MapResult:
@@ -80,11 +80,11 @@ def _normalised_difference(inputs: MapInputs, _: Watch) -> MapResult:
 
 
 def _composite(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(inputs.cube.composite(inputs.wavelengths, **watch.arguments))
+    return _one_plane(inputs.cube.composite(inputs.wavelengths, watch=watch))
 
 
 def _true_colour(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(colours.true_colour(inputs.cube, **watch.arguments))
+    return _one_plane(colours.true_colour(inputs.cube, watch=watch))
 
 
 def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
@@ -93,7 +93,7 @@ def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
             "Expected a photo of the size of the cube, got none. "
             "Open the photo that it was made from."
         )
-    found = colours.colour_difference(inputs.cube, inputs.photo, **watch.arguments)
+    found = colours.colour_difference(inputs.cube, inputs.photo, watch=watch)
     return _one_plane(found)
 
 
@@ -120,7 +120,7 @@ def _error(measure: cube_errors.Measure) -> Compute:
     def compute(inputs: MapInputs, watch: Watch) -> MapResult:
         if inputs.reference is None:
             raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
-        found = cube_errors.error_map(inputs.cube, inputs.reference, measure, **watch.arguments)
+        found = cube_errors.error_map(inputs.cube, inputs.reference, measure, watch=watch)
         return _one_plane(found)
 
     return compute

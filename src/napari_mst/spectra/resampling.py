@@ -15,7 +15,7 @@ from napari_mst.errors import CubeError
 from napari_mst.messages import shown
 from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watched, watching
 
 MOST_OUTSIDE = 0.05
 """The share of a response that may lie outside the wavelengths of the cube."""
@@ -49,8 +49,7 @@ def resample(
     cube: SpectralCube,
     to: ArrayLike | Sequence[Spectrum],
     *,
-    progress: Progress | None = None,
-    is_cancelled: IsCancelled | None = None,
+    watch: Watched = None,
 ) -> SpectralCube:
     """*cube* at other bands, in float32; it is worked on a few rows at a time.
 
@@ -71,7 +70,7 @@ def resample(
         If the cube has no wavelengths in nm, or they do not rise or fall; a wavelength lies outside
         them; or more than a twentieth of a response does, or the response is nowhere above zero.
     Cancelled
-        If *is_cancelled* says so.
+        Soon after *watch* was cancelled.
 
     Notes
     -----
@@ -94,7 +93,7 @@ def resample(
     bands = _bands(cube.wavelengths, to)
     _, height, width = cube.shape
     data = np.empty((len(bands.wavelengths), height, width), dtype=np.float32)
-    for rows, strip in raw_strips(cube, Watch(progress, is_cancelled)):
+    for rows, strip in raw_strips(cube, watching(watch)):
         data[:, rows] = _mixed(bands.matrix, strip)
     metadata = {key: cube.metadata[key] for key in cube.metadata if key not in _OF_BANDS}
     if bands.names:

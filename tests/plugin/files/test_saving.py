@@ -38,6 +38,7 @@ from napari_mst.plugin.files.contributions import write_layer
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import Save, SaveOrder, ask_to_save
 from napari_mst.plugin.viewer import picks
+from napari_mst.watch import Watch
 
 WRITABLE = [form for form in FORMATS if form.suffixes]
 over_formats = pytest.mark.parametrize("form", WRITABLE, ids=lambda form: form.name)
@@ -98,10 +99,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Holds a save up in its middle until it is set."""
     event = threading.Event()
 
-    def held(*arguments: Any, progress: Callable[[float], None], **options: Any) -> Path:
-        progress(0.5)
+    def held(*arguments: Any, watch: Watch, **options: Any) -> Path:
+        watch.reach(0.5)
         event.wait(30)
-        return write_cube(*arguments, progress=progress, **options)
+        return write_cube(*arguments, watch=watch, **options)
 
     monkeypatch.setattr(saving, "write_cube", held)
     yield event

@@ -83,7 +83,7 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
 
 def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
     def job(_: Request, reports: Reports) -> SpectralCube:
-        reports.watch.report(0.5)
+        reports.watch.reach(0.5)
         while True:
             reports.watch.check()
 
@@ -149,7 +149,7 @@ def test_progress_is_told_no_more_often_than_a_person_sees(qapp: object) -> None
     told: list[float] = []
     worker.reports.progressed.connect(told.append)
     for share in range(1000):
-        worker.watch.report(share / 1000)
+        worker.watch.reach(share / 1000)
     assert told[0] == 0
     assert len(told) < 20
 

@@ -128,7 +128,7 @@ def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], watc
         for row in range(0, height, _ROWS):
             turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
         raw.write(turned.data)
-        watch.report((band + 1) / bands)
+        watch.reach((band + 1) / bands)
     return f"{crc:08x}"
 
 

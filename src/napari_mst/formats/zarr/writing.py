@@ -53,7 +53,7 @@ def write_zarr(
 
         def written(share: float) -> None:
             _write_out(files, temporary)
-            watch.report(share)
+            watch.reach(share)
 
         crc = _write_numbers(_Chunks(array, files), cube, dtype, Watch(written))
         others = Description(names=band_names(cube))
@@ -168,7 +168,7 @@ def _write_numbers(chunks: _Chunks, cube: SpectralCube, dtype: np.dtype[Any], wa
             crc = crc32(block, crc)
             chunks.put(block, (band, row // side))
             done = block.shape[0] * min(row + rows, height) / height
-            watch.report((band + done) / bands)
+            watch.reach((band + done) / bands)
     return f"{crc:08x}"
 
 

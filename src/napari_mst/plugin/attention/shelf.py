@@ -126,7 +126,7 @@ def _made_ready(request: Request, reports: Reports) -> Ready:
             f"Expected a network with attention, got {_name(request)}, which has none. "
             "Take another model."
         )
-    reconstructor.prepare(reports.say, reports.watch.is_cancelled)
+    reconstructor.prepare(reports.say, reports.watch)
     region = options.region
     channels = AttentionExplorer(reconstructor, photo, region=region) if has_channels else None
     pixels = PixelExplorer(reconstructor, photo, region) if has_pixels else None

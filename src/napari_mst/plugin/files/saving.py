@@ -239,8 +239,7 @@ class Save(QObject):
 
 def _write(order: SaveOrder, reports: Reports) -> Path:
     """Write the file, on the worker's thread."""
-    progress = reports.watch.reach
-    return write_cube(order.path, order.cube, overwrite=order.may_replace, progress=progress)
+    return write_cube(order.path, order.cube, overwrite=order.may_replace, watch=reports.watch)
 
 
 # ------------------------------------------------------------------------- where it is saved

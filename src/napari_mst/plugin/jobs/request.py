@@ -12,7 +12,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
-from napari_mst.watch import IsCancelled, Progress, Watch
+from napari_mst.watch import Watch, Watched
 
 
 class PhotoSource(Protocol):
@@ -82,8 +82,7 @@ class CubeCorrection(Protocol):
         self,
         cube: SpectralCube,
         photo: Photo,
-        progress: Progress | None = None,
-        is_cancelled: IsCancelled | None = None,
+        watch: Watched = None,
     ) -> SpectralCube:
         """The *cube* of all of the corrected *photo*, corrected as well."""
 
@@ -133,7 +132,7 @@ class Request:
             return cube
         for correction in self.corrections:
             if isinstance(correction, CubeCorrection):
-                cube = correction.adapted(cube, photo, **watch.arguments)
+                cube = correction.adapted(cube, photo, watch=watch)
         return cube
 
 

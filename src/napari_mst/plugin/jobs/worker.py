@@ -52,13 +52,13 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     photo = request.read()
     options = request.options
     reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
-    reconstructor.prepare(reports.say, reports.watch.is_cancelled)
+    reconstructor.prepare(reports.say, reports.watch)
     _say_how(photo, reconstructor, request, reports)
     if _is_large(photo, request):
-        preview = reconstructor.preview(photo, reports.watch.is_cancelled, region=options.region)
+        preview = reconstructor.preview(photo, reports.watch, region=options.region)
         reports.preview(preview)
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(photo, **reports.watch.arguments, **options.for_photo)
+        cube = reconstructor.reconstruct(photo, watch=reports.watch, **options.for_photo)
     cube = request.adapted(cube, photo, reports.watch)
     # A network without attention leaves the record empty.
     if record:
@@ -71,9 +71,7 @@ def _say_how(
     photo: Photo, reconstructor: "Reconstructor", request: Request, reports: Reports
 ) -> None:
     """Tell the user on which device and by which plan *photo* will be run, and what was assumed."""
-    plan = reconstructor.plan_for(
-        photo, **request.options.for_photo, is_cancelled=reports.watch.is_cancelled
-    )
+    plan = reconstructor.plan_for(photo, **request.options.for_photo, watch=reports.watch)
     device = reconstructor.device
     running = f"Running on {device.name} ({device.reason}): {plan}."
     reports.say(" ".join([running, *photo.assumptions]))

@@ -157,7 +157,7 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
         return region_spectrum(cube, region, spread, known=known, **facts)
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
-        return label_spectra(cube, labels, spread, **facts, **watch.arguments)
+        return label_spectra(cube, labels, spread, **facts, watch=watch)
 
     return Reading(("spectra", spread, *facts.values()), of_region, of_labels)
 
@@ -178,7 +178,7 @@ def errors_of(on: Image, reference: Image) -> Reading:
         if cube is None or truth is None:
             return None
         try:
-            return compare_labels(cube, truth, labels, **watch.arguments)
+            return compare_labels(cube, truth, labels, watch=watch)
         except SpectrumError:
             return None
 

@@ -71,5 +71,5 @@ def each_block(work: Callable[[slice], T], blocks: list[slice], watch: Watch) ->
     with ThreadPoolExecutor(THREADS) as threads:
         for result in threads.map(unless_cancelled, blocks):
             results.append(result)
-            watch.report(len(results) / len(blocks))
+            watch.reach(len(results) / len(blocks))
     return results

@@ -368,7 +368,5 @@ def _is_news(known: Sequence[KnownSpectrum], former: dict[tuple[int, int], Known
 
 def _spots(request: Request, count: int, watch: Watch) -> Spots:
     ground = ground_of(request)
-    places = suggest_spots(
-        request.cube, ground.photo, request.known, count, is_cancelled=watch.is_cancelled
-    )
+    places = suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
     return Spots(ground, places)

@@ -131,7 +131,7 @@ def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
     # It may import torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.adaptation.bands import band_width
 
-    return band_width(cube, **watch.arguments)
+    return band_width(cube, watch=watch)
 
 
 def on_screen(layer: Image | None, shape: tuple[int, int]) -> Part:
