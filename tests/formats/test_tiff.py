@@ -1,5 +1,6 @@
 """TIFF stacks against GDAL (rasterio) and tifffile: we read theirs, and they read ours."""
 
+import re
 import struct
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.seal import CHANGED
 from napari_mst.formats.tiff import opening, writing
 from napari_mst.formats.tiff.metadata import SEAL
+from napari_mst.photo.planes import whole_series
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -356,6 +359,95 @@ def refuse_a_type_of_numbers_that_cannot_be_read(folder: Path) -> None:
     refuse(path, "TiffTag 339")
 
 
+UUIDS = [f"urn:uuid:{band:08}-1111-1111-1111-111111111111" for band in range(4)]
+
+
+def ome_xml(band: int, named: str, planes: str = "0123", more: str = "") -> str:
+    """OME-XML of the file of one *band* in a set of four, whose files are *named* so."""
+    data = "".join(
+        f'<TiffData FirstC="{plane}" IFD="0" PlaneCount="1">'
+        f'<UUID FileName="{named.format(plane)}">{UUIDS[int(plane)]}</UUID></TiffData>'
+        for plane in planes
+    )
+    return (
+        f'<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="{UUIDS[band]}">'
+        f'{more}<Image ID="Image:0"><Pixels DimensionOrder="XYCZT" ID="Pixels:0" SizeC="4" '
+        'SizeT="1" SizeX="40" SizeY="50" SizeZ="1" Type="float">'
+        + "".join(f'<Channel ID="C:{at}" EmissionWavelength="{400 + at}"/>' for at in range(4))
+        + f"{data}</Pixels></Image></OME>"
+    )
+
+
+def write_ome_set(folder: Path, named: str = "{}.ome.tif", **options: Any) -> Path:
+    """A set of four bands, one in each file, as Bio-Formats writes it; the first of its files."""
+    folder.mkdir(exist_ok=True)
+    plain: dict[str, Any] = {"metadata": None, "photometric": "minisblack", **options}
+    for band in range(4):
+        text = ome_xml(band, named)
+        tifffile.imwrite(folder / f"{band}.ome.tif", DATA[band], description=text, **plain)
+    return folder / "0.ome.tif"
+
+
+@pytest.mark.parametrize("compression", [None, "zlib", "lzw", "zstd"])
+def test_a_set_of_one_file_a_channel_is_read_whole(tmp_path: Path, compression: str | None) -> None:
+    cube = read_cube(write_ome_set(tmp_path, compression=compression))
+    assert np.array_equal(cube.data, DATA[:4])
+    assert cube.wavelengths.tolist() == [400, 401, 402, 403]
+
+
+def test_each_plane_of_a_set_is_read_from_its_own_file(tmp_path: Path) -> None:
+    """tifffile reads all from the first file where each plane would follow the one before."""
+    path = write_ome_set(tmp_path)
+    with tifffile.TiffFile(path) as file:
+        start = file.pages.first.dataoffsets[0]
+    for band in range(1, 4):
+        place = start + band * DATA[band].nbytes
+        other = tmp_path / f"{band}.ome.tif"
+        other.write_bytes(other.read_bytes().ljust(place, b"\0") + DATA[band].tobytes())
+        with tifffile.TiffFile(other, mode="r+") as file:
+            file.pages.first.tags["StripOffsets"].overwrite(place)
+    path.write_bytes(path.read_bytes() + b"text" * DATA[0].size)
+    assert np.array_equal(read_cube(path).data, DATA[:4])
+
+
+def refuse_sets_that_are_not_whole(folder: Path) -> None:
+    """Give no zeros for planes that are missing, and no numbers from any other file."""
+    for kind, compression in (("raw", None), ("zlib", "zlib")):
+        path = write_ome_set(folder / kind, compression=compression)
+        (folder / kind / "2.ome.tif").unlink()
+        refuse(path, "planes in '2.ome.tif', which is not beside it")
+        tifffile.imwrite(folder / kind / "2.ome.tif", DATA[2], metadata=None)
+        refuse(path, "planes in '2.ome.tif', which is of another set")
+    outside = write_ome_set(folder / "inside", f"..{'/'}{{}}.ome.tif")
+    write_ome_set(folder)
+    refuse(outside, "planes in '../1.ome.tif', which is not beside it")
+    write_ome_set(folder / "absolute", f"{folder}/{{}}.ome.tif")
+    refuse(folder / "absolute" / "0.ome.tif", "got planes in '.*beside it")
+    same: dict[str, Any] = {"metadata": None, "photometric": "minisblack"}
+    for planes in ("013", "0113"):
+        text = re.sub("<UUID.*?</UUID>", "", ome_xml(0, "", planes))
+        text = re.sub('FirstC="(.)" IFD="0"', r'FirstC="\1" IFD="\1"', text)
+        tifffile.imwrite(folder / "a.ome.tif", DATA[:4], description=text, **same)
+        refuse(folder / "a.ome.tif", "got 3 of 4 planes")
+    more = f'<BinaryOnly MetadataFile="0.ome.tif" UUID="{UUIDS[0]}"/>'
+    tifffile.imwrite(folder / "a.ome.tif", DATA[1], description=ome_xml(1, "", more=more), **same)
+    refuse(folder / "a.ome.tif", "a part of the set that '0.ome.tif' describes")
+    tifffile.imwrite(
+        folder / "1.ome.tif", DATA[1] > 0, description=ome_xml(1, "{}.ome.tif"), **same
+    )
+    refuse(folder / "0.ome.tif", "planes of several sizes or types")
+
+
+def test_planes_that_micro_manager_never_wrote_are_missed() -> None:
+    """Its index gives them the place 0, and tifffile gives zeros."""
+    file = SimpleNamespace(filehandle=SimpleNamespace(path="a.tif"))
+    plane = SimpleNamespace(offset=8, shape=(2, 2), dtype=DATA.dtype, parent=file)
+    unwritten = SimpleNamespace(**vars(plane) | {"offset": 0})
+    stack = SimpleNamespace(kind="mmstack", pages=[plane, unwritten])
+    with pytest.raises(ValueError, match="1 of 2 planes"):
+        whole_series(SimpleNamespace(ome_metadata=None, series=[stack]))  # type: ignore[arg-type]
+
+
 def refuse_photos(folder: Path) -> None:
     photo = np.zeros((20, 30, 3), "u1")
     for data, options in (
@@ -384,6 +476,7 @@ def refuse_other_contents(folder: Path) -> None:
         pytest.param(find_the_band_axis, id="038-axis"),
         pytest.param(accept_few_bands, id="039-bands"),
         pytest.param(name_the_missing_codec, id="040-codec"),
+        pytest.param(refuse_sets_that_are_not_whole, id="037-set"),
         pytest.param(refuse_a_type_of_numbers_that_cannot_be_read, id="037-type"),
         pytest.param(refuse_a_chain_of_pages_that_has_no_end, id="037-chain"),
         pytest.param(refuse_bombs, id="041-bomb"),

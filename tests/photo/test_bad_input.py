@@ -36,6 +36,27 @@ def zarr_array(value: Array) -> Make:
     return lambda _: pytest.importorskip("zarr").array(value)
 
 
+def ome_set(*, lost: bool = False) -> Make:
+    """A photo of three channels, each in a file of its own; perhaps the second is *lost*."""
+
+    def make(folder: Path) -> Path:
+        planes = "".join(
+            f'<TiffData FirstC="{at}" IFD="0"><UUID FileName="{at}.tif">{at}</UUID></TiffData>'
+            for at in range(3)
+        )
+        for at in range(3):
+            text = (
+                f'<OME UUID="{at}"><Image><Pixels DimensionOrder="XYCZT" SizeC="3" SizeT="1" '
+                f'SizeX="17" SizeY="12" SizeZ="1">{planes}</Pixels></Image></OME>'
+            )
+            tifffile.imwrite(folder / f"{at}.tif", GREY8, description=text, metadata=None)
+        if lost:
+            (folder / "1.tif").unlink()
+        return folder / "0.tif"
+
+    return make
+
+
 def cut(make: Make, share: float) -> Make:
     def shortened(folder: Path) -> Path:
         path: Path = make(folder)
@@ -172,6 +193,8 @@ REFUSED = {
     ),
     "053-stack-imagej": (tiff(STACK[..., 0], imagej=True), None, "got a stack"),
     "053-stack-ome": (tiff(STACK[..., 0], ome=True), None, "got a stack"),
+    "053-set-ome": (ome_set(), None, "got one in several files"),
+    "053-lost-plane-ome": (ome_set(lost=True), None, "'1.tif', which is not beside it"),
     "053-stack-gif": (
         pillow(RGB8, "a.gif", save_all=True, append_images=[OTHER_PAGE]),
         None,

@@ -24,6 +24,7 @@ from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.georeference import TAGS, Georeference
+from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw import develop_raw
 from napari_mst.photo.raw_header import camera_in_raw, check_raw, is_raw, is_raw_file
 from napari_mst.photo.shot import Shot
@@ -206,7 +207,7 @@ def _colour_pages(path: Path) -> Pixels | None:
     """(T, H, W, C) pixels of the TIFF *path*; None if it is none, or has no pages in colour."""
     try:
         with tifffile.TiffFile(path) as tiff:
-            series = tiff.series[0]
+            series = whole_series(tiff)[0]
             page = series.keyframe
             is_rgb = page.photometric == tifffile.PHOTOMETRIC.RGB
             is_colour = is_rgb and page.samplesperpixel in (3, 4)
@@ -294,10 +295,12 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
 def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
     file.seek(0)
     with tifffile.TiffFile(file) as tiff:
-        images = [series for series in tiff.series if not series.keyframe.is_reduced]
+        images = [series for series in whole_series(tiff) if not series.keyframe.is_reduced]
         if len(images) != 1:
             raise _several(f"{len(images)} images")
         series = images[0]
+        if series.is_multifile:
+            raise _several("one in several files")
         page = series.keyframe
         declared = (tiff.imagej_metadata or {}).get("images", 1)
         # tifffile tells only its log that pages are missing.

@@ -82,16 +82,17 @@ def check_chain(tif: "TiffFile") -> None:
 
 def check_size(path: Path, series: "TiffPageSeries") -> None:
     """Refuse, before any allocation, an image that cannot be in the file."""
-    found = path.stat().st_size
     pages = [page for page in series.pages if page is not None]
+    files = {page.parent.filehandle.path: page.parent.filehandle.size for page in pages}
+    found = sum(files.values())
     is_compressed = any(page.compression != _UNCOMPRESSED for page in pages)
     most = max(SMALL_BYTES, found * COMPRESSION_RATIO) if is_compressed else found
     if series.nbytes > most:
         expected = f"at most {most} bytes of numbers"
         advice = "The file is incomplete, or not what it says."
         raise mismatch(path.name, expected, f"{series.nbytes} declared", advice)
-    # Numbers that are not compressed may be mapped, which takes no memory.
-    if is_compressed:
+    # Numbers in one piece may be mapped, which takes no memory.
+    if is_compressed or series.is_multifile:
         check_room(path.name, series.nbytes)
 
 

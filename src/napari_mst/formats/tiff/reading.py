@@ -21,6 +21,7 @@ from napari_mst.formats.tiff.beside import applied, described, header_beside
 from napari_mst.formats.tiff.metadata import SEAL, describe, has_lost_its_seal
 from napari_mst.formats.tiff.opening import check_chain, check_size, is_tiff, opened
 from napari_mst.messages import mismatch
+from napari_mst.photo.planes import whole_series
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
@@ -77,7 +78,7 @@ def read_tiff(
     """
     with opened(path) as tif:
         check_chain(tif)
-        series = tif.series[0]
+        series = whole_series(tif)[0]
         told = _told(path, tif)
         check_size(path, series)
         _check_contents(tif, told.description)
@@ -119,6 +120,10 @@ def _warnings(tif: "TiffFile") -> list[str]:
 def _numbers(path: Path, tif: "TiffFile") -> NDArray[Any]:
     """The numbers of the first image: in memory, or mapped if they are many and in one piece."""
     series: TiffPageSeries = tif.series[0]
+    # Without a range of planes, tifffile takes those of all files for being in this one where the
+    # places fit.
+    if series.is_multifile:
+        return series.asarray(key=slice(None)).reshape(series.shape)
     # Numbers that are compressed or in several places cannot be mapped.
     if series.dataoffset is None or not is_large(series.nbytes):
         return series.asarray()
