@@ -187,6 +187,21 @@ def test_without_rawpy_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         Photo.read(path)
 
 
+def test_any_failure_of_rawpy_is_told_as_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 0.27 rawpy had no `RawPy.other`, and each photo was called damaged."""
+    path = write_dng(tmp_path / "photo.dng", FLAT)
+
+    def lacking(*_: object) -> None:
+        raise AttributeError("'RawPy' object has no attribute 'other'")
+
+    monkeypatch.setattr("napari_mst.photo.raw._shot", lacking)
+    with pytest.raises(PhotoError, match=r"got AttributeError: .*'other'\. Update rawpy") as error:
+        Photo.read(path)
+    assert "damaged" not in str(error.value)
+
+
 def test_ordinary_photos_are_no_raw_photos(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "photo.tif", mosaic(FLAT).astype(np.float32))
     assert not is_raw_file(tmp_path / "photo.tif")

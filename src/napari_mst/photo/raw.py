@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import PhotoError
+from napari_mst.messages import shown
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw
 from napari_mst.photo.shot import Shot
@@ -87,6 +88,14 @@ def _explained() -> Iterator[None]:
         ) from error
     except rawpy.LibRawUnsufficientMemoryError as error:
         raise MemoryError from error
+    except (PhotoError, MemoryError):
+        raise
+    except Exception as error:  # also of a rawpy that lacks what is asked of it
+        reason = shown(f"{type(error).__name__}: {error}", 100)
+        raise PhotoError(
+            f"Expected rawpy {rawpy.__version__} to read the RAW photo, got {reason}. "
+            "Update rawpy, or convert the photo to a linear 16-bit TIFF."
+        ) from error
 
 
 def _rawpy() -> Any:
