@@ -24,7 +24,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.metrics import mrae
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known.layers import ADAPTED
-from napari_mst.plugin.spectra.work import Cancel, Work, run_now
+from napari_mst.plugin.spectra.reader import Cancel, Work, run_now
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.library import colour_checker
 

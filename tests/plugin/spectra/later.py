@@ -1,6 +1,6 @@
 """Work that is done when a test says so, in place of another thread."""
 
-from napari_mst.plugin.spectra.work import Cancel, Work, run_now
+from napari_mst.plugin.spectra.reader import Cancel, Work, run_now
 
 
 class Later:

@@ -10,7 +10,7 @@ from tests.plugin.spectra.later import Later
 
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.settings import Settings
+from napari_mst.plugin.spectra.snapshot import Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.spectra.library import colour_checker
 

@@ -15,7 +15,7 @@ from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.plugin.jobs.composing import Colours, composer_of
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.marks import keys_of
+from napari_mst.plugin.spectra.pick_rows import keys_of
 from napari_mst.plugin.viewer.composites import composite_of
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.spectra.library import colour_checker, write_spectra

@@ -16,7 +16,7 @@ from tests.plugin.spectra.probe import SQUARE, bounds, lines
 
 from napari_mst.plugin.spectra import region_tasks
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.region_rows import MOST_CURVES
+from napari_mst.plugin.spectra.regions import MOST_CURVES
 from napari_mst.spectra.library import colour_checker, read_spectra
 from napari_mst.spectra.regions import region_spectrum
 

@@ -27,8 +27,8 @@ from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.spectra import resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import preview
-from napari_mst.plugin.spectra.known.sources import grey, pasted
-from napari_mst.plugin.spectra.marks import keys_of
+from napari_mst.plugin.spectra.known.actions import grey, pasted
+from napari_mst.plugin.spectra.pick_rows import keys_of
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Origin, Spectrum
 

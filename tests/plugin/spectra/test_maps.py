@@ -21,8 +21,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.files.samples import chart_cube
-from napari_mst.plugin.spectra.maps_bar import MapsBar
-from napari_mst.plugin.spectra.maps_dock import MapsDock
+from napari_mst.plugin.spectra.maps_dock import MapsBar, MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers

@@ -12,7 +12,7 @@ from tests.plugin.conftest import make_cube
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.jobs.composing import composer_of
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.picture_bars import OF_THE_EYE
+from napari_mst.plugin.spectra.pictures import OF_THE_EYE
 from napari_mst.plugin.viewer.band_contrast import contrast_of
 from napari_mst.plugin.viewer.colour_bar import colour_bar_of
 from napari_mst.plugin.viewer.composites import composite_of

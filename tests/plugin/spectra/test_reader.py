@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from tests.plugin.spectra.later import Later
 
-from napari_mst.plugin.spectra.reader import Reader
-from napari_mst.plugin.spectra.region_tasks import Task
+from napari_mst.plugin.spectra.reader import Reader, Task
 from napari_mst.watch import Watch
 
 

@@ -9,7 +9,7 @@ from napari.layers import Labels, Shapes
 from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.spectra import region_layers, region_tasks
+from napari_mst.plugin.spectra import region_tasks, regions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.incremental_means import MovingMeans
@@ -30,7 +30,7 @@ def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
 
 
 def names(layer: Shapes | Labels, *indices: int) -> list[str]:
-    looks = region_layers.Looks(layer, range(len(layer.data) if isinstance(layer, Shapes) else 10))
+    looks = regions.Looks(layer, range(len(layer.data) if isinstance(layer, Shapes) else 10))
     return [looks.name(index) for index in indices]
 
 
@@ -139,11 +139,11 @@ def test_shapes_of_one_colour_get_colours_of_their_own(cube_viewer: ViewerModel)
         [SQUARE, SQUARE + 5, SQUARE + 9], shape_type="polygon", face_color=[1, 1, 1, 0.2]
     )
     before = shapes.edge_color[0].copy()
-    region_layers.tell_apart(shapes, picks.COLOURS[:2])
+    regions.tell_apart(shapes, picks.COLOURS[:2])
     np.testing.assert_array_equal(shapes.edge_color[0], before)
     assert (
         len(
-            {region_layers.Looks(shapes, range(3)).colour(index) for index in range(3)}
+            {regions.Looks(shapes, range(3)).colour(index) for index in range(3)}
             - set(picks.PALETTE[:2])
         )
         == 3
@@ -157,9 +157,9 @@ def test_a_region_is_named_by_its_layer_until_it_gets_a_name(cube_viewer: Viewer
     labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells")
     assert names(shapes, 0, 1) == ["leaves 1", "leaves 2"]
     assert names(labels, 7) == ["cells 7"]
-    region_layers.rename(shapes, 1, "old leaf")
-    region_layers.rename(labels, 7, "red cell")
-    region_layers.rename(labels, 2, "blue cell")
+    regions.rename(shapes, 1, "old leaf")
+    regions.rename(labels, 7, "red cell")
+    regions.rename(labels, 2, "blue cell")
     assert names(shapes, 0, 1) == ["leaves 1", "old leaf"]
     assert names(labels, 2, 3, 7) == ["blue cell", "cells 3", "red cell"]
 
@@ -169,8 +169,8 @@ def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(
 ) -> None:
     features = {"index": [3, 7], "area": [36.5, 16.0]}
     labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells", features=features)
-    region_layers.rename(labels, 7, "red cell")
-    region_layers.rename(labels, 9, "blue cell")
+    regions.rename(labels, 7, "red cell")
+    regions.rename(labels, 9, "blue cell")
     assert labels.features["area"].tolist()[:2] == [36.5, 16.0]
     assert labels.features["index"].tolist() == [3, 7, 9]
     assert names(labels, 3, 7, 9) == ["cells 3", "red cell", "blue cell"]

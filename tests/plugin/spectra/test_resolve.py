@@ -9,8 +9,7 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.settings import VIEWS
-from napari_mst.plugin.spectra.snapshot import HINT, Intent, Snapshot
+from napari_mst.plugin.spectra.snapshot import HINT, VIEWS, Intent, Snapshot
 from napari_mst.plugin.viewer.layers import cube_layer
 
 

@@ -30,7 +30,7 @@ from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.bands import flip_to_photo
+from napari_mst.plugin.spectra.bench_dock import flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.viewer.composites import composite_of, composites_of

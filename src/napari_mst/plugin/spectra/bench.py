@@ -22,25 +22,43 @@ from napari.components import ViewerModel
 from napari.layers import Image, Layer, Shapes
 from psygnal import Signal
 
-from napari_mst.plugin.spectra import region_layers, row_edits
+from napari_mst.errors import NapariMstError
+from napari_mst.plugin.spectra import regions, row_edits
 from napari_mst.plugin.spectra.known.actions import KnownSpectra
 from napari_mst.plugin.spectra.known.adapter import Listener
-from napari_mst.plugin.spectra.layer_events import layer_of
-from napari_mst.plugin.spectra.library import Library
-from napari_mst.plugin.spectra.map_maker import MapMaker
-from napari_mst.plugin.spectra.reader import Reader
+from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.reader import Reader, Start, run_now
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.restoring import restore
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.saving import Saver
-from napari_mst.plugin.spectra.scene import Scene
-from napari_mst.plugin.spectra.settings import Settings
-from napari_mst.plugin.spectra.snapshot import HINT, Intent, Snapshot
-from napari_mst.plugin.spectra.work import Start, run_now
+from napari_mst.plugin.spectra.saving import Saver, restore
+from napari_mst.plugin.spectra.scene import Scene, layer_of
+from napari_mst.plugin.spectra.snapshot import HINT, Intent, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
+
+MATCHES = 5
+"""Spectra of a library that are listed."""
+
+
+class Library:
+    """Spectra of a library; *on_failed* hears why a spectrum cannot be matched with them."""
+
+    def __init__(self, on_failed: Callable[[Exception], Any]) -> None:
+        self.spectra: list[Spectrum] = []
+        self._on_failed = on_failed
+
+    def matches(self, chosen: Sequence[Entry]) -> tuple[Match, ...]:
+        """Its spectra that are most like the first of the *chosen* rows, the best first."""
+        if not chosen or not self.spectra:
+            return ()
+        try:
+            return tuple(best_matches(chosen[0].first, self.spectra, MATCHES))
+        except NapariMstError as error:
+            self._on_failed(error)
+            return ()
 
 
 class Bench:
@@ -243,7 +261,7 @@ class Bench:
 
     def draw_regions(self, mode: str) -> Shapes | None:
         """Let the user draw regions with the napari tool *mode*; None without a cube."""
-        layer = region_layers.draw(self.viewer, mode)
+        layer = regions.draw(self.viewer, mode)
         if layer is None:
             return None
         # Where regions are switched off, what the user draws would get no curve.

@@ -1,16 +1,22 @@
 """The base of every dock that shows the bench: it has a plot, and the keys of bands and picks."""
 
+import weakref
+
 from napari.components import ViewerModel
+from napari.layers import Image
+from napari.utils.notifications import show_info
 from napari.utils.theme import get_theme
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import QSizePolicy
 
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, Act, Key
-from napari_mst.plugin.spectra.bands import flip_to_photo, step_band
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.spectra.snapshot import Curves, Live, Snapshot
+from napari_mst.plugin.viewer.composites import composites_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of, go_to
+from napari_mst.plugin.viewer.photos import photo_layers
 
 LOWEST_PLOT = 180
 """Pixels; a plot that is lower cannot be read."""
@@ -119,3 +125,41 @@ class BenchDock(Dock):
 def _nothing() -> Snapshot:
     """A snapshot from which every other one differs, so that all of that is drawn."""
     return Snapshot(curves=Curves(), live=Live())
+
+
+NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
+
+_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
+
+
+def step_band(viewer: ViewerModel, step: int) -> None:
+    """Show the band of the selected cube that is *step* bands on; the first and last are ends."""
+    layer = active_cube_layer(viewer)
+    cube = cube_of(layer)
+    if layer is None or cube is None:
+        return
+    band = band_of(layer, viewer.dims.point) + step
+    if 0 <= band < len(cube.wavelengths):
+        go_to(viewer, layer, float(cube.wavelengths[band]))
+
+
+def flip_to_photo(viewer: ViewerModel) -> None:
+    """Show what lies below the selected cube, or the cube again.
+
+    The cube and its picture only become transparent: it stays the one under the mouse, and its
+    curves stay.
+    """
+    layer = active_cube_layer(viewer)
+    if layer is None:
+        return
+    both = (layer, *composites_of(viewer, layer))
+    if layer.opacity == 0:
+        for one in both:
+            # A picture may have been painted meanwhile.
+            one.opacity = _opacities.pop(one, one.opacity or 1.0)
+    elif any(photo.visible for photo in photo_layers(viewer)):
+        for one in both:
+            _opacities[one] = one.opacity
+            one.opacity = 0
+    else:
+        show_info(NO_PHOTO)

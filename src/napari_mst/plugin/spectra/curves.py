@@ -1,5 +1,6 @@
-"""The pinned curves of the plot of spectra, drawn as one item."""
+"""The pinned curves of the plot of spectra, its legend, and the strip of colours below it."""
 
+import html
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -8,9 +9,27 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
+from napari_mst import colour
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
-from napari_mst.plugin.spectra.snapshot import Line
+from napari_mst.plugin.spectra.snapshot import Key, Line
 from napari_mst.spectra.spectrum import Spectrum
+
+VISIBLE = (380, 780)
+"""nm; the range of the strip of colours."""
+DIM = 0.25
+"""Share of the brightest wavelength below which a wavelength is drawn darker."""
+
+
+def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
+
+    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
+    except at the ends of the spectrum, where the eye sees little.
+    """
+    rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
+    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
+    return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
+
 
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
 """Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
@@ -149,3 +168,23 @@ def _extent(lines: Sequence[Line], values: tuple[float, float] | None) -> QRectF
         (1 + 2 * MARGIN) * wide,
         (1 + 2 * MARGIN) * tall,
     )
+
+
+MOST = 20
+"""Curves that the legend names; it counts the others."""
+SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
+"""A solid line, dashes, dots, and dashes with dots: the styles of `curves.DASHES`."""
+
+
+def legend_html(keys: Sequence[Key], text: str) -> str:
+    """A line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
+    rows = [_row(key) for key in keys[:MOST]]
+    if len(keys) > MOST:
+        rows.append(f"and {len(keys) - MOST} more")
+    return f'<div style="color:{text}">{"<br>".join(rows)}</div>'
+
+
+def _row(key: Key) -> str:
+    sign = SIGNS[key.style % len(SIGNS)]
+    # Names come from files and from people: Qt would take "<" in them for a tag.
+    return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'

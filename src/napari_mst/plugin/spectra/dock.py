@@ -1,22 +1,66 @@
 """The dock "Spectra": spectra under the mouse, of picks and of regions, on the cubes shown."""
 
+from collections.abc import Sequence
+
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QSize
+from qtpy.QtCore import QObject, QPoint, QSignalBlocker, QSize
 from qtpy.QtGui import QHideEvent
-from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout
+from qtpy.QtWidgets import (
+    QColorDialog,
+    QLabel,
+    QListWidget,
+    QMenu,
+    QSizePolicy,
+    QTableView,
+    QVBoxLayout,
+)
 from superqt import QFlowLayout
 
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock
-from napari_mst.plugin.spectra.match_list import MatchList
+from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
-from napari_mst.plugin.spectra.picture_bars import PictureBars
-from napari_mst.plugin.spectra.picture_menu import PictureMenu
-from napari_mst.plugin.spectra.row_menu import RowMenu
+from napari_mst.plugin.spectra.pictures import PictureBars, PictureMenu
+from napari_mst.plugin.spectra.row_edits import can_delete, can_recolour
+from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
+from napari_mst.spectra.matching import Match
+
+FRAME = 4
+"""Pixels that the frame takes beside the rows."""
+
+
+class MatchList(QListWidget):
+    """Lists matches with their spectral angles; hidden while there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hide()
+
+    def set_matches(self, matches: Sequence[Match]) -> None:
+        """List *matches*, and select the first."""
+        # A list that is filled changes its row, which nobody has chosen.
+        with QSignalBlocker(self):
+            self.clear()
+            self.addItems([_text(match) for match in matches])
+            self.setCurrentRow(0)
+        self.setVisible(bool(matches))
+        rows = max(1, len(matches))
+        self.setFixedHeight(FRAME + rows * self.sizeHintForRow(0))
+
+    def choose(self, row: int) -> None:
+        """Select another row."""
+        with QSignalBlocker(self):
+            self.setCurrentRow(row)
+
+
+def _text(match: Match) -> str:
+    return f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
+
 
 SIZE = (460, 560)
 """Pixels; the size that the dock asks for."""
@@ -137,3 +181,42 @@ class SpectraDock(BenchDock):
 
     def _tick(self, row: int, is_shown: bool) -> None:
         self.bench.show([self.bench.entries[row]], is_shown)
+
+
+class RowMenu(QObject):
+    """Shows the menu over *table*, and has *bench* do what is chosen."""
+
+    def __init__(self, bench: Bench, table: QTableView, known: KnownMenu) -> None:
+        super().__init__(table)
+        self._known = known
+        self._bench = bench
+        self._table = table
+        table.customContextMenuRequested.connect(self.show)
+
+    def show(self, place: QPoint) -> None:
+        """Show the menu at *place* in the table, if a row is selected."""
+        entries = self._bench.chosen
+        if not entries:
+            return
+        menu = QMenu(self._table)
+        menu.addAction("Solo / show all", lambda: self._bench.solo(entries))
+        recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
+        recolour.setEnabled(can_recolour(entries[0]))
+        self._known.fill_sources(menu.addMenu("Known"))
+        delete = menu.addAction("Delete", lambda: self._bench.delete(entries))
+        delete.setEnabled(_is_any_deletable(entries))
+        # The lambdas above hold entries, and they a cube: no longer than the menu is open.
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._table.viewport().mapToGlobal(place))
+
+    def _ask_colour(self, entry: Entry) -> None:
+        dialog = QColorDialog(self._table)
+        dialog.setCurrentColor(entry.first.colour)
+        dialog.colorSelected.connect(lambda colour: self._bench.recolour(entry, colour.name()))
+        # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+
+def _is_any_deletable(entries: Sequence[Entry]) -> bool:
+    return any(can_delete(entry) for entry in entries)

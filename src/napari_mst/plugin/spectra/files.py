@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
-from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QWidget
+from qtpy.QtCore import QRect, QRectF, QSize, Qt
+from qtpy.QtGui import QImage, QPainter
+from qtpy.QtSvg import QSvgGenerator
+from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QWidget
 
+from napari_mst.crash_safe import saving
+from napari_mst.errors import SaveError
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.pictures import save_picture
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.spectra.library import read_spectra, spectra_text
 
@@ -72,3 +76,63 @@ class SpectraFiles:
 def _copy(text: str) -> str:
     QApplication.clipboard().setText(text)
     return "Copied as a table."
+
+
+SUFFIXES = (".png", ".svg")
+FINENESS = 3
+"""Pixels of a PNG for each pixel on the screen, so that it can be printed."""
+BYTES_PER_PIXEL = 4
+
+
+def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
+    """Save *scene*, *size* pixels large on the screen, as `.png` or `.svg`; crash-safe.
+
+    Raises
+    ------
+    SaveError
+        If the suffix is another, or the file cannot be written.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        expected = " or ".join(SUFFIXES)
+        raise SaveError(
+            f"Expected a file name ending in {expected}, got {path.name[:60]!r}. Add one."
+        )
+    pixels = FINENESS**2 * size.width() * size.height()
+    with saving(path, needed=BYTES_PER_PIXEL * pixels, overwrite=True) as (temporary,):
+        if suffix == ".svg":
+            _save_svg(scene, size, temporary)
+        else:
+            _save_png(scene, size, temporary)
+    return path
+
+
+def _save_svg(scene: QGraphicsScene, size: QSize, path: Path) -> None:
+    generator = QSvgGenerator()
+    generator.setFileName(str(path))
+    generator.setSize(size)
+    generator.setViewBox(QRect(0, 0, size.width(), size.height()))
+    generator.setTitle("Spectra")
+    _paint(scene, QPainter(generator), size)
+
+
+def _save_png(scene: QGraphicsScene, size: QSize, path: Path) -> None:
+    image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
+    # The painter then counts in pixels of the screen, so lines and letters keep their sizes.
+    image.setDevicePixelRatio(FINENESS)
+    # A new image holds whatever was in that memory.
+    image.fill(Qt.GlobalColor.white)
+    _paint(scene, QPainter(image), size)
+    if not image.save(str(path), "PNG"):
+        raise SaveError(
+            f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder."
+        )
+
+
+def _paint(scene: QGraphicsScene, painter: QPainter, size: QSize) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    frame = QRectF(0, 0, size.width(), size.height())
+    scene.render(painter, frame, frame)
+    # Only now does Qt write the file of an SVG.
+    painter.end()

@@ -1,21 +1,38 @@
-"""The job that makes a map on another thread, and the layers that show it."""
+"""Makes maps of a cube as layers: which map, its number and its wavelengths, run and cancel."""
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.layers import Image
+from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
+from psygnal import Signal
 
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.denoising.photos import denoised_photo, denoising_of
-from napari_mst.plugin.spectra.region_layers import ROLE
-from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_layer
-from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.reader import Cancel, Start, Work
+from napari_mst.plugin.spectra.regions import ROLE
+from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.scene import Scene
+from napari_mst.plugin.spectra.snapshot import Marker
+from napari_mst.plugin.viewer.layers import (
+    UNIT_KEY,
+    active_cube_layer,
+    cube_layer,
+    cube_of,
+    put_on_top,
+)
+from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.map_files import FinishedMap
 from napari_mst.spectra.map_kind import MapInputs, MapKind, MapPlane, MapResult
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 LABELS_OPACITY = 0.6
@@ -125,3 +142,231 @@ def fitting_photo(
         if one.rgb and one.metadata.get(METADATA_KEY) != ROLE
     )
     return next((photo for photo in fits if np.shape(photo.pixels)[-3:-1] == shape), None)
+
+
+class MapMaker:
+    """Makes the chosen map; when one of its lines is moved, it is made anew in the same layer.
+
+    Attributes
+    ----------
+    kind
+        The map that is chosen, a row of `MAPS`.
+    number
+        The number that it asks for.
+    is_busy
+        Whether a map is being made.
+    lines_changed, busy_changed
+        Emitted when the plot has other lines to show, and when a run begins or ends.
+    progressed
+        Emitted with the share of a run that is done, 0-1.
+    """
+
+    lines_changed = Signal()
+    busy_changed = Signal()
+    progressed = Signal(float)
+
+    def __init__(
+        self,
+        scene: Scene,
+        shown: Callable[[], Sequence[Entry]],
+        start: Start,
+        on_failed: Callable[[Exception], Any],
+    ) -> None:
+        self.kind = next(iter(MAPS.values()))
+        self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        self.is_busy = False
+        self._scene = scene
+        self._shown = shown
+        self._start_work = start
+        self._on_failed = on_failed
+        # Kept for each map: who comes back to one finds its lines where they were left.
+        self._places = dict[str, list[float]]()
+        # Weak, so that a map that a person deletes is freed.
+        self._drawn: weakref.ref[Layer] | None = None
+        self._opened = 0
+        self._is_again = False
+        self._generation = 0
+        self._cancel: Cancel | None = None
+
+    # ------------------------------------------------------------ what is chosen
+
+    def choose(self, name: str) -> None:
+        """Choose the map *name* of `MAPS`, with its usual number."""
+        self.kind = MAPS[name]
+        self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        # The layer of another map does not follow the lines of this one.
+        self._drawn = None
+        self.lines_changed.emit()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the lines can be moved: somebody has opened them, and not closed them."""
+        return self._opened > 0
+
+    def open(self) -> None:
+        """Show the lines of the map in the plot."""
+        self._opened += 1
+        self.lines_changed.emit()
+
+    def close(self) -> None:
+        """Take the lines off the plot, unless somebody else has opened them; a run goes on."""
+        self._opened -= 1
+        self.lines_changed.emit()
+
+    @property
+    def wavelengths(self) -> list[float]:
+        """The wavelengths of the lines, within those of the selected cube; none without a cube."""
+        cube = cube_of(active_cube_layer(self._scene.viewer))
+        if cube is None:
+            return []
+        low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
+        # Only the answer is clipped: on a wider cube a line stands where it was left.
+        return [min(max(place, low), high) for place in self._places_on(cube)]
+
+    def _places_on(self, cube: SpectralCube) -> list[float]:
+        first = list(self.kind.first_wavelengths(cube))
+        return self._places.setdefault(self.kind.name, first)
+
+    @property
+    def markers(self) -> list[Marker]:
+        """The lines that the plot shows."""
+        if not self.is_open:
+            return []
+        # Without a cube a map has lines and no wavelengths.
+        lines = zip(self.kind.lines, self.wavelengths, strict=False)
+        return [Marker(line.name, line.colour, wavelength) for line, wavelength in lines]
+
+    def move_line(self, number: int, wavelength: float) -> None:
+        """Move one of the lines; the map that was made last follows it."""
+        cube = cube_of(active_cube_layer(self._scene.viewer))
+        if cube is not None:
+            self._places_on(cube)[number] = wavelength
+        if not self.is_live:
+            return
+        if self.is_busy:
+            # Only the last place counts: the lines between are passed over.
+            self._is_again = True
+        else:
+            self._start()
+
+    # ------------------------------------------------------------ runs
+
+    @property
+    def is_live(self) -> bool:
+        """True while the map that was made last follows its lines."""
+        return self._drawn is not None and self._drawn() in self._scene.viewer.layers
+
+    def run(self) -> None:
+        """Make the map that is chosen, as a new layer. Raises `SpectrumError` without a cube."""
+        # With no layer to follow, `_on_made` adds a new one.
+        self._drawn = None
+        self._start()
+
+    def cancel(self) -> None:
+        """Cancel the run, if there is one."""
+        # What the run sends from now on is of an older generation, and dropped.
+        self._generation += 1
+        if self.is_busy and self._cancel is not None:
+            self._cancel()
+
+    def _start(self) -> None:
+        # First, as it raises without a cube: nothing has begun by then.
+        run = self._job()
+        self._generation += 1
+        generation = self._generation
+        work = Work(
+            run=run,
+            on_done=partial(self._on_made, generation, self.kind),
+            on_failed=self._on_failed,
+            on_end=self._on_end,
+            on_progress=self.progressed.emit,
+        )
+        self.is_busy = True
+        self.busy_changed.emit()
+        self._cancel = self._start_work(work)
+
+    def _job(self) -> Callable[[Watch], list[LayerTuple]]:
+        """The job that makes the map; denoising a photo takes no cube."""
+        photo = self._selected_photo()
+        if photo is not None and self.kind.content == "cube" and self.kind.needs is None:
+            return partial(denoise_photo, PhotoOrder(photo, self.number))
+        return partial(make_map, self._order())
+
+    def _selected_photo(self) -> LayerPhoto | None:
+        """The photo that the selected layer shows, if it shows one."""
+        viewer = self._scene.viewer
+        active = viewer.layers.selection.active
+        if not isinstance(active, Image) or active not in photo_layers(viewer):
+            return None
+        return LayerPhoto.of(active, viewer.dims.point)
+
+    def _order(self) -> Order:
+        """Everything that the map is made from, as it is now."""
+        viewer = self._scene.viewer
+        layer = active_cube_layer(viewer)
+        cube = cube_of(layer)
+        if layer is None or cube is None:
+            raise SpectrumError("Expected a cube layer to make a map of, got none. Select one.")
+        reference = self._scene.reference
+        inputs = MapInputs(
+            cube,
+            number=self.number,
+            wavelengths=tuple(self.wavelengths),
+            spectra=tuple(self._spectra()),
+            reference=None if reference is None else cube_of(reference),
+        )
+        photo = fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point)
+        return Order(self.kind, inputs, layer.name, Placement.of(layer), photo)
+
+    def _spectra(self) -> list[Spectrum]:
+        """The spectra on the selected cube that pixels are classified by."""
+        if self.kind.needs != "spectra":
+            return []
+        # One more than can be used is enough to be refused, where thousands would take seconds.
+        entries = self._shown()[: MOST_CLASSES + 1]
+        return [entry.first for entry in entries if entry.spectra[0] is not None]
+
+    def _on_made(self, generation: int, kind: MapKind, found: list[LayerTuple]) -> None:
+        if generation != self._generation:
+            return
+        data, *_ = found[-1]
+        drawn = None if self._drawn is None else self._drawn()
+        is_there = drawn in self._scene.viewer.layers
+        # A line may have been moved on another cube, whose plane does not fit into this layer.
+        if is_there and isinstance(drawn, Image) and drawn.data.shape == data.shape:
+            drawn.data = data
+            return
+        layers = self._add(found)
+        # A person may have chosen another map during the run.
+        if kind.lines and kind is self.kind:
+            self._drawn = weakref.ref(layers[-1])
+
+    def _add(self, found: Sequence[LayerTuple]) -> list[Layer]:
+        """New layers on top of all images; the selected layer stays selected."""
+        viewer = self._scene.viewer
+        active = viewer.layers.selection.active
+        layers = []
+        for data, arguments, layer_type in found:
+            add = viewer.add_labels if layer_type == "labels" else viewer.add_image
+            layer = add(data, **arguments)
+            put_on_top(viewer, layer)
+            # `put_on_top` shows what it moves, but only the first of several planes is to be seen.
+            if not arguments["visible"]:
+                layer.visible = False
+            layers.append(layer)
+        viewer.layers.selection.active = active
+        return layers
+
+    def _on_end(self) -> None:
+        self.is_busy = False
+        self.busy_changed.emit()
+        is_again, self._is_again = self._is_again, False
+        if is_again and self.is_open:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Follow a line that was moved during the run."""
+        try:
+            self._start()
+        except SpectrumError as error:  # the cube is gone
+            self._on_failed(error)

@@ -1,25 +1,57 @@
 """The tool bar of the spectra dock: a few buttons, each with its menu."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from napari.layers import Image
 from napari.utils.theme import Theme
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
+from qtpy.QtGui import QAction, QActionGroup, QKeySequence
+from qtpy.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.buttons import button, check, choice
 from napari_mst.plugin.spectra.files import OPENS, SpectraFiles
-from napari_mst.plugin.spectra.known_menu import KnownMenu
+from napari_mst.plugin.spectra.known_menu import KNOWN, KnownMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.settings import RANGES, VIEWS, Settings
+from napari_mst.plugin.spectra.snapshot import RANGES, VIEWS, Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.slots import calling
 from napari_mst.spectra.library import colour_checker, read_spectra
+
+
+def button(text: str, tip: str, *, checkable: bool = False) -> QToolButton:
+    """A flat button with a menu; one that can be checked has the menu at its arrow."""
+    made = QToolButton(text=text, toolTip=tip, checkable=checkable, checked=checkable)
+    made.setMenu(QMenu(made))
+    modes = QToolButton.ToolButtonPopupMode
+    made.setPopupMode(modes.MenuButtonPopup if checkable else modes.InstantPopup)
+    return made
+
+
+def choice(menu: QMenu, titles: Sequence[str], choose: Callable[[int], Any]) -> list[QAction]:
+    """Actions of *menu* of which one is chosen, the first at the beginning."""
+    group = QActionGroup(menu)
+    actions = list[QAction]()
+    for number, title in enumerate(titles):
+        action = menu.addAction(title)
+        action.setCheckable(True)
+        action.setChecked(number == 0)
+        # "triggered" comes from a person alone; "toggled" would also answer `show`.
+        action.triggered.connect(calling(choose, number))
+        group.addAction(action)
+        actions.append(action)
+    return actions
+
+
+def check(actions: Sequence[QAction], values: Sequence[object], value: object) -> None:
+    """Check the action of *value*; a script may have set one that the menu does not list."""
+    for action, one in zip(actions, values, strict=True):
+        action.setChecked(one == value)
+
 
 SPREADS = (
     ("Mean and 1 standard deviation", "std"),
@@ -78,7 +110,7 @@ class SpectraMenus:
         self.save = button(
             "Save", "Keep the cube, the spectra and the plot, or open spectra again."
         )
-        self.known = KnownMenu(bench, parent)
+        self.known = KnownMenu(bench, button("Known", KNOWN), parent)
         self.buttons = [
             *(self.pick, self.regions, self.view, self.compare),
             *(self.known.button, self.known.after, self.save),

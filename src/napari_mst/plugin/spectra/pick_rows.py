@@ -1,6 +1,10 @@
-"""The rows of picks: spectra of single pixels, or of small squares around them, and error bands."""
+"""The rows of picks: spectra of pixels or small squares, their error bands, and what is known.
 
-from collections.abc import Sequence
+The feature "known" of a pick names its mark, or is "". So a mark moves with its pick, and an undo
+of the picks brings it back. The marks themselves lie in the metadata of the layer.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,16 +13,103 @@ from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra import marks
-from napari_mst.plugin.spectra.reader import Reader
-from napari_mst.plugin.spectra.region_tasks import Task, error_band_of
-from napari_mst.plugin.spectra.rows import Entry, Spectra
+from napari_mst.plugin.spectra.reader import Reader, Task
+from napari_mst.plugin.spectra.region_tasks import error_band_of
+from napari_mst.plugin.spectra.rows import Entry, Mark, Spectra
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Region, region_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
 from napari_mst.watch import UNWATCHED
+
+SPOT = "spot "
+"""Begins the names of the picks where a measurement would help."""
+
+_STORE = "napari_mst_known"
+"""The key of the marks in the metadata of the layer of picks."""
+_SYMBOLS = {True: "diamond", False: "disc"}
+"""The symbols of picks that are known, and of others."""
+
+
+def keys_of(points: Points) -> list[str]:
+    """The name of the mark of each pick; "" for one that is not known."""
+    stored = points.features.get(KNOWN)
+    if stored is None:
+        return [""] * len(points.data)
+    # A pick that was added without features has NaN for a key.
+    return [key if isinstance(key, str) else "" for key in stored]
+
+
+def marks_of(points: Points) -> list[Mark | None]:
+    """The mark of each pick; None for one that is not known."""
+    store = _store_of(points)
+    return [store.get(key) for key in keys_of(points)]
+
+
+def put_marks(points: Points, marks: Mapping[int, Mark | None]) -> None:
+    """Mark the picks at these indices; None takes a mark away."""
+    keys = keys_of(points)
+    store = _store_of(points)
+    for index, mark in marks.items():
+        keys[index] = "" if mark is None else _free_key(mark.title, store)
+        if mark is not None:
+            store[keys[index]] = mark
+    picks.set_feature(points, KNOWN, keys)
+
+
+def tidy_marks(points: Points) -> None:
+    """Take the marks off picks that were copied, and show by the symbols what is known.
+
+    The copy of a pick lies elsewhere, where the spectrum may be another one.
+    """
+    keys = keys_of(points)
+    own = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
+    if own != keys:
+        picks.set_feature(points, KNOWN, own)
+    symbols = [_SYMBOLS[bool(key)] for key in own]
+    if symbols and symbols != [str(symbol) for symbol in points.symbol]:
+        points.symbol = symbols
+    _number_spots(points, own)
+
+
+def _number_spots(points: Points, keys: list[str]) -> None:
+    """Write the numbers of spots that are to be measured yet beside their picks."""
+    names = picks.names(points)
+    pairs = zip(names, keys, strict=True)
+    numbers = [name.removeprefix(SPOT) if is_spot(name) and not key else "" for name, key in pairs]
+    shown = np.asarray(points.text.values).ravel().tolist()
+    if any(numbers) and numbers != shown:
+        points.text = {
+            "string": {"array": numbers, "default": ""},
+            "color": "white",
+            "size": 14,
+            "translation": [-float(points.size.max()), 0.0],  # above the pick, not on it
+        }
+    elif any(shown) and not any(numbers):
+        points.text = {"string": {"constant": ""}}
+
+
+def is_spot(name: str) -> bool:
+    """True for the name of a pick where a measurement would help, such as "spot 3"."""
+    return name.startswith(SPOT) and name.removeprefix(SPOT).isdecimal()
+
+
+def _store_of(points: Points) -> dict[str, Mark]:
+    store: dict[str, Mark] = points.metadata.setdefault(_STORE, {})
+    return store
+
+
+def _free_key(title: str, store: Mapping[str, Mark]) -> str:
+    """*title*, or *title* and a number: marks are kept for an undo, so that keys are not reused."""
+    number = 1
+    key = title
+    while key in store:
+        number += 1
+        key = f"{title} ({number})"
+    return key
+
 
 AT_ONCE = 5
 """Error bands computed while the picks are gathered, after torch was imported; 0.5 ms each."""
@@ -107,7 +198,7 @@ class PickRows:
             return None if reference is None else _compared(rows[index], reference)
 
         shown = points.shown.tolist()
-        known = marks.marks_of(points)
+        known = marks_of(points)
         # Off all images there is nothing to list; the point stays on its layer.
         return [
             Entry(points, index, rows.__getitem__, comparison_of, shown[index], mark=known[index])

@@ -12,11 +12,16 @@ from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QMouseEvent
 
 from napari_mst.cube import NANOMETRES
-from napari_mst.plugin.spectra.colour_strip import VISIBLE, visible_spectrum
-from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, pen, value_range
-from napari_mst.plugin.spectra.legend import legend_html
-from napari_mst.plugin.spectra.settings import FITTED, ValueRange
-from napari_mst.plugin.spectra.snapshot import NO_ENTRY, Key, Line, Marker
+from napari_mst.plugin.spectra.curves import (
+    MARGIN,
+    VISIBLE,
+    CurvesItem,
+    legend_html,
+    pen,
+    value_range,
+    visible_spectrum,
+)
+from napari_mst.plugin.spectra.snapshot import FITTED, NO_ENTRY, Key, Line, Marker, ValueRange
 from napari_mst.spectra.spectrum import Spectrum
 
 STRIP_HEIGHT = 9

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.reader import Task
 from napari_mst.plugin.spectra.tokens import token_of
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
@@ -37,28 +38,6 @@ STRIP_PIXELS = 2**18
 """Pixels of labels that are brought onto the grid of a cube at a time."""
 
 Points2 = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Something to be read from a cube.
-
-    Attributes
-    ----------
-    key
-        Tells it from every other task: two tasks with equal keys read the same.
-    slot
-        Names what it is read for: while a shape is dragged its slot stays, and its key changes.
-    run
-        Reads; it gets a watch, and raises `Cancelled` soon after that is cancelled.
-    is_large
-        Whether it waits for all tasks that are not large.
-    """
-
-    key: Hashable
-    slot: Hashable
-    run: Callable[[Watch], Any]
-    is_large: bool = False
 
 
 @dataclass(frozen=True, eq=False)

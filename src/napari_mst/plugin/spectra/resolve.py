@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.marks import Mark
-from napari_mst.plugin.spectra.region_rows import MOST_CURVES, Group
-from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.settings import Settings
+from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
+from napari_mst.plugin.spectra.rows import Entry, Mark
 from napari_mst.plugin.spectra.snapshot import (
     NO_ENTRY,
     Axes,
@@ -25,6 +23,7 @@ from napari_mst.plugin.spectra.snapshot import (
     Line,
     Live,
     Reading,
+    Settings,
     Snapshot,
 )
 from napari_mst.spectra.matching import Match

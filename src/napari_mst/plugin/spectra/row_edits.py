@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from napari.layers import Labels, Points, Shapes
 from napari.utils.colormaps.standardize_color import transform_color
 
-from napari_mst.plugin.spectra import region_layers
-from napari_mst.plugin.spectra.collection import FileRows
+from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.scene import FileRows
 from napari_mst.plugin.viewer import picks
 
 
@@ -39,7 +39,7 @@ def recolour(entry: Entry, colour: str) -> None:
         picks.recolour(entry.layer, entry.index, colour)
     elif isinstance(entry.layer, Shapes):
         rgb = transform_color(colour)[0, :3]
-        region_layers.recolour(entry.layer, {entry.index: rgb})
+        regions.recolour(entry.layer, {entry.index: rgb})
 
 
 def rename(entry: Entry, name: str, files: FileRows) -> None:
@@ -49,6 +49,6 @@ def rename(entry: Entry, name: str, files: FileRows) -> None:
         names[entry.index] = name
         picks.set_feature(entry.layer, "name", names)
     elif isinstance(entry.layer, Shapes | Labels):
-        region_layers.rename(entry.layer, entry.index, name)
+        regions.rename(entry.layer, entry.index, name)
     else:
         files.rename(entry.index, name)

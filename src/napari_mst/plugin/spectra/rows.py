@@ -6,12 +6,46 @@ from functools import cached_property
 
 from napari.layers import Layer
 
-from napari_mst.plugin.spectra.marks import Mark
+from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.spectrum import Spectrum
 
+LEAST_WINDOW = 3
+"""Side in pixels of the spot that is known under a pick of a single pixel."""
+
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """The true reflectance under a pick.
+
+    Attributes
+    ----------
+    spectrum
+        Its name says where it is from.
+    window
+        Side in pixels of the square that it is the mean of.
+    uncertainty
+        Standard deviation of the measurement, as a share of its values.
+    hidden
+        The error that a calibration with this very spectrum hides: see `KnownSpectrum`.
+    """
+
+    spectrum: Spectrum
+    window: int = LEAST_WINDOW
+    uncertainty: float = 0.0
+    hidden: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The name of its spectrum."""
+        return self.spectrum.name or "known spectrum"
+
+    def at(self, row: int, column: int) -> KnownSpectrum:
+        """The mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
+        return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
 
 
 def _no_comparison(_: int) -> Comparison | None:

@@ -1,14 +1,25 @@
-"""Hands the spectra that are shown to a file or to the clipboard."""
+"""Hands the spectra that are shown to a file or the clipboard, and puts those of a file back."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Points
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra import regions
+from napari_mst.plugin.spectra.reader import Start, Work
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.work import Start, Work
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.placement import to_pixels
 from napari_mst.spectra.library import write_spectra
+from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
@@ -69,3 +80,103 @@ def _used(use: Use, entries: Sequence[Entry], _: Watch) -> Any:
 def _write(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
     write_spectra(path, spectra, overwrite=True)
     return len(spectra)
+
+
+SAME = 1e-5
+"""Largest relative difference at which two spectra are the same; text files and float32 round."""
+
+Place = Literal["pick", "region", "elsewhere"]
+"""The thing on the cube that a spectrum was taken from."""
+
+
+def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
+    """Put *spectra* of the active cube back as picks and polygons; returns the others.
+
+    A spectrum is put back only where the cube has its values, so that the plot shows exactly what
+    was saved.
+    """
+    layer = active_cube_layer(viewer)
+    if layer is None:
+        return list(spectra)
+    found: dict[Place, list[Spectrum]] = {"pick": [], "region": [], "elsewhere": []}
+    for spectrum in spectra:
+        found[_place_of(spectrum, layer)].append(spectrum)
+    if found["pick"]:
+        _pin(viewer, layer, found["pick"])
+    if found["region"]:
+        _draw(viewer, layer, found["region"])
+    return found["elsewhere"]
+
+
+def _place_of(spectrum: Spectrum, layer: Image) -> Place:
+    cube = cube_of(layer)
+    if cube is None or not np.array_equal(cube.wavelengths, spectrum.wavelengths):
+        return "elsewhere"
+    try:
+        place, there = _read_again(spectrum, cube)
+    except SpectrumError:  # off the image
+        return "elsewhere"
+    if there is None:
+        return "elsewhere"
+    is_same = np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
+    return place if is_same else "elsewhere"
+
+
+def _read_again(spectrum: Spectrum, cube: SpectralCube) -> tuple[Place, Spectrum | None]:
+    """Read *cube* where *spectrum* was taken. Raises `SpectrumError` off the image."""
+    origin = spectrum.origin
+    if origin.row is not None and origin.column is not None:
+        return "pick", point_spectrum(cube, origin.row, origin.column, origin.window)
+    if origin.vertices:
+        region = Region.of_polygon(origin.vertices, cube.shape[1:])
+        return "region", region_spectrum(cube, region, spread="")
+    return "elsewhere", None
+
+
+def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+    points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
+    matrix = to_pixels(layer, points)
+    if matrix is None:
+        return
+    pixels, _ = picks.pixels_of(points, layer)
+    windows = picks.windows(points).tolist()
+    taken = {
+        (row, column, window)
+        for (row, column), window in zip(pixels.tolist(), windows, strict=True)
+    }
+    for spectrum in spectra:
+        origin = spectrum.origin
+        place = (origin.row, origin.column, origin.window)
+        # The same file may be opened twice.
+        if place in taken:
+            continue
+        taken.add(place)
+        # napari gives a new point the features that are the defaults at that moment.
+        picks.set_next(points, origin.window, spectrum.name)
+        points.add((matrix @ np.array([origin.row, origin.column, 1], dtype=float))[:2])
+        _tint_last(points, spectrum.colour)
+    picks.set_next(points, 1)
+    # napari selects each point that is added.
+    points.selected_data = set()
+
+
+def _tint_last(points: Points, colour: str) -> None:
+    if colour:
+        picks.recolour(points, len(points.data) - 1, colour)
+
+
+def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+    # A new layer would be selected; what the user has selected stays so.
+    active = viewer.layers.selection.active
+    shapes = regions.add_regions(viewer, layer)
+    matrix = to_pixels(layer, shapes)
+    viewer.layers.selection.active = active
+    if matrix is None:
+        return
+    outlines = [
+        np.array(spectrum.origin.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
+        for spectrum in spectra
+    ]
+    tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
+    shapes.add_polygons(outlines, edge_color=tints)
+    shapes.features = {"name": [spectrum.name for spectrum in spectra]}

@@ -22,8 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.plugin.dock import Dock, Link, reported
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.settings import ValueRange
-from napari_mst.plugin.spectra.snapshot import Line
+from napari_mst.plugin.spectra.snapshot import Line, ValueRange
 from napari_mst.plugin.teaching.chart import ChartGrid
 from napari_mst.plugin.teaching.colours import ColourTable, Row
 from napari_mst.plugin.teaching.estimating import estimator

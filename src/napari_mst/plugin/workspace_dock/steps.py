@@ -6,7 +6,7 @@ from napari.components import ViewerModel
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.jobs.workspace import Workspace
-from napari_mst.plugin.spectra import region_layers
+from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.viewer.layers import cube_of
 
@@ -51,4 +51,4 @@ def has_cube(viewer: ViewerModel) -> bool:
 
 def has_map(viewer: ViewerModel) -> bool:
     """Tell whether a layer of *viewer* shows a map of a cube."""
-    return any(layer.metadata.get(METADATA_KEY) == region_layers.ROLE for layer in viewer.layers)
+    return any(layer.metadata.get(METADATA_KEY) == regions.ROLE for layer in viewer.layers)

@@ -1,37 +1,46 @@
-"""Known spectra of one viewer: what a person says, and what becomes of it.
+"""Known spectra of one viewer: marks them on picks, and keeps the cube adapted to them.
 
 bench.known.mark(bench.entries, grey(99, wavelengths))
 bench.known.suggest(4)
 bench.known.is_after = False
 """
 
+import re
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from napari.layers import Image, Layer, Points
+from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import check_colours, check_cube
 from napari_mst.adaptation.known import KnownSpectrum, known_values
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.parts import Part
 from napari_mst.adaptation.suggesting import suggest_spots
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
-from napari_mst.plugin.spectra import marks
-from napari_mst.plugin.spectra.known.adapter import Adapter, Ground, Listener, Request, ground_of
+from napari_mst.plugin.spectra import pick_rows
+from napari_mst.plugin.spectra.known.adapter import (
+    Adapter,
+    Ground,
+    Listener,
+    Request,
+    ground_of,
+    photos_for,
+)
 from napari_mst.plugin.spectra.known.layers import KnownLayers
-from napari_mst.plugin.spectra.known.photo import photos_for
-from napari_mst.plugin.spectra.marks import LEAST_WINDOW, Mark
-from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.reader import Start
+from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import KnownState
-from napari_mst.plugin.spectra.work import Start
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, shown_cube_layers
 from napari_mst.plugin.viewer.placement import to_pixels
+from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
@@ -138,7 +147,7 @@ class KnownSpectra:
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Nothing is known any more of the picks of *entries*."""
         points, picked = self._points(), self._picked(entries)
-        marks.put(points, dict.fromkeys(picked))
+        pick_rows.put_marks(points, dict.fromkeys(picked))
         self._listener.acted()
         if self._stays(points, picked):
             self._listener.said(STAYS)
@@ -168,7 +177,7 @@ class KnownSpectra:
             _check(cube, mark.at(*pixels[pick].tolist()))
             new[pick] = mark
         self._layers.set_base(layer)
-        marks.put(points, new)
+        pick_rows.put_marks(points, new)
         self._listener.acted()
 
     # ------------------------------------------------------------ where to measure
@@ -196,13 +205,15 @@ class KnownSpectra:
         self._adapter.keep(found.ground)
         layer = self._base()
         points = picks.picks_layer(self._scene.viewer) or picks.add_picks(self._scene.viewer, layer)
-        pairs = zip(picks.names(points), marks.keys_of(points), strict=True)
-        old = [index for index, (name, key) in enumerate(pairs) if marks.is_spot(name) and not key]
+        pairs = zip(picks.names(points), pick_rows.keys_of(points), strict=True)
+        old = [
+            index for index, (name, key) in enumerate(pairs) if pick_rows.is_spot(name) and not key
+        ]
         picks.remove(points, old)
         added = [self._pick_at(layer, row, column) for row, column in found.places]
         names = picks.names(points)
         for number, pick in enumerate(added, 1):
-            names[pick] = f"{marks.SPOT}{number}"
+            names[pick] = f"{pick_rows.SPOT}{number}"
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
@@ -243,7 +254,7 @@ class KnownSpectra:
         self._restore()
         points = picks.picks_layer(self._scene.viewer)
         if points is not None:
-            marks.tidy(points)
+            pick_rows.tidy_marks(points)
         layer, cube = self._layers.base, self._layers.cube()
         if layer is None or cube is None:
             return
@@ -269,7 +280,7 @@ class KnownSpectra:
 
     def _put_back(self, layer: Image, known: Sequence[KnownSpectrum]) -> None:
         points = picks.picks_layer(self._scene.viewer)
-        if points is not None and any(marks.keys_of(points)):
+        if points is not None and any(pick_rows.keys_of(points)):
             self._listener.said(f"The known spectra of {layer.name} were left out: there are some.")
             return
         cube = self._cube_of(layer)
@@ -282,7 +293,7 @@ class KnownSpectra:
             new[pick] = Mark(spectrum, one.window, one.uncertainty, one.hidden)
         if new:
             self._layers.set_base(layer)
-            marks.put(self._points(), new)
+            pick_rows.put_marks(self._points(), new)
             self._listener.acted()
 
     # ------------------------------------------------------------ what is there
@@ -326,7 +337,9 @@ class KnownSpectra:
         if points is None:
             return [], []
         pixels, inside = picks.pixels_of(points, layer)
-        every = zip(marks.marks_of(points), marks.keys_of(points), pixels.tolist(), strict=True)
+        every = zip(
+            pick_rows.marks_of(points), pick_rows.keys_of(points), pixels.tolist(), strict=True
+        )
         on_it = [each for each, is_inside in zip(every, inside, strict=True) if is_inside]
         known = [(mark.at(*pixel), key) for mark, key, pixel in on_it if mark is not None]
         return [one for one, _ in known], [key for _, key in known]
@@ -370,3 +383,76 @@ def _spots(request: Request, count: int, watch: Watch) -> Spots:
     ground = ground_of(request)
     places = suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
     return Spots(ground, places)
+
+
+CLIPBOARD = "the clipboard"
+"""The name of copied text in messages."""
+
+PASTED = "pasted"
+"""The name of a copied spectrum that has none."""
+
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+def grey(percent: float, wavelengths: NDArray[np.float64]) -> Spectrum:
+    """The flat spectrum of a tile that reflects *percent* of the light, at *wavelengths* (B,).
+
+    Raises
+    ------
+    SpectrumError
+        If *percent* is not above 0 and at most 100.
+    """
+    if not 0 < percent <= 100:
+        raise SpectrumError(
+            f"Expected a grey above 0 and up to 100 %, got {percent:g} %. "
+            "Read it off the tile or its certificate."
+        )
+    values = np.full(len(wavelengths), percent / 100)
+    return Spectrum(wavelengths, values, name=f"{percent:g} % grey")
+
+
+def pasted(text: str, wavelengths: NDArray[np.float64]) -> list[Spectrum]:
+    """The spectra in *text* that a person has copied.
+
+    It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength
+    in nm and a value; or a table with a wavelength first and a column for each spectrum.
+
+    Raises
+    ------
+    SpectrumError
+        If it is none of these.
+    CubeFileError
+        If it is a table with a damaged row, which is named.
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    values = _numbers(lines)
+    if values is not None and len(values) == len(wavelengths):
+        return [Spectrum(wavelengths, np.array(values), name=PASTED)]
+    if values is not None or not lines:
+        found = "nothing" if not lines else f"{len(values or ())} numbers"
+        raise SpectrumError(
+            f"Expected {len(wavelengths)} values, one a band, or lines of a wavelength and a "
+            f"value, got {found}. Copy them again."
+        )
+    spectra = table.parse(_with_tabs(lines), CLIPBOARD, NANOMETRES)
+    return [
+        one if not one.name.startswith("column ") else replace(one, name=PASTED) for one in spectra
+    ]
+
+
+def _numbers(lines: Sequence[str]) -> list[float] | None:
+    """The numbers of *lines*, if these are one line or have one each; None for a table."""
+    cells = [[cell for cell in _SEPARATORS.split(line) if cell] for line in lines]
+    if len(lines) > 1 and any(len(row) > 1 for row in cells):
+        return None
+    try:
+        return [float(cell) for row in cells for cell in row]
+    except ValueError:
+        return None
+
+
+def _with_tabs(lines: Sequence[str]) -> str:
+    """*lines* with tabs between their cells, where there are only blanks."""
+    has_marks = any(mark in line for line in lines for mark in ",;\t")
+    rows = lines if has_marks else ["\t".join(line.split()) for line in lines]
+    return "\n".join(rows)

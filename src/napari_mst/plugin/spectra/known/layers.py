@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
-from napari_mst.plugin.spectra.region_layers import ROLE
+from napari_mst.plugin.spectra.regions import ROLE
 from napari_mst.plugin.viewer.composites import (
     composites_of,
     cube_layer_of,
