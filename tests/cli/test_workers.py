@@ -1,25 +1,31 @@
 """`napari-mst reconstruct --workers`, `--scheduler`: many photos, several processes."""
 
+import logging
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from tests.cli.conftest import Run, assert_is_one_error, several
 
-from napari_mst.batch import cluster
-from napari_mst.batch.cluster import Place, outcomes
+from napari_mst.batch import cluster, processes
 from napari_mst.batch.jobs import BatchJob
+from napari_mst.batch.processes import TRIES
 from napari_mst.errors import ClusterError
 from napari_mst.formats import read_cube
 
-distributed = pytest.importorskip("distributed")
-
-# Its own threads and sockets close a moment after a cluster does.
+# The sockets of dask close a moment after a cluster does.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+kills = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a thing of POSIX")
 
 
 def jobs_named(*names: str) -> list[BatchJob]:
@@ -51,51 +57,139 @@ def test_a_worker_makes_the_cubes_of_this_process_and_tell_what_failed(
         assert (made.data == read_cube(alone / name).data).all()
 
 
-def test_a_killed_worker_leaves_its_photo_to_another(tmp_path: Path) -> None:
-    marks = str(tmp_path)
+@dataclass(frozen=True)
+class Making:
+    """Notes each start of a job in a folder of its own; dies of the job "deadly" some *times*."""
 
-    def make(job: BatchJob) -> list[str]:
-        mark = Path(marks, job.name)
-        tries = len(mark.read_text()) if mark.exists() else 0
-        mark.write_text("x" * (tries + 1))
-        if job.name == "second" and tries == 0:
+    marks: Path
+    times: int = 0
+
+    def __call__(self, job: BatchJob) -> list[str]:
+        folder = self.marks / job.name
+        folder.mkdir(exist_ok=True)
+        deaths = len(list(folder.iterdir()))
+        (folder / f"{os.getpid()}").touch()
+        if job.name == "deadly" and deaths < self.times:
             os.kill(os.getpid(), signal.SIGKILL)
+        if job.name == "faulty":
+            raise ZeroDivisionError("by 0")
         return [job.name]
 
-    before = dict(os.environ)
-    ended = list(outcomes(make, jobs_named("first", "second", "third"), Place(workers=2)))
-    assert dict(os.environ) == before
-    assert sorted(outcome.lines for outcome in ended) == [("first",), ("second",), ("third",)]
-    # A job whose result was lost with its worker is asked for again, but no job a third time.
-    tries = {path.name: len(path.read_text()) for path in tmp_path.iterdir()}
-    assert tries["second"] == 2
-    assert max(tries.values()) == 2
+
+@kills
+def test_a_worker_that_dies_leaves_its_photo_to_another_and_one_line_says_so(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    jobs = jobs_named("first", "deadly", "third")
+    ended = processes.outcomes(Making(tmp_path, times=1), jobs, workers=2, tell=told.append)
+    assert sorted(outcome.lines for outcome in ended) == [("deadly",), ("first",), ("third",)]
+    assert told == ["note: deadly: its worker died of SIGKILL, another makes it"]
+    assert {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()} == {
+        "first": 1,
+        "deadly": 2,
+        "third": 1,
+    }
 
 
-def test_a_result_that_is_lost_with_its_worker_is_made_again(tmp_path: Path) -> None:
-    marks = str(tmp_path)
+@kills
+def test_a_photo_of_which_all_workers_die_fails_alone(tmp_path: Path) -> None:
+    jobs = jobs_named("first", "deadly", "faulty", "last")
+    making = Making(tmp_path, times=99)
+    ended = processes.outcomes(making, jobs, workers=1, tell=lambda _: None)
+    errors = {outcome.job.name: outcome.error for outcome in ended}
+    assert len(list((tmp_path / "deadly").iterdir())) == TRIES
+    assert "3 dead ones: the last died of SIGKILL" in errors["deadly"]
+    assert "got ZeroDivisionError: by 0" in errors["faulty"]
+    assert errors["first"] == errors["last"] == ""
 
-    def make(job: BatchJob) -> list[str]:
-        Path(marks, f"{job.name} by {os.getpid()}").touch()
-        return [job.name]
 
-    names = ["first", "second", "third"]
-    ending = outcomes(make, jobs_named(*names), Place(workers=1))
-    ended = [next(ending)]
-    wait_for(lambda: len(list(tmp_path.iterdir())) == len(names))
-    (worker,) = {int(path.name.split()[-1]) for path in tmp_path.iterdir()}
-    os.kill(worker, signal.SIGKILL)
+def test_nobody_can_connect_to_workers_and_they_end_with_the_run(tmp_path: Path) -> None:
+    ending = processes.outcomes(
+        Making(tmp_path), jobs_named("first", "second"), workers=1, tell=lambda _: None
+    )
+    next(ending)
+    (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
+    here, there = psutil.Process(), psutil.Process(worker)
+    assert there.parent() == here
+    assert not any(each.laddr for each in there.net_connections("all"))
+    assert len(list(ending)) == 1
+    assert not there.is_running()
+
+
+@kills
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    """The worker waits for a job that never comes."""
+    program = """if True:
+        import sys
+        from pathlib import Path
+        from napari_mst.batch import processes
+        from tests.cli.test_workers import Making, jobs_named
+        making = Making(Path(sys.argv[1]))
+        ending = processes.outcomes(making, jobs_named("first", "second"), 1, print)
+        print(len([next(ending), next(ending)]), flush=True)
+        sys.stdin.read()"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"2\n"
+        (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
+        assert psutil.pid_exists(worker)
+        run.kill()
     wait_for(lambda: not psutil.pid_exists(worker))
-    ended += ending
+
+
+@contextmanager
+def scheduler_of_a_worker(**options: bool) -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        **options,
+    ) as workers:
+        yield workers
+
+
+@kills
+def test_a_result_that_is_lost_with_its_worker_is_made_again(tmp_path: Path) -> None:
+    names = ["first", "second", "third"]
+    with scheduler_of_a_worker() as workers:
+        ending = cluster.outcomes(Making(tmp_path), jobs_named(*names), workers.scheduler_address)
+        ended = [next(ending)]
+        wait_for(lambda: all((tmp_path / name).exists() for name in names))
+        (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: not psutil.pid_exists(worker))
+        ended += ending
     assert sorted(outcome.lines for outcome in ended) == [(name,) for name in names]
 
 
-def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence() -> None:
-    with distributed.LocalCluster(
-        n_workers=1, processes=False, dashboard_address=None, threads_per_worker=1
-    ) as workers:
-        place = Place(scheduler=workers.scheduler_address)
-        ending = outcomes(lambda job: [job.name], jobs_named("one", "two"), place)
+@kills
+def test_a_photo_of_which_workers_of_a_cluster_die_fails_in_a_short_sentence(
+    tmp_path: Path,
+) -> None:
+    dask_config = pytest.importorskip("dask.config")
+    with (
+        dask_config.set({"distributed.scheduler.allowed-failures": 0}),
+        scheduler_of_a_worker() as workers,
+    ):
+        making, jobs = Making(tmp_path, times=1), jobs_named("deadly")
+        (ended,) = cluster.outcomes(making, jobs, workers.scheduler_address)
+    assert ended.error == (
+        "Expected a worker to make it, got 1 that died of it; their logs tell more. Start it again."
+    )
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
+    with scheduler_of_a_worker(processes=False) as workers:
+        address = workers.scheduler_address
+        ending = cluster.outcomes(Making(tmp_path), jobs_named("one", "two"), address)
         next(ending)
         workers.close()
         with pytest.raises(ClusterError, match="start the same command again"):
@@ -105,6 +199,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence() -> None:
 def test_a_scheduler_that_does_not_answer_is_refused(
     run: Run, photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     address = "tcp://127.0.0.1:9"
     photos = several(photo, 2)

@@ -1,7 +1,7 @@
 """Cubes of photos, made and saved: in this process, or by workers."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from napari_mst.batch.claims import claimed
 from napari_mst.batch.jobs import BatchJob, check_outputs, finished, is_there
+from napari_mst.batch.processes import Make, Outcome
 from napari_mst.cli.command import DONE, SOME_FAILED
 from napari_mst.cli.console import Teller, collecting, note, progress_bar, tell
 from napari_mst.cli.control_c import asked_to_stop
@@ -20,8 +21,11 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
-    from napari_mst.batch.cluster import Place
     from napari_mst.reconstruction.reconstructor import Reconstructor
+
+
+Outcomes = Callable[[Make, Sequence[BatchJob]], Iterator[Outcome]]
+"""Makes jobs in workers, and yields each as it ends."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,9 @@ def _status(count: int, failed: int) -> int:
 
 
 def make_elsewhere(
-    run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]], place: "Place"
+    run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]], outcomes: Outcomes
 ) -> int:
-    """Make what is not done on the workers of *place*, and tell each cube as it is written."""
-    from napari_mst.batch.cluster import outcomes
-
+    """Make what is not done in workers, and tell each cube as it is written."""
     if not run.is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
@@ -177,7 +179,7 @@ def make_elsewhere(
     failed = 0
     watch = Watch()
     with progress_bar(f"{len(todo)} photos", watch) as bar:
-        for number, (job, lines, error) in enumerate(outcomes(_Worker(run), todo, place), 1):
+        for number, (job, lines, error) in enumerate(outcomes(_Worker(run), todo), 1):
             for line in lines:
                 run.teller.wrote(Path(line))
             if error:
@@ -189,7 +191,7 @@ def make_elsewhere(
 
 @dataclass(frozen=True)
 class _Worker:
-    """Makes cubes in a process of its own: what is sent to a cluster."""
+    """Makes cubes in another process, to which it is sent."""
 
     run: Run
 

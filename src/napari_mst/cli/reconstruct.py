@@ -3,9 +3,11 @@
 import argparse
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_mst.batch import cluster, processes
 from napari_mst.batch.finding import FOLDERS, find_photos
 from napari_mst.batch.jobs import (
     BatchJob,
@@ -19,7 +21,7 @@ from napari_mst.batch.jobs import (
 from napari_mst.cli.command import Command
 from napari_mst.cli.console import tell
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.making import Run, finished_before, make_elsewhere, make_here
+from napari_mst.cli.making import Outcomes, Run, finished_before, make_elsewhere, make_here
 from napari_mst.cli.options import (
     add_denoise,
     add_device,
@@ -37,7 +39,6 @@ from napari_mst.messages import shown
 from napari_mst.reconstruction.options import RunOptions
 
 if TYPE_CHECKING:
-    from napari_mst.batch.cluster import Place
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
@@ -133,7 +134,7 @@ def _add_result_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which processes make the cubes of a folder."""
     group = parser.add_argument_group(
-        "many photos", "cubes in a folder may be made by several processes, over dask.distributed"
+        "many photos", "cubes in a folder may be made by several processes"
     )
     which = group.add_mutually_exclusive_group()
     which.add_argument(
@@ -147,7 +148,8 @@ def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheduler",
         default="",
         metavar="ADDRESS",
-        help="scheduler of a cluster, as tcp://host:8786; its workers must see the same folders",
+        help="scheduler of a dask cluster, as tls://host:8786; its workers must see the same "
+        "folders, and whoever can connect to it can run code in them",
     )
 
 
@@ -169,19 +171,19 @@ def _run(arguments: argparse.Namespace) -> int:
         reconstructor = _reconstructor(arguments, options)
         run = Run(reconstructor, options, photos, arguments.overwrite, is_batch)
         done = finished_before(run, jobs)
-        place = _place(arguments)
-        if place is None:
+        outcomes = _elsewhere(arguments)
+        if outcomes is None:
             return make_here(run, jobs, done)
-        return make_elsewhere(run, jobs, done, place)
+        return make_elsewhere(run, jobs, done, outcomes)
 
 
-def _place(arguments: argparse.Namespace) -> "Place | None":
+def _elsewhere(arguments: argparse.Namespace) -> Outcomes | None:
     """The workers that make the cubes; None if this process does."""
-    if not arguments.workers and not arguments.scheduler:
-        return None
-    from napari_mst.batch.cluster import Place
-
-    return Place(arguments.workers, arguments.scheduler)
+    if arguments.workers:
+        return partial(processes.outcomes, workers=arguments.workers, tell=tell)
+    if arguments.scheduler:
+        return partial(cluster.outcomes, scheduler=arguments.scheduler)
+    return None
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[list[BatchJob], bool]:
