@@ -7,6 +7,7 @@ and that the bundled model knows, are those of `photo.cameras`.
 import csv
 import difflib
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from os import PathLike
@@ -165,6 +166,12 @@ def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.inv(_TO_CONES) @ (gains[:, None] * _TO_CONES))
 
 
+def names_a_file(name: str | PathLike[str]) -> bool:
+    """True if there is a file of this *name*, which may be that of a light that nobody knows."""
+    # `Path.is_file` raises OSError for a name that is too long for a file.
+    return os.path.isfile(name)  # noqa: PTH113
+
+
 def numbers_of_csv(path: Path, columns: int) -> NDArray[np.float64]:
     """The rows of a CSV file that are all numbers, (n, 1 + *columns*), by rising wavelength.
 
@@ -200,7 +207,7 @@ def _table_of(light: Light) -> _Table:
     if name:
         return _tables()[name]
     path = Path(light)
-    if not path.is_file():
+    if not names_a_file(path):
         raise _unknown(str(light))
     rows = numbers_of_csv(path, columns=1)
     return _checked(_Table(rows[:, 0], rows[:, 1]), shown(path.name))

@@ -246,6 +246,8 @@ def test_what_cannot_be_rendered_is_refused(tmp_path: Path) -> None:
         infrared().render(full_scale=900)
     with pytest.raises(CameraError, match="a light as LED-B3, LED-B"):
         CUBE.render("LED-B33")
+    with pytest.raises(CameraError, match="a CSV file or a light"):
+        CUBE.render("x" * 300)
     file = tmp_path / "lamp.csv"
     file.write_text("nm,power\n500,1\n600,1\n")
     with pytest.raises(CameraError, match=r"from 400 to 700 nm in lamp.csv"):

@@ -58,13 +58,20 @@ def test_a_mixture_is_the_sum_of_its_lights_by_their_power() -> None:
         "0.5 A + 0.5 nothing",
         "A + F11",
         "0 A + 1 F11",
-        " + ".join(["0.1 A"] * 13),
+        " + ".join(["0.05 nothing"] * 17),
+        "x" * 300,
         "Planck",
     ],
 )
 def test_what_describes_no_light_is_refused(name: str) -> None:
     with pytest.raises(CameraError, match="Expected a CSV file or a light"):
         camera_response("Nikon_D5100", name)
+
+
+def test_a_mixture_of_too_many_lights_is_counted() -> None:
+    assert light_power(" + ".join(["0.08 daylight 5600 K"] * 12)).shape == (31,)
+    with pytest.raises(CameraError, match="at most 12 lights in a mixture, got 17"):
+        light_power(" + ".join(["0.05 daylight 5600 K"] * 17))
 
 
 def test_a_capture_may_leave_the_light_to_the_photo() -> None:

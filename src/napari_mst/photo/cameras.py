@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError
-from napari_mst.illuminants import numbers_of, numbers_of_csv
+from napari_mst.illuminants import names_a_file, numbers_of, numbers_of_csv
 from napari_mst.messages import shown
 from napari_mst.photo.aliases import ALIASES
 from napari_mst.photo.lights import load_lamps, made_light
@@ -276,7 +276,7 @@ def named(name: str) -> str:
 
 def is_file(name: str) -> bool:
     """True if the camera or illuminant *name* is that of a file."""
-    return name not in load_cameras() and name not in load_illuminants() and Path(name).is_file()
+    return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
 class _Sought(NamedTuple):
@@ -328,7 +328,7 @@ def _told_by_chart(name: str) -> NDArray[np.float64]:
 def _table(sought: _Sought, columns: int) -> NDArray[np.float64]:
     """Columns of a CSV file at `GRID`; its lines that are not all numbers are left out."""
     path = Path(sought.name)
-    if not path.is_file():
+    if not names_a_file(path):
         raise _unknown(sought)
     table = numbers_of_csv(path, columns)
     wavelengths, values = table[:, 0], table[:, 1:]

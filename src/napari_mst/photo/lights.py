@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.errors import CameraError
 from napari_mst.illuminants import illuminant_names, illuminant_power
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
@@ -76,7 +77,8 @@ def mixture_name(parts: Mapping[str, float]) -> str:
 def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None:
     """The light (31,) that *name* describes; None if it describes none.
 
-    *listed* gives the light of a table by its name, None if there is none.
+    *listed* gives the light of a table by its name, None if there is none. Raises `CameraError` for
+    a mixture of more than `LARGEST` lights.
     """
     return _radiator(name) if "+" not in name else _mixed(name, listed)
 
@@ -120,7 +122,12 @@ def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
         if found is None or light is None or float(found[1]) <= 0:
             return None
         parts.append((float(found[1]), light))
-    return mixture(parts) if len(parts) <= LARGEST else None
+    if len(parts) > LARGEST:
+        raise CameraError(
+            f"Expected at most {LARGEST} lights in a mixture, got {len(parts)}. "
+            "Leave out the weakest."
+        )
+    return mixture(parts)
 
 
 def _is_within(kelvin: float, limits: tuple[float, float]) -> bool:
