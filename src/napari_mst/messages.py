@@ -1,5 +1,7 @@
 """Sentences for people: names cut to fit, and errors about a file."""
 
+from pathlib import Path
+
 from napari_mst.errors import CubeFileError, OutOfMemory
 
 
@@ -14,6 +16,20 @@ def shown(text: object, limit: int = 60) -> str:
 def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
     """The error to raise about the file *name*."""
     return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a pipe or a device, from which reading may never end. Raises `CubeFileError`."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise CubeFileError(
+            f"Expected a file, got a pipe or a device: {shown(path.name)}. Open another file."
+        )
+
+
+def unreadable(name: str, error: OSError) -> CubeFileError:
+    """The error to raise where the system cannot read the file *name*."""
+    reason = shown(error.strerror or error, 80)
+    return CubeFileError(f"Expected {shown(name)} to be readable, got: {reason}. Check the file.")
 
 
 def out_of_memory(name: str) -> OutOfMemory:

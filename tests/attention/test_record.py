@@ -1,7 +1,9 @@
 """Records of attention come back the same and say what they are; damage is told in a sentence."""
 
 import json
+import os
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -117,7 +119,14 @@ def bomb(path: Path) -> None:
         archive.writestr("napari_mst.npy", b"\0" * 10_000_000)
 
 
-@pytest.mark.parametrize("harm", [damaged, another, misshapen, bomb, Path.unlink])
+def objects(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive, archive.open("napari_mst.npy", "w") as file:
+        header = {"descr": "|O", "fortran_order": False, "shape": (1,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(8))
+
+
+@pytest.mark.parametrize("harm", [damaged, another, misshapen, bomb, objects, Path.unlink])
 def test_a_file_that_is_no_record_is_refused_in_a_sentence(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -125,6 +134,28 @@ def test_a_file_that_is_no_record_is_refused_in_a_sentence(
     harm(path)
     with pytest.raises(AttentionError, match=r"Expected a file of attention matrices, got a\.npz"):
         read_attention(path)
+
+
+def test_nothing_is_allocated_for_numbers_that_a_file_only_declares(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive, archive.open("napari_mst.npy", "w") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (4, 8192, 8192)}
+        np.lib.format.write_array_header_1_0(file, header)
+    tracemalloc.start()
+    try:
+        with pytest.raises(AttentionError, match=r"got a\.npz"):
+            read_attention(path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="Windows has no such files")
+@pytest.mark.usefixtures("ends_soon")
+def test_a_pipe_is_no_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.npz")
+    with pytest.raises(AttentionError, match="got a pipe or a device"):
+        read_attention(tmp_path / "a.npz")
 
 
 def test_a_figure_shows_every_head(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.pixel_block import PixelBlock
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError
+from napari_mst.errors import AttentionError, OutOfMemory
+from napari_mst.formats.npz import read_arrays
 from napari_mst.messages import shown
 
 CONVENTION = (
@@ -88,7 +89,9 @@ def read_attention(path: str | Path) -> AttentionRecord:
     Raises
     ------
     AttentionError
-        If the file is missing, damaged or of another kind.
+        If the file is missing, damaged or of another kind, or declares more than it holds.
+    OutOfMemory
+        If it does not fit into memory.
 
     Notes
     -----
@@ -105,21 +108,23 @@ def read_attention(path: str | Path) -> AttentionRecord:
     """
     source = Path(path)
     try:
-        with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            told = json.loads(str(archive[_RECORD]))
-            blocks = {}
-            for key in archive.files:
-                name = key.removesuffix("/attention")
-                if name != key:
-                    logits = _matrices(archive[f"{name}/logits"])
-                    blocks[name] = BlockAttention(logits, _matrices(archive[key]))
-            between = {
-                name: PixelBlock(**told_block)
-                for name, told_block in told.get("pixel_blocks", {}).items()
-            }
+        arrays = read_arrays(source)
+        told = json.loads(str(arrays[_RECORD]))
+        blocks = {}
+        for key, attention in arrays.items():
+            name = key.removesuffix("/attention")
+            if name != key:
+                logits = _matrices(arrays[f"{name}/logits"])
+                blocks[name] = BlockAttention(logits, _matrices(attention))
+        between = {
+            name: PixelBlock(**told_block)
+            for name, told_block in told.get("pixel_blocks", {}).items()
+        }
         past = Provenance.from_json(json.dumps(told["provenance"]))
         return AttentionRecord(blocks, past, between)
-    except Exception as error:  # numpy and zipfile let many types escape from a damaged file
+    except OutOfMemory:
+        raise
+    except Exception as error:  # a damaged record has no end of ways to be wrong
         raise AttentionError(
             f"Expected a file of attention matrices, got {shown(source.name)} "
             f"({shown(error, 60)}). Record it again."

@@ -25,7 +25,7 @@ from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
 from napari_mst.formats.zarr.reading import is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
-from napari_mst.messages import out_of_memory, shown
+from napari_mst.messages import check_regular, out_of_memory, shown, unreadable
 from napari_mst.watch import Watched, watching
 
 __all__ = [
@@ -118,14 +118,13 @@ def find_format(path: str | PathLike[str]) -> Format | None:
     """
     path = Path(path)
     try:
-        if not _can_be_opened(path):
-            return None
+        check_regular(path)
         is_folder = path.is_dir()
         for form in FORMATS:
             if form.is_folder == is_folder and form.is_mine(path):
                 return form
     # A file that cannot be read has no format; `read_cube` says why it cannot.
-    except OSError:
+    except (OSError, CubeFileError):
         pass
     return None
 
@@ -187,10 +186,7 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
         # Python raises OSError, not MemoryError, where a memory map finds no room.
         if error.errno == errno.ENOMEM:
             raise out_of_memory(path.name) from error
-        reason = shown(error.strerror or error, 80)
-        raise CubeFileError(
-            f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file."
-        ) from error
+        raise unreadable(path.name, error) from error
     except CubeError as error:
         raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
     except MemoryError as error:
@@ -254,17 +250,9 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
     return files[-1]
 
 
-def _can_be_opened(path: Path) -> bool:
-    """True for a file or a folder; reading from a pipe or a device may never end."""
-    return path.is_file() or path.is_dir()
-
-
 def _reader(path: Path) -> Format:
     """The format that reads the file at *path*. Raises `CubeFileError` if there is none."""
-    if path.exists() and not _can_be_opened(path):
-        raise CubeFileError(
-            f"Expected a cube file, got a pipe or a device: {shown(path.name)}. Open another file."
-        )
+    check_regular(path)
     # A damaged or missing file is recognised by no format; its suffix still tells whose reader
     # can say best what is wrong with it.
     form = find_format(path) or _readable_by_suffix(path)

@@ -43,7 +43,7 @@ from napari_mst.formats.numbers import (
     stored_type,
 )
 from napari_mst.formats.record import OWN, Description, described_cube, record_of
-from napari_mst.messages import mismatch, shown
+from napari_mst.messages import check_regular, mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
@@ -102,7 +102,7 @@ def is_npz(path: Path) -> bool:
 def is_own_npz(path: Path) -> bool:
     """True if the archive at *path* holds our record of a cube."""
     with _opened(path) as archive:
-        return f"{OWN}.npy" in archive.namelist()
+        return OWN in archive.members
 
 
 def write_npz(
@@ -154,14 +154,30 @@ def read_npz(
         If the archive is damaged, too large when decompressed, or has no array, or several, that
         may be the cube.
     """
-    with _opened(path) as opened:
-        members = {_name(info): _member(opened, info) for info in _arrays(opened)}
-        archive = _Archive(path, opened, members)
-        shapes = {key: member.shape for key, member in members.items() if member.is_number}
+    with _opened(path) as archive:
+        shapes = {key: one.shape for key, one in archive.members.items() if one.is_number}
         name = cube_name(path.name, shapes, variable)
-        if opened.comment and OWN in members and name == "cube":
+        if archive.zip.comment and OWN in archive.members and name == "cube":
             return _ours(archive, verify)
         return _foreign(archive, name, shapes, band_axis)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of numbers or text in the archive at *path*, by name.
+
+    Raises
+    ------
+    CubeFileError
+        If the archive is damaged, or holds other arrays, or more than the file can.
+    OutOfMemory
+        If they do not fit into memory.
+    """
+    with _opened(path) as archive:
+        members = archive.members.values()
+        for member in members:
+            _check_size(path, member)
+        check_room(path.name, sum(member.nbytes for member in members))
+        return {name: _numbers(archive, member) for name, member in archive.members.items()}
 
 
 def _ours(archive: _Archive, verify: bool | None) -> SpectralCube:
@@ -218,11 +234,12 @@ def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def _opened(path: Path) -> Iterator[_Archive]:
     """The open archive; whatever zipfile and numpy raise about damage becomes a `CubeFileError`."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+        check_regular(path)
+        with zipfile.ZipFile(path) as opened:
+            yield _Archive(path, opened, _members(opened))
     except (NapariMstError, MemoryError):
         raise
     # zipfile, zlib and numpy raise six unrelated types about damaged files.
@@ -231,13 +248,10 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise mismatch(path.name, "a complete NPZ file", found, "Get the file again.") from error
 
 
-def _arrays(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
+def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
     arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
-    return islice(arrays, _MOST_MEMBERS)
-
-
-def _name(info: zipfile.ZipInfo) -> str:
-    return info.filename.removesuffix(".npy")
+    chosen = islice(arrays, _MOST_MEMBERS)
+    return {info.filename.removesuffix(".npy"): _member(archive, info) for info in chosen}
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
@@ -266,6 +280,8 @@ def _numbers(archive: _Archive, member: _Member) -> NDArray[Any]:
 def _check_size(path: Path, member: _Member) -> None:
     """Refuse, before any allocation, an array that the file cannot hold."""
     # The sizes that a zip file declares may lie; its own size does not.
+    if member.dtype.hasobject:
+        raise mismatch(path.name, "numbers or text", "Python objects", "Get another file.")
     found = path.stat().st_size
     most = found if member.is_stored else found * DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:
