@@ -67,21 +67,19 @@ class TestBatch:
 
     @pytest.mark.parametrize(
         "change",
-        ["photo", "--linear", "--ensemble", "damage"],
-        ids=["086-photo", "086-options", "086-ensemble", "086-damage"],
+        ["photo", "--linear", "--ensemble"],
+        ids=["086-photo", "086-options", "086-ensemble"],
     )
     def test_bad_input_changed(
         self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str
     ) -> None:
-        """A damaged cube, or one of other photos or options, is replaced only if told to."""
+        """A cube of other photos or options is replaced only if told to."""
         photos, out = several(photo, 3), photo.with_name("out")
         out.mkdir()
         options = [*photos, "-o", out]
         assert run("reconstruct", *options)[0] == 0
         if change == "photo":
             Image.fromarray(np.zeros((6, 9, 3), np.uint8)).save(photos[1])
-        elif change == "damage":
-            (out / "1.img").write_bytes(bytes((out / "1.img").stat().st_size))
         else:
             options.append(change)
         made, before = counted(monkeypatch), contents(out)
@@ -90,6 +88,40 @@ class TestBatch:
         assert "which exists" in err
         assert run("reconstruct", *options, "--overwrite")[0] == 0
         assert made == (["0.png", "1.png", "2.png"] if change.startswith("--") else ["1.png"])
+
+    @pytest.mark.parametrize(
+        ("name", "left", "option"),
+        [
+            ("1.img", -1, ""),
+            ("1.img", 0.5, "--workers=1"),
+            ("1.img", 0, ""),
+            ("1.tif", 0.5, "--format=tiff"),
+            ("1.tif", 0, "--format=tiff"),
+            ("1.npz", 0.5, "--format=npz"),
+        ],
+        ids=["086-zeros", "086-workers", "086-empty", "086-tiff", "086-no-tiff", "086-npz"],
+    )
+    def test_bad_input_damage(
+        self, run: Run, photo: Path, name: str, left: float, option: str
+    ) -> None:
+        """A damaged cube is named, kept beside the new one, and made again; the batch goes on."""
+        photos, out = several(photo, 3), photo.with_name("out")
+        options = ["-o", out, *filter(None, [option])]
+        out.mkdir()
+        assert run("reconstruct", *photos[:2], *options)[0] == 0
+        good = contents(out)
+        size = len(good[name])
+        bad = bytes(size) if left < 0 else good[name][: int(left * size)]
+        (out / name).write_bytes(bad)
+        code, printed, err = run("reconstruct", *photos, *options)
+        assert code == 0
+        assert "1.png: its cube is damaged, and made again beside it (.damaged). Expected" in err
+        assert "2 of 3 cubes" not in err
+        assert len(printed.splitlines()) == 3
+        now = contents(out)
+        assert good.items() <= now.items()
+        assert now[f"{name}.damaged"] == bad
+        assert f"2{name[1:]}" in now
 
     def test_bad_input_seal(self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """086-lost-seal: a cube that nothing vouches for does not count as done."""

@@ -1,6 +1,7 @@
 """The cubes of a run: which photo becomes which files, and which of them are there already."""
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,9 +10,12 @@ from pathlib import Path
 
 from napari_mst.batch.finding import FoundPhoto, absolute
 from napari_mst.cube import Provenance
-from napari_mst.errors import NapariMstError, SaveError
+from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, OutOfMemory, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
 from napari_mst.messages import shown
+
+ASIDE = ".damaged"
+"""Added to the names of the files of a damaged cube that is made again."""
 
 SIDES = ("lower", "upper")
 """The two sides of the error band of a cube."""
@@ -140,17 +144,26 @@ def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -
 
 
 def may_stay(job: BatchJob) -> set[Path]:
-    """The outputs that are cubes, or that an interrupted save may have left.
+    """The outputs that are cubes, empty, or that an interrupted save may have left.
 
-    `finished` looks into them later.
+    `finished` and `damaged` look into them later.
     """
-    return {path for path in job.outputs if find_format(path) or not path.exists()}
+    return {path for path in job.outputs if find_format(path) or not _has_content(path)}
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def is_there(path: Path) -> bool:
     """True if the cube *path*, or a part of it, exists."""
+    return bool(_files_of(path))
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The files of the cube *path* that exist."""
     forms = [form for form in FORMATS if path.suffix.lower() in form.suffixes]
-    return any(os.path.lexists(target) for form in forms for target in form.targets(path))
+    return [file for form in forms for file in form.targets(path) if os.path.lexists(file)]
 
 
 def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
@@ -169,6 +182,38 @@ def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
     origin = wanted(sha256)
     sides = dict(zip(job.bands, SIDES, strict=False))
     return {path for path in there if _is_cube_of(path, origin, sides.get(path, ""))}
+
+
+def damaged(job: BatchJob, done: Collection[Path]) -> dict[Path, str]:
+    """The outputs that are there, are not *done*, and cannot be read: why, by their paths."""
+    faults = {}
+    for path in job.outputs:
+        if path in done or not is_there(path):
+            continue
+        try:
+            read_cube(path, verify=True)
+        except (ColourPhoto, ChoiceNeeded, OutOfMemory):
+            pass  # another file than a cube of ours, or a whole one
+        except NapariMstError as error:
+            faults[path] = str(error)
+    return faults
+
+
+def set_aside(path: Path) -> None:
+    """Rename the files of the damaged cube *path*: a person may have changed it on purpose.
+
+    Raises
+    ------
+    SaveError
+        If they cannot be renamed.
+    """
+    for file in _files_of(path):
+        kept = (f"{file.name}{ASIDE}{number or ''}" for number in itertools.count())
+        free = next(name for name in kept if not os.path.lexists(file.with_name(name)))
+        try:
+            file.rename(file.with_name(free))
+        except OSError as error:
+            raise not_saved(file, error) from error
 
 
 def _path_below(one: FoundPhoto, found: Iterable[FoundPhoto]) -> Path:

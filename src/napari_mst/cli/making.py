@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_mst.batch.claims import claimed
-from napari_mst.batch.jobs import BatchJob, check_outputs, finished, is_there
+from napari_mst.batch.jobs import (
+    ASIDE,
+    BatchJob,
+    check_outputs,
+    damaged,
+    finished,
+    is_there,
+    set_aside,
+)
 from napari_mst.batch.processes import Make, Outcome
 from napari_mst.cli.command import DONE, SOME_FAILED
 from napari_mst.cli.console import Teller, collecting, note, progress_bar, tell
@@ -51,6 +59,10 @@ class Run:
         """The outputs of *job* that are there, undamaged, and from this very run."""
         return finished(job, partial(self._wanted, job.photo)) if self.is_batch else set()
 
+    def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
+        """The damaged outputs of *job* that are kept beside those that it makes again, and why."""
+        return damaged(job, done) if self.is_batch and not self.overwrite else {}
+
     def make(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
         """Make the outputs of *job* that are not *done*.
 
@@ -64,7 +76,10 @@ class Run:
                 if is_ours:
                     # Another run may have finished some outputs since they were looked at.
                     is_done = done.issuperset(job.outputs)
-                    self._make(job, done if is_done else self.finished(job), watch)
+                    done = done if is_done else self.finished(job)
+                    for path in self.damaged(job, done):
+                        set_aside(path)
+                    self._make(job, done, watch)
                 elif not waits:
                     self.teller.note(
                         f"{job.name}: another run is making it; it is looked at again at the end"
@@ -125,7 +140,10 @@ def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Pa
             note(f"checking {len(there)} cubes that are there already")
     done = {job: run.finished(job) for job in jobs}
     for job in jobs:
-        check_outputs(job, run.overwrite, done[job])
+        faults = run.damaged(job, done[job])
+        for fault in faults.values():
+            note(f"{job.name}: its cube is damaged, and made again beside it ({ASIDE}). {fault}")
+        check_outputs(job, run.overwrite, done[job].union(faults))
     stay = sum(job.target in done[job] for job in jobs)
     if stay:
         note(f"{stay} of {len(jobs)} cubes are of this run, and stay")
