@@ -1,12 +1,20 @@
-"""Tensors of torch become the numbers of a cube, and a cube becomes a tensor."""
+"""Tensors of torch and masked arrays become the numbers of a cube, and a cube becomes a tensor."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError
+from napari_mst.denoising.non_local_means import non_local_means
+from napari_mst.errors import CubeError, SpectrumError
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.spectra.labels import label_spectra
+from napari_mst.spectra.regions import Region
+from napari_mst.spectra.spectrum import Spectrum
 
 WAVELENGTHS = np.array([500.0, 550])
 
@@ -34,3 +42,37 @@ def test_a_tensor_and_its_cube_share_their_memory() -> None:
 def test_a_tensor_that_numpy_cannot_share_is_refused(tensor: torch.Tensor) -> None:
     with pytest.raises(CubeError, match=r"^Expected a tensor that NumPy can share, got Tensor"):
         SpectralCube(tensor, WAVELENGTHS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("dtype", "made"), [("i2", "f4"), ("i4", "f8"), ("f4", "f4"), ("?", "f4")])
+def test_what_a_mask_hides_is_nan_in_every_file(tmp_path: Path, dtype: str, made: str) -> None:
+    data = np.ma.array(np.ones((2, 3, 4), dtype), mask=False)
+    data[1, 2, 3] = np.ma.masked
+    expected = np.ones((2, 3, 4), made)
+    expected[1, 2, 3] = np.nan
+    cube = SpectralCube(data, WAVELENGTHS)
+    assert type(cube.data) is np.ndarray
+    assert cube.data.dtype == made
+    assert data.dtype == dtype
+    for name in ("a.hdr", "a.tif", "a.npz", "a.mat"):
+        stored = read_cube(write_cube(tmp_path / name, cube)).data
+        np.testing.assert_array_equal(stored, expected)
+    clear = SpectralCube(np.ma.ones((2, 3, 4), dtype), WAVELENGTHS)
+    assert type(clear.data) is np.ndarray
+    assert clear.data.dtype == dtype
+
+
+def test_masked_spectra_labels_and_images_keep_their_gaps() -> None:
+    values = np.ma.array([0.5, 9.0], mask=[False, True])
+    assert Spectrum([500, 550], values).values.tolist()[0] == 0.5  # type: ignore[arg-type]
+    assert np.isnan(Spectrum([500, 550], values).values[1])  # type: ignore[arg-type]
+    with pytest.raises(SpectrumError, match="got NaN"):
+        KnownSpectrum(1, 1, values)
+    labels = np.ma.array([[1, 1], [2, 2]], mask=[[True, False], [True, True]])
+    assert Region.of_label(labels, 1).box == (slice(0, 1), slice(1, 2))
+    cube = SpectralCube(np.ones((2, 2, 2)), WAVELENGTHS)
+    assert list(label_spectra(cube, labels)) == [1]
+    image = np.ma.array(np.ones((1, 5, 5)), mask=False)
+    image[0, 2, 2] = np.ma.masked
+    denoised = non_local_means(image, 0.1, distance=1)
+    assert np.argwhere(np.isnan(denoised)).tolist() == [[0, 2, 2]]

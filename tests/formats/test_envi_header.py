@@ -307,7 +307,7 @@ def save_without_loss_or_not(folder: Path) -> None:
             write_cube(
                 folder / f"{index}.hdr", SpectralCube(values.reshape(1, 1, -1), np.array([500.0]))
             )
-    for data in (np.ones((1, 1, 1), "c8"), np.ones((1, 1, 1), object), np.ma.ones((1, 1, 1))):
+    for data in (np.ones((1, 1, 1), "c8"), np.ones((1, 1, 1), object)):
         with pytest.raises(SaveError, match="Expected real numbers"):
             write_cube(folder / "odd.hdr", SpectralCube(data, np.array([500.0])))
     assert list(folder.iterdir()) == []

@@ -149,6 +149,27 @@ def test_pixel_that_is_not_finite_is_masked_and_counts_for_nothing(bad: float) -
     assert np.isfinite(image).sum() == image.size - 1
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i4", "f4", "?"])
+def test_pixel_that_a_mask_hides_is_left_out(dtype: str) -> None:
+    plain = RGB8.astype(dtype)
+    values = planar(plain).copy()
+    values[:, 3, 4] = -9999 if dtype == "i4" else 1
+    image = np.ma.array(values, mask=False)
+    image[1, 3, 4] = np.ma.masked
+    photo = Photo.from_array(image)
+    assert photo.valid is not None
+    assert np.argwhere(~photo.valid).tolist() == [[3, 4]]
+    whole = Photo.from_array(plain)
+    expected = whole.pixels.copy()
+    expected[:, 3, 4] = 0
+    np.testing.assert_array_equal(photo.pixels, expected)
+    assert (photo.pixels.dtype, photo.full_scale) == (whole.pixels.dtype, whole.full_scale)
+    image[:, 3, 4] = np.ma.masked
+    assert photo.sha256 != Photo.from_array(image).sha256
+    with pytest.raises(PhotoError, match="only NaN, infinite or masked"):
+        Photo.from_array(np.ma.array(plain, mask=True))
+
+
 def test_hundred_megapixels_cost_no_second_copy() -> None:
     image = np.zeros((8000, 12500, 3), np.uint8)
     image[-1, -1] = 255

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,18 @@ def with_white_pixels(path: Path) -> None:
     write_dng(path, np.dstack([FLAT] * 3), pattern=(0, 1, 6, 2))
 
 
+def with_level(path: Path, tag: int, level: int) -> None:
+    with tifffile.TiffFile(path, mode="r+") as file:
+        page = file.pages.first
+        (page.pages[0].aspage() if page.pages else page).tags[tag].overwrite(level)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (partial(with_level, tag=50714, level=4064), "a black level below .* 4064, got 4064"),
+        (partial(with_level, tag=50717, level=63), "a black level below .* of 63, got 64"),
+        (partial(with_level, tag=50717, level=2**32 - 1), "up to 65535, got 4294967295"),
         (cut, "got .* it is cut off"),
         (cut_in_its_head, "cut off or damaged"),
         (text, "of a camera that LibRaw [0-9.]+ knows, got something else"),

@@ -147,6 +147,13 @@ def test_flat_field_undoes_vignetting_and_balance() -> None:
     )
     assert flat.sha256 == flat_field.sha256_of(photo.sha256) != photo.sha256
     assert "divided by the white frame" in flat.assumptions[-1]
+    others = (
+        FlatField(white),
+        FlatField(photo, black),
+        FlatField(white, replace(black, sha256="")),
+    )
+    hashes = {flat.sha256, *(other.sha256_of(photo.sha256) for other in others)}
+    assert len(hashes) == 4  # each frame counts
 
 
 def test_frames_that_do_not_fit_are_refused() -> None:
@@ -157,6 +164,16 @@ def test_frames_that_do_not_fit_are_refused() -> None:
         FlatField(photo_of(np.array([0.5, 1.0, 0.5])))
     with pytest.raises(PhotoError, match="Expected linear photos for a flat field"):
         FlatField(Photo.from_array(uneven()))
+
+
+@pytest.mark.parametrize(("white", "dark"), [(0.1, 0.6), (0.6, 0.6), (0.0, 0.0), (0.0, None)])
+def test_frames_that_are_swapped_equal_or_black_are_refused(
+    white: float, dark: float | None
+) -> None:
+    frame = photo_of(np.array([0.7, 0.7, white]))
+    darkness = None if dark is None else photo_of(np.array([0.1, 0.1, dark]))
+    with pytest.raises(PhotoError, match=r"white frame brighter .*% of full scale.*Swap"):
+        FlatField(frame, darkness)
 
 
 def test_pixels_that_the_white_frame_does_not_light_are_left_out() -> None:

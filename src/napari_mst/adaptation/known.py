@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import NANOMETRES, SpectralCube
+from napari_mst.cube.tensor import plain_array
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.spectrum import Spectrum
@@ -212,7 +213,7 @@ def _whole(name: str, value: object) -> int:
 
 def _values(values: ArrayLike, place: str) -> NDArray[np.float64]:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(plain_array(values), dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.ndim != 1 or not array.size:

@@ -25,7 +25,7 @@ from napari_mst.cube.parts import (
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.provenance import Provenance
 from napari_mst.cube.signal import as_signal, parts_of_signal
-from napari_mst.cube.tensor import array_of_tensor
+from napari_mst.cube.tensor import array_of_tensor, plain_array
 from napari_mst.cube.units import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light
@@ -52,7 +52,7 @@ class SpectralCube:
     data
         (B, H, W), any numeric type; float32 from a reconstruction, a memory map from a large file.
         A tensor of torch, or of another library with DLPack, becomes an array that shares its
-        memory.
+        memory. What a masked array hides becomes NaN.
     wavelengths
         (B,) float64, centres of the bands in *unit*.
     unit
@@ -113,6 +113,8 @@ class SpectralCube:
         given: Any = self.data
         if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
             object.__setattr__(self, "data", array_of_tensor(given))
+        if isinstance(given, np.ma.MaskedArray):
+            object.__setattr__(self, "data", plain_array(given))
         if self.data.ndim != 3 or 0 in self.data.shape:
             raise CubeError(
                 f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}."

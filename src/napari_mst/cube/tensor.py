@@ -1,9 +1,9 @@
-"""Tensors of other libraries as arrays of NumPy, over DLPack (https://dmlc.github.io/dlpack)."""
+"""Tensors of other libraries (https://dmlc.github.io/dlpack) and masked arrays as plain arrays."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.errors import CubeError
 from napari_mst.messages import shown
@@ -25,3 +25,13 @@ def array_of_tensor(tensor: Any) -> NDArray[Any]:
             f"Expected a tensor that NumPy can share, got {shown(type(tensor).__name__, 30)}: "
             f"{shown(error, 80)}. Convert it first, as by tensor.detach().float().cpu()."
         ) from error
+
+
+def plain_array(source: ArrayLike) -> NDArray[Any]:
+    """*source* as an array without a mask: what it hides is NaN, so integers become floats."""
+    if not np.ma.is_masked(source):
+        return np.asarray(source)
+    numbers = np.ma.getdata(source)
+    floats = numbers.astype(np.result_type(numbers, np.float32))
+    floats[np.ma.getmaskarray(np.asanyarray(source))] = np.nan
+    return floats

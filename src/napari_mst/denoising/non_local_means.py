@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.cube.tensor import plain_array
 from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.streaming import (
@@ -204,7 +205,7 @@ def checked(
 
 
 def _planes(image: ArrayLike, name: str) -> NDArray[np.generic]:
-    planes = np.asarray(image)
+    planes = plain_array(image)
     if planes.ndim != 3 or 0 in planes.shape or planes.dtype.kind not in "buif":
         raise DenoisingError(
             f"Expected real numbers of shape (channels, rows, columns) as {name}, "

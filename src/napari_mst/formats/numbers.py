@@ -48,12 +48,11 @@ def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dty
     Raises
     ------
     SaveError
-        If there is no such type, or *data* (B, H, W) is masked, complex, or not numbers.
+        If there is no such type, or *data* (B, H, W) is complex, or not numbers.
     """
     types = [np.dtype(name).newbyteorder("<") for name in allowed]
     dtype = data.dtype.newbyteorder("<")
-    # A mask has no place in any of our formats: the numbers under it would come back as valid.
-    if isinstance(data, np.ma.MaskedArray) or dtype.kind not in "biuf":
+    if dtype.kind not in "biuf":
         raise SaveError(
             f"Expected real numbers for {kind}, got {type(data).__name__} of {dtype}. "
             "Convert them first."

@@ -18,11 +18,11 @@ BLOCK_ROWS = 64
 
 
 def as_array(source: ArrayLike) -> Pixels:
-    """*source* as an array of real numbers; the first level of a multiscale image."""
+    """*source* as an array of real numbers, which keeps its mask; of a multiscale image level 0."""
     if _is_multiscale(source):
         source = source[0]
     try:
-        array = np.asarray(source)
+        array = np.asanyarray(source)
     except (TypeError, ValueError) as error:
         raise PhotoError(
             f"Expected an array of numbers, got {type(source).__name__}. Pass (H, W, 3)."
@@ -31,7 +31,7 @@ def as_array(source: ArrayLike) -> Pixels:
         raise PhotoError(
             f"Expected real numbers, got {array.dtype} values. Convert the array first."
         )
-    return array
+    return array if np.ma.is_masked(array) else np.asarray(array)
 
 
 def channels_last(array: Pixels, notes: list[str]) -> Pixels:
@@ -56,9 +56,11 @@ def channels_last(array: Pixels, notes: list[str]) -> Pixels:
 
 
 def digest(array: Pixels) -> str:
-    """The sha256 of shape, dtype and values, whatever the strides and the byte order."""
+    """The sha256 of shape, dtype, values and mask, whatever the strides and the byte order."""
     found = hashlib.sha256(f"{array.shape} {array.dtype.name}".encode())
-    for part in array:
+    if np.ma.is_masked(array):
+        found.update(np.ma.getmaskarray(array).tobytes())
+    for part in np.ma.filled(array, 0):
         found.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data)
     return found.hexdigest()
 

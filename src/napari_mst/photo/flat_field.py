@@ -19,6 +19,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.shot import Shot
 
 _DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame tells nothing
+_LEAST_LIGHT = 0.01  # of full scale: less than any exposure that tells something
 _CLIPPED = 0.98
 _MOST_CLIPPED = 0.001
 
@@ -33,7 +34,8 @@ class FlatField:
     Raises
     ------
     PhotoError
-        If one of them is not linear, they differ in size, or the white frame is clipped.
+        If one of them is not linear, they differ in size, or the white frame is clipped or hardly
+        brighter than the dark one: then they may have changed places.
 
     Notes
     -----
@@ -69,6 +71,7 @@ class FlatField:
                 f"Expected a white frame below the saturation of the sensor, got {clipped:.1%} of "
                 "its pixels clipped. Expose it less."
             )
+        self._check_light(white.mean(axis=(1, 2)))
 
     @property
     def frames(self) -> tuple[Photo, ...]:
@@ -114,6 +117,17 @@ class FlatField:
         """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
         _check_linear(photo)
         _check_shape(photo, self.white.shape)
+
+    def _check_light(self, white: NDArray[np.float32]) -> None:
+        """Refuse a white frame of these mean values (3,) if a channel has no light."""
+        if self.dark is not None:
+            white = white - self.dark.rows(0, self.white.shape[0], linear=True).mean(axis=(1, 2))
+        if white.min() < _LEAST_LIGHT:
+            raise PhotoError(
+                "Expected a white frame brighter than the dark one, got one that is "
+                f"{white.min():.1%} of full scale above it. "
+                "Swap the frames, or take them again."
+            )
 
     def _less_dark(self, photo: Photo, channel: int) -> NDArray[np.float32]:
         values = photo.pixels[channel] / np.float32(photo.full_scale)

@@ -62,8 +62,8 @@ class Photo:
         Of the file's bytes, or of an array's shape, dtype and values (whatever its strides and byte
         order).
     valid
-        (H, W), False where a pixel was NaN or infinite (it is 0 in `pixels`); None where all are
-        finite.
+        (H, W), False where a pixel was NaN, infinite or masked (it is 0 in `pixels`); None where
+        there are none.
     assumptions
         One sentence for a person for everything that was converted, dropped or guessed.
     georeference

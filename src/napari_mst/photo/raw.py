@@ -44,8 +44,8 @@ def develop_raw(
     Raises
     ------
     PhotoError
-        If rawpy is not installed, LibRaw does not know the file, it is damaged, or its sensor has
-        other colours than red, green and blue.
+        If rawpy is not installed, LibRaw does not know the file, it is damaged, its sensor has
+        other colours than red, green and blue, or its black level is not below its white level.
     """
     rawpy = _rawpy()
     with _explained(), rawpy.RawPy() as raw:
@@ -147,6 +147,11 @@ def _scales(raw: "RawPy") -> NDArray[np.float64]:
     """
     black = np.array(raw.black_level_per_channel, dtype=np.float64)
     white = float(raw.white_level)
+    if black[:3].max() >= white:
+        raise PhotoError(
+            f"Expected a black level below the white level of {white:.0f}, "
+            f"got {black[:3].max():.0f}. Convert the file again."
+        )
     return np.asarray((white - black.min()) / (white - black[:3]))
 
 

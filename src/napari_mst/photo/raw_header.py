@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from napari_mst.errors import PhotoError
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _MAKE, _MODEL, _DNG_VERSION = 271, 272, 50706
 _CFA_DIMENSIONS, _CFA_PATTERN = 33421, 33422
+_WHITE_LEVEL = 50717
+_FULL_SCALE = 65535  # the highest that LibRaw counts; it would take it for a level beyond
 _CFA, _LINEAR_RAW = 32803, 34892  # kinds of colour (tag 262)
 _PAGES = 8  # that are looked at: RAW files have up to six, stacks of other programs thousands
 
@@ -89,14 +93,16 @@ def camera_in_raw(path: Path) -> tuple[str, str]:
 
 
 def check_raw(file: BinaryIO) -> None:
-    """Refuse a TIFF-like RAW photo that ends early, or whose sensor has a pattern we do not know.
+    """Refuse a TIFF-like RAW photo of which LibRaw would guess something.
 
-    LibRaw prints the first to the terminal, and would take the second for another pattern.
+    It prints to the terminal that a file ends early, takes an unknown pattern of colours for
+    another, and an impossible white level for full scale.
 
     Raises
     ------
     PhotoError
-        If the file is cut off, or its colour filters are neither Bayer's nor X-Trans.
+        If the file is cut off, its colour filters are neither Bayer's nor X-Trans, or its white
+        level is above 65535.
     """
     file.seek(0, io.SEEK_END)
     size = file.tell()
@@ -115,6 +121,11 @@ def _check_page(page: "TiffPage", size: int) -> None:
         raise PhotoError(
             f"Expected an intact RAW file of {needed:,} bytes, got {size:,}: it is cut off. "
             "Copy it again."
+        )
+    white = np.max(page.tags.valueof(_WHITE_LEVEL, 0))
+    if white > _FULL_SCALE:
+        raise PhotoError(
+            f"Expected a white level up to {_FULL_SCALE}, got {white}. Convert the file again."
         )
     if page.photometric != _CFA:
         return

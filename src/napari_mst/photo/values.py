@@ -43,8 +43,8 @@ def interpret(
         raise PhotoError(f"Expected a positive full_scale, got {full_scale!r}.")
     if 0 in image.shape:
         raise PhotoError(f"Expected a photo of at least one pixel, got shape {image.shape}.")
-    image = _supported_dtype(_without_alpha(image, notes), notes)
-    image, valid = _masked(image, notes)
+    image, hidden = _unmasked(_without_alpha(image, notes))
+    image, valid = _masked(_supported_dtype(image, notes), hidden, notes)
     low, high = stored_extrema(image, valid)
     scale = _guess_full_scale(image.dtype, high, notes) if full_scale is None else float(full_scale)
     if low == high:
@@ -96,27 +96,38 @@ def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
     return image.astype(target)
 
 
-def _masked(image: Pixels, notes: list[str]) -> tuple[Pixels, NDArray[np.bool_] | None]:
-    """The image with 0 in pixels that are not finite in all channels, and the mask of the others.
-
-    The mask is None where all pixels are finite.
-    """
-    if image.dtype.kind != "f":
+def _unmasked(image: Pixels) -> tuple[Pixels, NDArray[np.bool_] | None]:
+    """The plain image with 0 in pixels that its mask hides in any channel, and which they are."""
+    if not np.ma.is_masked(image):
         return image, None
-    # Channel by channel, so that no mask of all channels is made.
-    valid = np.isfinite(image[..., 0])
-    for channel in range(1, image.shape[2]):
-        valid &= np.isfinite(image[..., channel])
+    hidden = np.asarray(np.ma.getmaskarray(image).any(axis=-1))
+    return np.where(hidden[..., None], image.dtype.type(0), np.ma.getdata(image)), hidden
+
+
+def _masked(
+    image: Pixels, hidden: NDArray[np.bool_] | None, notes: list[str]
+) -> tuple[Pixels, NDArray[np.bool_] | None]:
+    """The image with 0 in pixels that are *hidden* or not finite in all channels.
+
+    With it comes the mask of the others; None where there are no such pixels.
+    """
+    if image.dtype.kind != "f" and hidden is None:
+        return image, None
+    valid = np.ones(image.shape[:2], bool) if hidden is None else ~hidden
+    if image.dtype.kind == "f":
+        # Channel by channel, so that no mask of all channels is made.
+        for channel in range(image.shape[2]):
+            valid &= np.isfinite(image[..., channel])
     missing = valid.size - np.count_nonzero(valid)
     if missing == 0:
         return image, None
     if missing == valid.size:
-        raise PhotoError("Expected a photo, got only NaN or infinite pixels.")
+        raise PhotoError("Expected a photo, got only NaN, infinite or masked pixels.")
     notes.append(
-        f"{missing} of {valid.size} pixels are NaN or infinite: "
+        f"{missing} of {valid.size} pixels are NaN, infinite or masked: "
         "they are left out, also of the cube."
     )
-    return np.where(valid[..., None], image, np.float32(0)), valid
+    return np.where(valid[..., None], image, image.dtype.type(0)), valid
 
 
 def _guess_full_scale(dtype: np.dtype[Any], high: float, notes: list[str]) -> float:

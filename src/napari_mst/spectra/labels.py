@@ -89,7 +89,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     >>> list(spectra), spectra[1].values
     ([1, 2], array([ 2., 14.]))
     """
-    checked = _checked(np.asarray(labels), cube)
+    checked = _checked(np.ma.filled(np.asanyarray(labels), 0), cube)
     kind = spread_name(spread)
     source = _Labels(cube, checked, label_numbers(checked), watching(watch))
     found = _averages(source, spread)

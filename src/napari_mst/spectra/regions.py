@@ -69,7 +69,7 @@ class Region:
     @classmethod
     def of_mask(cls, mask: ArrayLike, name: str = "") -> "Region":
         """The true pixels of an (H, W) mask. Raises `SpectrumError` if there are none."""
-        whole = np.asarray(mask)
+        whole = np.ma.filled(np.asanyarray(mask), 0)
         if whole.ndim != 2:
             raise SpectrumError(f"Expected a mask of shape (rows, columns), got {whole.shape}.")
         whole = whole != 0
@@ -88,7 +88,7 @@ class Region:
 
         Raises `SpectrumError` if there are none.
         """
-        return cls.of_mask(np.asarray(labels) == value, name or f"label {value}")
+        return cls.of_mask(np.asanyarray(labels) == value, name or f"label {value}")
 
     @classmethod
     def of_polygon(cls, vertices: ArrayLike, shape: tuple[int, int], name: str = "") -> "Region":

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
+from napari_mst.cube.tensor import plain_array
 from napari_mst.errors import SpectrumError
 from napari_mst.messages import shown
 from napari_mst.plotting import new_figure
@@ -126,7 +127,7 @@ class Spectrum:
             given = getattr(self, key)
             if given is not None:
                 # A copy, so that a change of the caller's array cannot reach the spectrum.
-                object.__setattr__(self, key, np.array(given, dtype=np.float64))
+                object.__setattr__(self, key, np.array(plain_array(given), dtype=np.float64))
         self._check_curve()
         self._check_bounds()
         if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
