@@ -9,7 +9,8 @@ from napari.layers import Labels, Shapes
 from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.spectra import region_tasks, regions
+from napari_mst.plugin.spectra import region_tasks
+from napari_mst.plugin.spectra.regions import LabelRows, Looks, ShapeRows
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.incremental_means import MovingMeans
@@ -19,18 +20,18 @@ from napari_mst.watch import UNWATCHED
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 
 
+def rows_of(layer: Shapes | Labels) -> ShapeRows | LabelRows:
+    return ShapeRows(layer) if isinstance(layer, Shapes) else LabelRows(layer)
+
+
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
-    return [
-        task.run(UNWATCHED)
-        for task in region_tasks.tasks_of(
-            layer, cube, 0, viewer, region_tasks.spectra_of(cube, "std", MovingMeans())
-        )
-    ]
+    reading = region_tasks.spectra_of(cube, "std", MovingMeans())
+    return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer)]
 
 
 def names(layer: Shapes | Labels, *indices: int) -> list[str]:
-    looks = regions.Looks(layer, range(len(layer.data) if isinstance(layer, Shapes) else 10))
+    looks = Looks(rows_of(layer), range(len(layer.data) if isinstance(layer, Shapes) else 10))
     return [looks.name(index) for index in indices]
 
 
@@ -139,11 +140,11 @@ def test_shapes_of_one_colour_get_colours_of_their_own(cube_viewer: ViewerModel)
         [SQUARE, SQUARE + 5, SQUARE + 9], shape_type="polygon", face_color=[1, 1, 1, 0.2]
     )
     before = shapes.edge_color[0].copy()
-    regions.tell_apart(shapes, picks.COLOURS[:2])
+    ShapeRows(shapes).tell_apart(picks.COLOURS[:2])
     np.testing.assert_array_equal(shapes.edge_color[0], before)
     assert (
         len(
-            {regions.Looks(shapes, range(3)).colour(index) for index in range(3)}
+            {Looks(ShapeRows(shapes), range(3)).colour(index) for index in range(3)}
             - set(picks.PALETTE[:2])
         )
         == 3
@@ -157,9 +158,9 @@ def test_a_region_is_named_by_its_layer_until_it_gets_a_name(cube_viewer: Viewer
     labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells")
     assert names(shapes, 0, 1) == ["leaves 1", "leaves 2"]
     assert names(labels, 7) == ["cells 7"]
-    regions.rename(shapes, 1, "old leaf")
-    regions.rename(labels, 7, "red cell")
-    regions.rename(labels, 2, "blue cell")
+    rows_of(shapes).rename(1, "old leaf")
+    rows_of(labels).rename(7, "red cell")
+    rows_of(labels).rename(2, "blue cell")
     assert names(shapes, 0, 1) == ["leaves 1", "old leaf"]
     assert names(labels, 2, 3, 7) == ["blue cell", "cells 3", "red cell"]
 
@@ -169,8 +170,8 @@ def test_a_label_that_is_renamed_keeps_what_else_is_known_of_the_labels(
 ) -> None:
     features = {"index": [3, 7], "area": [36.5, 16.0]}
     labels = cube_viewer.add_labels(np.zeros((20, 30), dtype=int), name="cells", features=features)
-    regions.rename(labels, 7, "red cell")
-    regions.rename(labels, 9, "blue cell")
+    rows_of(labels).rename(7, "red cell")
+    rows_of(labels).rename(9, "blue cell")
     assert labels.features["area"].tolist()[:2] == [36.5, 16.0]
     assert labels.features["index"].tolist() == [3, 7, 9]
     assert names(labels, 3, 7, 9) == ["cells 3", "red cell", "blue cell"]
@@ -185,7 +186,7 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
     data, arguments, _ = cube_layer(cube, "truth")
     truth = cube_viewer.add_image(data + noise, **arguments)
     reads = region_tasks.errors_of(cube_viewer.layers["cube"], truth)
-    (task,) = region_tasks.tasks_of(labels, cube_viewer.layers["cube"], 0, cube_viewer, reads)
+    (task,) = LabelRows(labels).tasks(reads, cube_viewer)
     comparison = task.run(UNWATCHED)[1]
     assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)
@@ -196,9 +197,8 @@ def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(
 ) -> None:
     shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
     cube = cube_viewer.layers["cube"]
-    (task,) = region_tasks.tasks_of(
-        shapes, cube, 0, cube_viewer, region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
-    )
+    reading = region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
+    (task,) = ShapeRows(shapes).tasks(reading, cube_viewer)
     spectrum = task.run(UNWATCHED)
     expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
     assert expected.lower is not None

@@ -3,7 +3,7 @@
 It knows the picks, regions, comparisons and maps of one viewer.
 
 user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a frozen `Snapshot`
--> whoever draws it.
+-> a dock, which draws it.
 
     bench = Bench(viewer)
     bench.attach()
@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Layer, Shapes
+from napari.layers import Image, Shapes
 from psygnal import Signal
 
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.spectra import regions, row_edits
+from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known.actions import KnownSpectra
 from napari_mst.plugin.spectra.known.adapter import Listener
 from napari_mst.plugin.spectra.maps import MapMaker
-from napari_mst.plugin.spectra.reader import Reader, Start, run_now
+from napari_mst.plugin.spectra.reader import Start, run_now
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.rows import Entry, by_rows
 from napari_mst.plugin.spectra.saving import Saver, restore
-from napari_mst.plugin.spectra.scene import Scene, layer_of
+from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import HINT, Intent, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
@@ -41,24 +41,6 @@ from napari_mst.spectra.spectrum import Spectrum
 
 MATCHES = 5
 """Spectra of a library that are listed."""
-
-
-class Library:
-    """Spectra of a library; *on_failed* hears why a spectrum cannot be matched with them."""
-
-    def __init__(self, on_failed: Callable[[Exception], Any]) -> None:
-        self.spectra: list[Spectrum] = []
-        self._on_failed = on_failed
-
-    def matches(self, chosen: Sequence[Entry]) -> tuple[Match, ...]:
-        """Its spectra that are most like the first of the *chosen* rows, the best first."""
-        if not chosen or not self.spectra:
-            return ()
-        try:
-            return tuple(best_matches(chosen[0].first, self.spectra, MATCHES))
-        except NapariMstError as error:
-            self._on_failed(error)
-            return ()
 
 
 class Bench:
@@ -94,9 +76,9 @@ class Bench:
         self, viewer: ViewerModel, start_reading: Start = run_now, start_job: Start = run_now
     ) -> None:
         self.snapshot = Snapshot()
-        self._scene = Scene(viewer, Reader(start_reading))
+        self._scene = Scene(viewer, start_reading)
         self._intent = Intent()
-        self._library = Library(self.failed.emit)
+        self._library: Sequence[Spectrum] = ()
         self._position: Position | None = None
         self._is_stale = True
         self._connected: list[tuple[Any, Callable[..., None]]] = []
@@ -129,7 +111,7 @@ class Bench:
         for emitter, slot in self._connected:
             emitter.connect(slot)
         # Picks that are there already, perhaps from a file, are what the first undo goes back to.
-        self._scene.history.record(self._scene.picks)
+        self._scene.history.record(self._scene.points)
         self.touch()
 
     def detach(self) -> None:
@@ -139,7 +121,7 @@ class Bench:
         self._connected = []
         # A dock may stay hidden for long, and a cube takes gigabytes.
         self._scene.forget()
-        self._intent = replace(self._intent, entries=(), groups=(), chosen=(), bands=None, live=())
+        self._intend(entries=(), groups=(), chosen=(), bands=None, live=())
         self.snapshot = Snapshot(settings=self.settings)
 
     def touch(self) -> None:
@@ -148,11 +130,14 @@ class Bench:
         self.became_stale.emit()
 
     def _on_layers(self, event: Any) -> None:
-        layer = layer_of(event, self.viewer)
+        layer = self._scene.layer_of(event)
         if event.type == "selected_label" and layer is not None:
-            self._choose_label(layer, layer.selected_label)
+            # The row of a label that was selected on the image.
+            for row, entry in enumerate(self.entries):
+                if entry.rows.layer is layer and entry.index == layer.selected_label:
+                    self.choose([row])
         # napari emits "highlight" all the time: it matters where points and rows differ.
-        is_selecting = event.type == "highlight" and layer is self._scene.picks
+        is_selecting = event.type == "highlight" and layer is self._scene.points
         if is_selecting and self._rows_of_points() is not None:
             self.touch()
         if self._scene.is_stale_after(event, has_regions=self.settings.has_regions):
@@ -215,9 +200,13 @@ class Bench:
             snapshot = self.update()
         return snapshot
 
+    def _intend(self, **changes: Any) -> None:
+        self._intent = replace(self._intent, **changes)
+
     def _publish(self) -> Snapshot:
         if not self._scene.is_closed:  # the viewer may be closed while a file is written
-            self._intent = replace(self._scene.with_bands(self._intent), known=self.known.state)
+            self._intent = self._scene.with_bands(self._intent)
+            self._intend(known=self.known.state)
             self.snapshot = resolve(self._intent, self.snapshot)
             self.changed.emit(self.snapshot)
         return self.snapshot
@@ -232,7 +221,7 @@ class Bench:
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none, or no new one."""
         # What was said about the action before is out of date.
-        self._intent = replace(self._intent, hint=HINT)
+        self._intend(hint=HINT)
         is_pinned = picks.pin(self.viewer, position, self.settings.window)
         self._end_action()
         return is_pinned
@@ -248,24 +237,23 @@ class Bench:
 
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
-        self._scene.collection.files.clear()
-        points = self._scene.picks
+        self._scene.files.delete(set(range(len(self._scene.files.spectra))))
+        points = self._scene.points
         if points is not None:
             points.data = np.empty((0, points.ndim))
         self._end_action()
 
     def undo(self) -> None:
         """Undo the last change of the picks."""
-        self._scene.history.undo(self._scene.picks)
+        self._scene.history.undo(self._scene.points)
         self.touch()
 
     def draw_regions(self, mode: str) -> Shapes | None:
         """Let the user draw regions with the napari tool *mode*; None without a cube."""
         layer = regions.draw(self.viewer, mode)
-        if layer is None:
-            return None
-        # Where regions are switched off, what the user draws would get no curve.
-        self.settings = replace(self.settings, has_regions=True)
+        if layer is not None:
+            # Where regions are switched off, the user would draw one that gets no curve.
+            self.set(has_regions=True)
         return layer
 
     # ------------------------------------------------------------ rows
@@ -279,10 +267,10 @@ class Bench:
 
     def _choose(self, rows: Sequence[int]) -> None:
         # The rows first: napari answers to the points with "highlight", and both must agree then.
-        self._intent = replace(self._intent, chosen=tuple(rows))
-        points = self._scene.picks
+        self._intend(chosen=tuple(rows))
+        points = self._scene.points
         if points is not None:
-            picked = {entry.index for entry in self.chosen if entry.layer is points}
+            picked = {entry.index for entry in self.chosen if entry.rows.layer is points}
             # napari looks at every point again, even where the same ones are selected.
             if set(points.selected_data) != picked:
                 points.selected_data = picked
@@ -291,67 +279,68 @@ class Bench:
     def _rows_of_points(self) -> list[int] | None:
         return self._scene.rows_of_points(self.entries, self._intent.chosen)
 
-    def _choose_label(self, layer: Layer, label: int) -> None:
-        """Select the row of *label*, which was selected on the image."""
-        for row, entry in enumerate(self.entries):
-            if entry.layer is layer and entry.index == label:
-                self.choose([row])
-
     def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
         """Draw the curves of *entries*, or hide them."""
-        self._scene.collection.show(entries, is_shown)
+        for rows, indices in by_rows(entries):
+            rows.show(indices, is_shown)
         self._end_action()
 
     def solo(self, entries: Sequence[Entry]) -> None:
         """Draw only the curves of *entries*; if no others are drawn already, draw all again."""
-        keys = {entry.key for entry in entries}
-        others = [entry for entry in self.entries if entry.key not in keys]
+        keys = {(entry.rows, entry.index) for entry in entries}
+        others = [entry for entry in self.entries if (entry.rows, entry.index) not in keys]
         is_solo = not any(entry.is_shown for entry in others)
-        self._scene.collection.show(others, is_solo)
-        self._scene.collection.show(entries, True)
-        self._end_action()
+        for rows, indices in by_rows(others):
+            rows.show(indices, is_solo)
+        self.show(entries, True)
 
     def delete(self, entries: Sequence[Entry]) -> None:
         """Take *entries* away; labels stay, as they are pixels of an image."""
         # Rows move up: what is selected by its number would be others.
         self.choose(())
-        row_edits.delete(entries, self._scene.collection.files)
+        # All of a layer at once: after the first was removed, the others would have other indices.
+        for rows, indices in by_rows(entries):
+            rows.delete(indices)
         self._end_action()
 
     def recolour(self, entry: Entry, colour: str) -> None:
         """Give a pick or a shape another colour ("#rrggbb")."""
-        row_edits.recolour(entry, colour)
+        entry.rows.recolour(entry.index, colour)
         self._end_action()
 
     def rename(self, entry: Entry, name: str) -> None:
         """Give *entry* another name."""
-        row_edits.rename(entry, name, self._scene.collection.files)
+        entry.rows.rename(entry.index, name)
         self._end_action()
 
     # ------------------------------------------------------------ choices
 
     @property
     def settings(self) -> Settings:
-        """The choices in the menus: `bench.settings = replace(bench.settings, window=3)`."""
+        """The choices in the menus: `bench.set(window=3)` changes one of them."""
         return self._intent.settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
         before = self.settings
-        self._intent = replace(self._intent, settings=settings)
-        points = self._scene.picks
+        self._intend(settings=settings)
+        points = self._scene.points
         if settings.window != before.window and points is not None:
             # So that picks that are added with napari's own tool are of the same size.
             picks.set_next(points, settings.window)
         # Spectra that were read keep their bands, or are without.
         if settings.has_error_bands != before.has_error_bands:
-            self._scene.collection.picks.forget()
+            self._scene.forget_picks()
         if settings.has_regions and not before.has_regions:
             self._scene.tell_regions_apart()
         if settings.reading != before.reading:
             self.touch()
         # Choices that only change the drawing need not wait for the next `update`.
         self._publish()
+
+    def set(self, **choices: Any) -> None:
+        """Change some of the settings."""
+        self.settings = replace(self.settings, **choices)
 
     @property
     def reference(self) -> Image | None:
@@ -360,31 +349,36 @@ class Bench:
 
     @reference.setter
     def reference(self, layer: Image | None) -> None:
-        self._scene.collection.set_reference(layer)
+        self._scene.reference = layer
         # Without a reference there are no errors to show, and the plot would be empty.
         if layer is None:
-            self.settings = replace(self.settings, is_error_shown=False)
+            self.set(is_error_shown=False)
         self.touch()
 
     @property
     def library(self) -> Sequence[Spectrum]:
         """The spectra that the selected one is matched with."""
-        return self._library.spectra
+        return self._library
 
     @library.setter
     def library(self, spectra: Sequence[Spectrum]) -> None:
-        self._library.spectra = list(spectra)
+        self._library = spectra
         self._find_matches()
         self._publish()
 
     def choose_match(self, row: int) -> None:
         """Draw another one of the spectra that the selected one is most like."""
-        self._intent = replace(self._intent, match_row=row)
+        self._intend(match_row=row)
         self._publish()
 
     def _find_matches(self) -> None:
-        matches = self._library.matches(self.chosen)
-        self._intent = replace(self._intent, matches=matches, match_row=0)
+        matches: tuple[Match, ...] = ()
+        if self.chosen and self.library:
+            try:
+                matches = tuple(best_matches(self.chosen[0].first, self.library, MATCHES))
+            except NapariMstError as error:
+                self.failed.emit(error)
+        self._intend(matches=matches, match_row=0)
 
     def point_at(self, position: Position | None) -> None:
         """Read the spectra under the world *position* at the next `update`."""
@@ -392,7 +386,7 @@ class Bench:
 
     def point_at_wavelength(self, wavelength: float | None) -> None:
         """Have the table read values at *wavelength*; at the band that is shown if it is None."""
-        self._intent = replace(self._intent, cursor=wavelength)
+        self._intend(cursor=wavelength)
         self._publish()
 
     def go_to(self, wavelength: float) -> None:
@@ -403,9 +397,9 @@ class Bench:
 
     def say(self, text: str) -> None:
         """Show *text* until the mouse moves over the image."""
-        # A spectrum under the mouse would have its place told instead of *text*.
+        # A spectrum under the mouse would have its place shown instead of *text*.
         self._position = None
-        self._intent = replace(self._intent, hint=text, live=())
+        self._intend(hint=text, live=())
         self._publish()
 
     # ------------------------------------------------------------ files
@@ -413,7 +407,7 @@ class Bench:
     def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
         """Put *spectra* back where they were taken from; those of no place here are only drawn."""
         others = restore(self.viewer, spectra)
-        self._scene.collection.files.spectra += others
+        self._scene.files.spectra += others
         self.touch()
         self.say(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
 

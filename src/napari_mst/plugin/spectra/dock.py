@@ -24,7 +24,6 @@ from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
 from napari_mst.plugin.spectra.pictures import PictureBars, PictureMenu
-from napari_mst.plugin.spectra.row_edits import can_delete, can_recolour
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
@@ -201,7 +200,7 @@ class RowMenu(QObject):
         menu = QMenu(self._table)
         menu.addAction("Solo / show all", lambda: self._bench.solo(entries))
         recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
-        recolour.setEnabled(can_recolour(entries[0]))
+        recolour.setEnabled(entries[0].rows.can_recolour)
         self._known.fill_sources(menu.addMenu("Known"))
         delete = menu.addAction("Delete", lambda: self._bench.delete(entries))
         delete.setEnabled(_is_any_deletable(entries))
@@ -219,4 +218,4 @@ class RowMenu(QObject):
 
 
 def _is_any_deletable(entries: Sequence[Entry]) -> bool:
-    return any(can_delete(entry) for entry in entries)
+    return any(entry.rows.can_delete for entry in entries)

@@ -6,18 +6,18 @@ of the picks brings it back. The marks themselves lie in the metadata of the lay
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Reader, Task
+from napari_mst.plugin.spectra.reader import Identity, Reader, Task
 from napari_mst.plugin.spectra.region_tasks import error_band_of
-from napari_mst.plugin.spectra.rows import Entry, Mark, Spectra
+from napari_mst.plugin.spectra.rows import Entry, Mark, Rows, Spectra
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Region, region_spectrum
@@ -35,11 +35,7 @@ _SYMBOLS = {True: "diamond", False: "disc"}
 
 def keys_of(points: Points) -> list[str]:
     """The name of the mark of each pick; "" for one that is not known."""
-    stored = points.features.get(KNOWN)
-    if stored is None:
-        return [""] * len(points.data)
-    # A pick that was added without features has NaN for a key.
-    return [key if isinstance(key, str) else "" for key in stored]
+    return picks.texts(points, KNOWN)
 
 
 def marks_of(points: Points) -> list[Mark | None]:
@@ -116,81 +112,56 @@ AT_ONCE = 5
 
 Band = tuple[Any, Any]
 """The lower and the upper spectrum of an error band."""
+Look = tuple[int, str, str]
+"""Window, name and colour of a pick."""
+Key = tuple[int, int, str, Look]
+"""Row, column, name of the cube, and look: all that a spectrum depends on, beside the cube."""
 
 
-class Look(NamedTuple):
-    """The properties of a pick that do not depend on its place."""
+class PickRows(Rows):
+    """The picks; after one of a thousand has moved, the others are not read again."""
 
-    window: int
-    name: str
-    colour: str
-
-
-class PickKey(NamedTuple):
-    """Everything that the spectrum of a pick depends on, beside the values of its cube."""
-
-    row: int
-    column: int
-    cube_name: str
-    look: Look
-
-    def read(self, cube: SpectralCube) -> Spectrum:
-        """The spectrum of the pick on *cube*."""
-        window, name, colour = self.look
-        region = Region.of_window(self.row, self.column, cube.shape[1:], window)
-        return region_spectrum(
-            cube,
-            region,
-            STD if window > 1 else "",
-            cube_name=self.cube_name,
-            known=self._known(cube),
-            name=name,
-            colour=colour,
-        )
-
-    def _known(self, cube: SpectralCube) -> tuple[Any, Any] | None:
-        """The mean and the deviation of a single pixel, which need no sums over its region."""
-        if self.look.window > 1:
-            return None
-        values = np.asarray(cube.data[:, self.row, self.column], dtype=np.float64)
-        return values, np.zeros_like(values)
-
-
-class Known(NamedTuple):
-    """The spectra that were read of one cube, and its data.
-
-    Nothing else can have the id of the data while it is kept.
-    """
-
-    data: Any
-    spectra: dict[PickKey, Spectrum]
-
-
-class PickRows:
-    """Reads picks; after one of a thousand has moved, the others are not read again."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.bands = ErrorBands(reader)
-        self._known = dict[int, Known]()
+    def __init__(self, layer: Points) -> None:
+        super().__init__(layer)
+        self._read = dict[Identity, dict[Key, Spectrum]]()
 
     def forget(self) -> None:
-        """Let go of everything that was read."""
-        self._known = {}
+        """See `Rows`."""
+        self._read = {}
+
+    def show(self, indices: set[int], is_shown: bool) -> None:
+        """See `Rows`."""
+        # A copy: napari draws the points again only when `shown` is assigned.
+        mask = np.array(self.layer.shown)
+        mask[list(indices)] = is_shown
+        self.layer.shown = mask
+
+    def delete(self, indices: set[int]) -> None:
+        """See `Rows`."""
+        picks.remove(self.layer, indices)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        picks.recolour(self.layer, index, colour)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        names = picks.names(self.layer)
+        names[index] = name
+        picks.set_feature(self.layer, "name", names)
 
     def gather(
-        self, points: Points | None, layers: Sequence[Image], truth: Image | None
+        self, bands: "ErrorBands", layers: Sequence[Image], truth: Image | None
     ) -> list[Entry]:
         """The entries of picks on the cube *layers*, compared with *truth*, one of these layers."""
-        self.bands.begin()
+        points: Points = self.layer
         # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
         cubes = [cube_at(layer) for layer in layers]
-        self._known = {
-            id(cube.data): self._known.get(id(cube.data), Known(cube.data, {})) for cube in cubes
-        }
-        if points is None or not points.visible:
+        keys = [Identity(cube.data) for cube in cubes]
+        self._read = {key: self._read.get(key, {}) for key in keys}
+        if not points.visible:
             return []
-        looks = _looks(points)
-        columns = [self._column(layer, points, looks) for layer in layers]
+        columns = [self._column(*on, bands) for on in zip(layers, cubes, strict=True)]
         rows: list[Spectra] = list(zip(*columns, strict=True))
         reference = layers.index(truth) if truth in layers else None
 
@@ -198,32 +169,35 @@ class PickRows:
             return None if reference is None else _compared(rows[index], reference)
 
         shown = points.shown.tolist()
-        known = marks_of(points)
+        marks = marks_of(points)
         # Off all images there is nothing to list; the point stays on its layer.
         return [
-            Entry(points, index, rows.__getitem__, comparison_of, shown[index], mark=known[index])
+            Entry(self, index, rows.__getitem__, comparison_of, shown[index], mark=marks[index])
             for index, row in enumerate(rows)
             if any(spectrum is not None for spectrum in row)
         ]
 
-    def _column(self, layer: Image, points: Points, looks: Sequence[Look]) -> list[Spectrum | None]:
-        """The spectra of all *points* on one cube layer; None for those off the image."""
-        cube = cube_at(layer)
-        before = self._known[id(cube.data)].spectra
-        now = dict[PickKey, Spectrum]()
-        found = list[Spectrum | None]()
+    def _column(
+        self, layer: Image, cube: SpectralCube, bands: "ErrorBands"
+    ) -> list[Spectrum | None]:
+        """The spectra of all points on one cube layer; None for those off the image."""
+        points: Points = self.layer
+        before = self._read[Identity(cube.data)]
+        now = dict[Key, Spectrum]()
+        spectra = list[Spectrum | None]()
         pixels, inside = picks.pixels_of(points, layer)
+        looks = zip(
+            picks.windows(points).tolist(), picks.names(points), picks.colours(points), strict=True
+        )
         for (row, column), is_inside, look in zip(pixels.tolist(), inside, looks, strict=True):
-            if not is_inside:
-                found.append(None)
-                continue
-            key = PickKey(row, column, layer.name, look)
-            # A band that was missing so far may have been read meanwhile.
-            now[key] = self.bands.around(before.get(key) or key.read(cube), cube)
-            found.append(now[key])
+            key = (row, column, layer.name, look)
+            if is_inside:
+                # A band that was missing so far may have been read meanwhile.
+                now[key] = bands.around(before.get(key) or _read(cube, *key), cube)
+            spectra.append(now[key] if is_inside else None)
         # Only keys of this time are kept: a point that is dragged has had one at every pixel.
-        self._known[id(cube.data)] = Known(cube.data, now)
-        return found
+        self._read[Identity(cube.data)] = now
+        return spectra
 
 
 class ErrorBands:
@@ -237,7 +211,7 @@ class ErrorBands:
         self._computed = 0
 
     def begin(self) -> None:
-        """Nothing is missing any more: the picks are gathered anew."""
+        """Forget the tasks: the picks are gathered again."""
         self.tasks = []
         self._computed = 0
 
@@ -250,20 +224,20 @@ class ErrorBands:
         if not is_wanted or spectrum.spread or row is None or column is None:
             return spectrum
         task = error_band_of(cube, row, column)
-        band = self._read(task)
+        band = self._band(task)
         if band is None:
             self.tasks.append(task)
             return spectrum
         # The first band has imported torch: from now on a few more do not hold up the window.
         self._has_torch = True
         lower, upper = band
-        spread = f"{MODEL_ERROR}, {cube.provenance.calibration}"
-        return replace(spectrum, lower=lower, upper=upper, spread=spread)
+        return replace(
+            spectrum, lower=lower, upper=upper, spread=f"{MODEL_ERROR}, {past.calibration}"
+        )
 
-    def _read(self, task: Task) -> Band | None:
-        found = self._reader.found
-        if task.key in found:
-            band: Band | None = found[task.key]
+    def _band(self, task: Task) -> Band | None:
+        if task.key in self._reader.found:
+            band: Band | None = self._reader.found[task.key]
             return band
         if not self._has_torch or self._computed == AT_ONCE:
             return None
@@ -271,18 +245,24 @@ class ErrorBands:
         return task.run(UNWATCHED)
 
 
-def cube_at(layer: Image) -> SpectralCube:
-    """The cube of a cube layer."""
-    cube = cube_of(layer)
-    if cube is None:
-        raise TypeError(f"Expected a cube layer, got {layer.name!r}.")
-    return cube
-
-
-def _looks(points: Points) -> list[Look]:
-    windows = picks.windows(points).tolist()
-    names, colours = picks.names(points), picks.colours(points)
-    return [Look(*look) for look in zip(windows, names, colours, strict=True)]
+def _read(cube: SpectralCube, row: int, column: int, cube_name: str, look: Look) -> Spectrum:
+    """The spectrum of a pick on *cube*."""
+    window, name, colour = look
+    region = Region.of_window(row, column, cube.shape[1:], window)
+    known = None
+    if window == 1:
+        # The mean and the deviation of a single pixel need no sums over its region.
+        values = np.asarray(cube.data[:, row, column], dtype=np.float64)
+        known = values, np.zeros_like(values)
+    return region_spectrum(
+        cube,
+        region,
+        STD if window > 1 else "",
+        cube_name=cube_name,
+        known=known,
+        name=name,
+        colour=colour,
+    )
 
 
 def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:

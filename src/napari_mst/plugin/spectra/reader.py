@@ -4,6 +4,7 @@ The reader has the points and regions read that were asked for last.
 """
 
 import logging
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +71,24 @@ def run_now(work: Work) -> Cancel:
 
 def _nothing_to_cancel() -> None:
     pass
+
+
+class Identity:
+    """Compares an array by identity, without keeping it alive.
+
+    The `id` alone would not do: once an array is freed, another one may have it.
+    """
+
+    def __init__(self, array: Any) -> None:
+        self._id = id(array)
+        self._array_ref = weakref.ref(array)
+
+    def __hash__(self) -> int:
+        return self._id
+
+    def __eq__(self, other: object) -> bool:
+        array = self._array_ref()
+        return isinstance(other, Identity) and array is not None and array is other._array_ref()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,14 @@
 """The tasks that read a cube for the regions that a person has drawn: shapes and labels.
 
-Everything that a task needs from the layers is looked up on the main thread, and frozen; its `run`
-then reads the cube on another one. Letters: B bands, H rows, W columns.
+A task takes what it needs from the layers on the main thread, and freezes it; its `run` then reads
+the cube on another one. Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Task
-from napari_mst.plugin.spectra.tokens import token_of
-from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.spectra.reader import Identity, Task
+from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
 from napari_mst.spectra.incremental_means import MovingMeans
@@ -46,6 +45,8 @@ class Reading:
 
     Attributes
     ----------
+    on
+        The cube layer.
     what
         Tells it from other readings.
     of_region
@@ -54,82 +55,56 @@ class Reading:
         Reads all labels at once.
     """
 
+    on: Image
     what: tuple[Hashable, ...]
     of_region: Callable[[Region, Hashable], Any]
     of_labels: Callable[[NDArray[Any], Watch], Labelled[Any] | None]
 
 
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """A shape as it lies on a cube of (H, W) pixels."""
+def shape_tasks(layer: Shapes, reading: Reading) -> list[Task]:
+    """The tasks that read each shape of *layer*; each gives what was read, or None off the image.
 
-    vertices: Points2
-    kind: str
-    shape: tuple[int, int]
-
-    def region(self) -> Region:
-        """The pixels of the shape. Raises `SpectrumError` if there are none."""
-        if self.kind in OPEN_SHAPES:
-            return _line(self.vertices, self.shape)
-        return Region.of_polygon(self.vertices, self.shape)
-
-
-class Place(NamedTuple):
-    """The cube that regions lie on; *matrix* takes pixels of their layer to its pixels."""
-
-    cube: SpectralCube
-    matrix: NDArray[np.float64]
-    slot: tuple[Hashable, ...]
-
-
-def tasks_of(
-    layer: Shapes | Labels, on: Image, version: Hashable, viewer: ViewerModel, reading: Reading
-) -> list[Task]:
-    """The tasks that read the regions of *layer* on the cube layer *on*.
-
-    A shape has a task of its own, which gives what was read, or None off the image. All labels
-    have one task, which gives it by their numbers; *version* tells one state of their pixels from
-    another.
+    There are none where both layers do not lie in one plane.
     """
-    cube, matrix = cube_of(on), to_pixels(layer, on)
-    if cube is None or matrix is None:
+    cube, matrix = cube_at(reading.on), to_pixels(layer, reading.on)
+    if matrix is None:
         return []
-    place = Place(cube, matrix, slot=(reading.what[0], id(on), id(layer)))
-    if isinstance(layer, Labels):
-        return [_labels_task(layer, place, version, viewer, reading)]
-    outlines = [
-        Outline(_vertices(corners, kind, matrix), kind, cube.shape[1:])
-        for corners, kind in zip(layer.data, layer.shape_type, strict=True)
-    ]
-    return [_shape_task(outlines, index, place, reading) for index in range(len(outlines))]
+    tasks = []
+    for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
+        outline = _ellipse(corners[:, -2:]) if kind == "ellipse" else corners[:, -2:]
+        vertices = np.asarray(outline @ matrix[:2, :2].T + matrix[:2, 2])
+        key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
+        slot = (reading.what[0], id(reading.on), id(layer), index)
+        # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
+        run = partial(_read_shape, vertices, kind, cube.shape[1:], reading, slot)
+        # The count is part of the slot: after one was deleted, its index may be that of another.
+        tasks.append(Task(key, (*slot, len(layer.data)), run))
+    return tasks
 
 
-def _shape_task(outlines: list[Outline], index: int, place: Place, reading: Reading) -> Task:
-    outline = outlines[index]
-    key = (reading.what, token_of(place.cube.data), outline.kind, outline.vertices.tobytes())
-    # The count is part of the slot: after one was deleted, its index may be that of another.
-    slot = (*place.slot, index, len(outlines))
-    # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
-    return Task(key, slot, partial(_read_shape, outline, reading, (*place.slot, index)))
+def label_tasks(
+    layer: Labels, reading: Reading, version: Hashable, viewer: ViewerModel
+) -> list[Task]:
+    """The task that reads all labels of *layer*, and gives what was read by their numbers.
 
-
-def _labels_task(
-    layer: Labels, place: Place, version: Hashable, viewer: ViewerModel, reading: Reading
-) -> Task:
+    *version* tells one state of their pixels from another. There is none where both layers do not
+    lie in one plane.
+    """
+    cube, matrix = cube_at(reading.on), to_pixels(layer, reading.on)
+    if matrix is None:
+        return []
     labels, page = _page(layer, viewer)
-    data = token_of(place.cube.data)
     # The pixels themselves are not compared, as that would take as long as to read them again.
-    key = (reading.what, data, id(layer), version, page, place.matrix.tobytes())
-    to_labels = np.asarray(np.linalg.inv(place.matrix), dtype=np.float64)
-    run = partial(_read_labels, labels, to_labels, place.cube.shape[1:], reading)
-    return Task(key, place.slot, run, is_large=True)
+    key = (reading.what, Identity(cube.data), id(layer), version, page, matrix.tobytes())
+    slot = (reading.what[0], id(reading.on), id(layer))
+    to_labels = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    run = partial(_read_labels, labels, to_labels, cube.shape[1:], reading)
+    return [Task(key, slot, run, is_large=True)]
 
 
 def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
     """Reads the mean spectra of the cube layer *on*."""
-    cube, facts = cube_of(on), _facts(on)
-    if cube is None:
-        raise TypeError(f"Expected a cube layer, got {on.name!r}.")
+    cube, facts = cube_at(on), _facts(on)
 
     def of_region(region: Region, slot: Hashable) -> Spectrum:
         known = moving.mean_and_std(slot, cube, region)
@@ -138,35 +113,31 @@ def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
         return label_spectra(cube, labels, spread, **facts, watch=watch)
 
-    return Reading(("spectra", spread, *facts.values()), of_region, of_labels)
+    return Reading(on, ("spectra", spread, *facts.values()), of_region, of_labels)
 
 
 def errors_of(on: Image, reference: Image) -> Reading:
     """Compares pixels of the cube layer *on* with *reference*; gives None if that is impossible."""
-    cube, truth = cube_of(on), cube_of(reference)
+    cube, truth = cube_at(on), cube_at(reference)
 
     def of_region(region: Region, _: Hashable) -> Comparison | None:
-        if cube is None or truth is None:
-            return None
         try:
             return compare_region(cube, truth, region)
         except SpectrumError:
             return None
 
     def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Comparison] | None:
-        if cube is None or truth is None:
-            return None
         try:
             return compare_labels(cube, truth, labels, watch=watch)
         except SpectrumError:
             return None
 
-    return Reading(("errors", token_of(reference.data)), of_region, of_labels)
+    return Reading(on, ("errors", Identity(reference.data)), of_region, of_labels)
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
     """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
-    key = ("error band", token_of(cube.data), row, column)
+    key = ("error band", Identity(cube.data), row, column)
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
 
@@ -179,17 +150,17 @@ def _error_band(
     return spectrum_band(cube, row, column)
 
 
-def _vertices(corners: Points2, kind: str, matrix: NDArray[np.float64]) -> Points2:
-    """The outline of a shape as (row, column), as *matrix* takes it to the pixels of a cube."""
-    outline = corners[:, -2:]
-    if kind == "ellipse":
-        outline = _ellipse(outline)
-    return np.asarray(outline @ matrix[:2, :2].T + matrix[:2, 2])
-
-
-def _read_shape(outline: Outline, reading: Reading, slot: Hashable, _: Watch) -> Any:
+def _read_shape(
+    vertices: Points2,
+    kind: str,
+    shape: tuple[int, int],
+    reading: Reading,
+    slot: Hashable,
+    _: Watch,
+) -> Any:
     try:
-        region = outline.region()
+        is_open = kind in OPEN_SHAPES
+        region = _line(vertices, shape) if is_open else Region.of_polygon(vertices, shape)
     except SpectrumError:
         return None
     return reading.of_region(region, slot)

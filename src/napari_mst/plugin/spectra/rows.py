@@ -1,12 +1,15 @@
-"""A row of the table of spectra: a pick, a region, or a spectrum from a file."""
+"""A row of the table of spectra, the kinds of rows there are, and what is known of a pick."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, ItemsView, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from napari.layers import Layer
+from napari.layers import Image
 
 from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.spectrum import Spectrum
 
@@ -48,6 +51,68 @@ class Mark:
         return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
 
 
+class Rows:
+    """The rows of one layer, or of files; each kind of rows is a class.
+
+    Attributes
+    ----------
+    can_recolour, can_delete
+        Whether the rows of this kind can be given a colour, and be taken away.
+    hidden
+        The rows whose curves are not drawn.
+    """
+
+    can_recolour = True
+    can_delete = True
+
+    def __init__(self, layer: Any = None) -> None:
+        self.hidden = set[int]()
+        # Weak, so that a layer that a person deletes is freed.
+        self._layer_ref = None if layer is None else weakref.ref(layer)
+
+    @property
+    def layer(self) -> Any:
+        """The layer that they are on; None for spectra from files."""
+        return None if self._layer_ref is None else self._layer_ref()
+
+    def rename(self, index: int, name: str) -> None:
+        """Give a row another name."""
+
+    def show(self, indices: set[int], is_shown: bool) -> None:
+        """Draw the curves of some rows, or hide them."""
+        self.hidden = self.hidden - indices if is_shown else self.hidden | indices
+
+    def recolour(self, index: int, colour: str) -> None:
+        """Give a row another colour ("#rrggbb"), if this kind can have one."""
+
+    def delete(self, indices: set[int]) -> None:
+        """Take some rows away, if this kind can be."""
+
+    def removed(self, indices: set[int]) -> None:
+        """Take notice that some rows are gone: those behind them move up."""
+        kept = self.hidden - indices
+        self.hidden = {index - sum(gone < index for gone in indices) for index in kept}
+
+    def changed(self, *, has_other_pixels: bool) -> None:
+        """Take notice that names or colours have changed, and perhaps pixels."""
+
+    def tell_apart(self, taken: Any) -> None:
+        """Give rows colours of their own: no two share one, and none has one *taken* (n, 4)."""
+
+    @property
+    def is_redrawn_otherwise(self) -> bool:
+        """True if a redrawing may be a change that napari has no other event for."""
+        return False
+
+    @property
+    def has_pages(self) -> bool:
+        """True if other rows are shown when the slider moves."""
+        return False
+
+    def forget(self) -> None:
+        """Let go of everything that was read."""
+
+
 def _no_comparison(_: int) -> Comparison | None:
     return None
 
@@ -56,14 +121,13 @@ def _no_comparison(_: int) -> Comparison | None:
 class Entry:
     """A pick, a region or a spectrum from a file.
 
-    There may be many thousands, of which the table shows a few: spectra are looked up when somebody
-    needs them.
+    There may be many thousands, of which the table shows a few: spectra are looked up when they are
+    needed.
 
     Attributes
     ----------
-    layer, index
-        The Points, Shapes or Labels layer that it is on, and the number of its point, shape or
-        label. No layer if it is from a file.
+    rows, index
+        The rows of its kind, and the number of its point, shape, label or spectrum.
     spectra_of, comparison_of
         Look up its spectra and its comparison with the reference by its index.
     is_shown
@@ -71,10 +135,10 @@ class Entry:
     is_of_many
         Whether its curve is only drawn while it is selected.
     mark
-        The true spectrum of its place; None where nobody knows it.
+        The true spectrum of its place; None where it is not known.
     """
 
-    layer: Layer | None
+    rows: Rows
     index: int
     spectra_of: Callable[[int], Spectra]
     comparison_of: Callable[[int], Comparison | None] = _no_comparison
@@ -82,7 +146,7 @@ class Entry:
     is_of_many: bool = False
     mark: Mark | None = None
 
-    # Remembered, as an entry is made anew when anything about it has changed.
+    # Remembered, as there is a new entry when anything about it has changed.
 
     @cached_property
     def spectra(self) -> Spectra:
@@ -100,22 +164,49 @@ class Entry:
         return next(spectrum for spectrum in self.spectra if spectrum is not None)
 
     @property
-    def key(self) -> tuple[int, int]:
-        """Tells it from other entries."""
-        return id(self.layer), self.index
-
-    @property
     def place(self) -> str:
         """Its place in words: row and column, or the layer or cube that it is on."""
         origin = self.first.origin
         if origin.row is not None:
             return f"{origin.row}, {origin.column}"
-        if self.layer is not None:
-            return str(self.layer.name)
-        return origin.cube or "file"
+        layer = self.rows.layer
+        return (origin.cube or "file") if layer is None else str(layer.name)
 
 
-def moved_up(hidden: set[int], removed: set[int]) -> set[int]:
-    """The indices in *hidden* after those *removed* are gone, and others have moved up."""
-    kept = hidden - removed
-    return {index - sum(gone < index for gone in removed) for index in kept}
+def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
+    """The indices of *entries*, for the rows of each kind."""
+    indices = dict[Rows, set[int]]()
+    for entry in entries:
+        indices.setdefault(entry.rows, set()).add(entry.index)
+    return indices.items()
+
+
+class FileRows(Rows):
+    """The spectra that were opened from files and belong to no place on the image."""
+
+    can_recolour = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spectra: list[Spectrum] = []
+
+    def delete(self, indices: set[int]) -> None:
+        """Take some of the spectra away."""
+        self.spectra = [one for index, one in enumerate(self.spectra) if index not in indices]
+        self.removed(indices)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        self.spectra[index] = replace(self.spectra[index], name=name)
+
+    def gather(self, layers: Sequence[Image]) -> list[Entry]:
+        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
+        unit = cube_at(layers[0]).unit if layers else None
+        # A spectrum from a file lies on no cube: it stands in the column of the first.
+        blank = (None,) * max(0, len(layers) - 1)
+        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.spectra]
+        return [
+            Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
+            for index, spectrum in enumerate(self.spectra)
+            if unit is None or spectrum.unit == unit
+        ]

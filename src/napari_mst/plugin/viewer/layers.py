@@ -73,6 +73,14 @@ def cube_of(layer: Layer | None) -> SpectralCube | None:
     return cube_of_data(layer.data, layer.metadata)
 
 
+def cube_at(layer: Layer) -> SpectralCube:
+    """Return the cube of a layer that is known to show one. Raises `TypeError` if it does not."""
+    cube = cube_of(layer)
+    if cube is None:
+        raise TypeError(f"Expected a cube layer, got {layer.name!r}.")
+    return cube
+
+
 def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     """Return the cube of a layer's *data* and *metadata*.
 

@@ -6,7 +6,7 @@ with napari's own tools, and are saved and opened like any layer.
 
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -84,10 +84,17 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
     points = picks_layer(viewer) or add_picks(viewer, layer)
     at, _ = pixels_of(points, layer)
     same = (at == pixel).all(axis=1) & (windows(points) == window)
+    return not same.any() and add(points, layer, pixel, window)
+
+
+def add(
+    points: Points, layer: Layer, pixel: Sequence[int], window: int = 1, name: str = ""
+) -> bool:
+    """Add a pick on a *pixel* of *layer*; False if that does not lie in the plane of *points*."""
     matrix = to_pixels(layer, points)
-    if matrix is None or same.any():
+    if matrix is None:
         return False
-    set_next(points, window)
+    set_next(points, window, name)
     points.add((matrix @ (*pixel, 1))[:2])
     # napari selects a point that it adds; a selected pick would draw its error band unasked.
     points.selected_data = set()
@@ -118,11 +125,14 @@ def windows(points: Points) -> NDArray[np.int_]:
 
 def names(points: Points) -> list[str]:
     """Name of each pick; "" for one without."""
-    stored = points.features.get("name")
-    if stored is None:
-        return [""] * len(points.data)
-    # A pick that was added without features has NaN for a name.
-    return [name if isinstance(name, str) else "" for name in stored]
+    return texts(points, "name")
+
+
+def texts(points: Points, feature: str) -> list[str]:
+    """Text that each pick has in the column *feature*; "" for one without."""
+    stored = points.features.get(feature, [""] * len(points.data))
+    # A pick that was added without features has NaN there.
+    return [text if isinstance(text, str) else "" for text in stored]
 
 
 def colours(layer: Any) -> list[str]:
@@ -193,7 +203,7 @@ def recolour(points: Points, index: int, colour: str) -> None:
     points.face_color = every
 
 
-def remove(points: Points, indices: Sequence[int]) -> None:
+def remove(points: Points, indices: Iterable[int]) -> None:
     """Take the picks at *indices* off the image."""
     points.selected_data = set(indices)
     points.remove_selected()

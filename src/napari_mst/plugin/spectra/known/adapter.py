@@ -24,9 +24,8 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.spectra.known.layers import KnownLayers
 from napari_mst.plugin.spectra.known.preview import PreviewData, drawn
-from napari_mst.plugin.spectra.reader import Cancel, Start, Work
+from napari_mst.plugin.spectra.reader import Cancel, Identity, Start, Work
 from napari_mst.plugin.spectra.snapshot import KnownState
-from napari_mst.plugin.spectra.tokens import token_of
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.watch import Watch
@@ -172,7 +171,7 @@ class Adapter:
         self._listener = listener
         self._ground: Ground | None = None
         self._asked: tuple[Any, ...] = ()
-        self._tried: tuple[int, ...] | None = None
+        self._tried: tuple[Identity, ...] | None = None
         self._is_width_wanted = False
         self._is_exact = False
         self._task = ""
@@ -227,9 +226,9 @@ class Adapter:
         if cube is None or (cube.provenance.is_preview and not known):
             return
         places = [(one.row, one.column, one.window) for one in known]
-        asked = (token_of(cube.data), *zip(places, keys, strict=True))
+        asked = (Identity(cube.data), *zip(places, keys, strict=True))
         # A cube whose photo was not there waits for it: each photo that is opened may be it.
-        tried = tuple(token_of(photo.pixels) for photo in photos)
+        tried = tuple(Identity(photo.pixels) for photo in photos)
         if asked == self._asked and self._tried in (None, tried):
             return
         was_known = len(self._asked) > 1 or self.layers.adapted is not None
