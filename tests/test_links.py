@@ -1,29 +1,42 @@
 """The links of all pages lead to pages, pictures and headings that are there."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "lab").rglob("*.md")])
-OURS = r"https://(?:raw\.githubusercontent|github)\.com/napari-mst/napari-mst/(?:blob/)?main/"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("lab/**/*.md")])
+LINK = r"\]\(([^)\s]+)\)"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    targets = re.findall(LINK, page.read_text("utf-8"))
     broken = [target for target in targets if not is_there(target, page)]
     assert broken == []
 
 
+def test_on_the_package_page_every_link_leads_into_the_repository() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    home = re.escape(project["project"]["urls"]["Homepage"])
+    text = (ROOT / "README.md").read_text("utf-8")
+    files = [target for target in re.findall(LINK, text) if not target.startswith("http")]
+    assert any(file.endswith(".png") for file in files)
+    for change in hook["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    assert re.findall(rf"\]\({home}/(?:raw|blob)/main/([^)]+)\)", text) == files
+    assert not [target for target in re.findall(LINK, text) if not target.startswith("http")]
+
+
 def is_there(target: str, page: Path) -> bool:
-    """True for a file and a heading that exist, and for the pages of others."""
-    ours = re.sub(f"^{OURS}", f"{ROOT.as_posix()}/", target)
-    if re.match(r"https?:", ours):
-        return True
-    path, _, anchor = ours.partition("#")
+    """True for a file and a heading that exist, and for the pages of others; ours are files."""
+    if re.match(r"https?:", target):
+        return "//github.com/napari-mst/" not in target
+    path, _, anchor = target.partition("#")
     file = page.parent / path if path else page
     return file.exists() and (not anchor or anchor in anchors_of(file))
 

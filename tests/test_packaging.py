@@ -5,7 +5,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 import napari_mst
@@ -27,19 +26,38 @@ def steps(workflow: Any, job: str) -> str:
     )
 
 
-@pytest.mark.parametrize("extra", ["xarray", "notebook", "raw", "cluster", "figures"])
-def test_all_has_what_a_user_may_want(extra: str) -> None:
-    assert extra in EXTRAS
-    (own,) = (one for one in EXTRAS["all"] if one.startswith("napari-mst["))
-    assert extra in re.split(r"[\[\],]", own)
+def test_the_full_sets_differ_in_the_binding_of_qt_alone() -> None:
+    """Each extra of a user is in both, but for `charts`: OpenCV brings a Qt of its own."""
+    full = [set(EXTRAS[extra]) for extra in ("all", "all-pyside6")]
+    (own,) = full[0] & full[1]
+    wanted = EXTRAS.keys() - {"all", "all-pyside6", "charts", "evaluate", "test"}
+    assert set(re.split(r"[\[\],]", own)) == {"napari-mst", "", *wanted}
+
+
+def test_the_window_needs_no_extra_and_brings_no_qt() -> None:
+    """napari's plugin manager runs `pip install napari-mst`, in an environment with its own Qt."""
+    names = {re.split(r"[^\w-]", each)[0].lower() for each in PROJECT["dependencies"]}
+    assert {"magicgui", "pyqtgraph", "qtpy", "superqt"} <= names
+    assert not {"napari", "pyqt5", "pyqt6", "pyside2", "pyside6"} & names
+
+
+def test_messages_and_docs_name_extras_that_exist() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py")]
+    named = {
+        extra
+        for page in pages
+        for extras in re.findall(r"napari-mst\[([\w,-]+)\]", page.read_text("utf-8"))
+        for extra in extras.split(",")
+    }
+    assert named <= EXTRAS.keys()
 
 
 def test_the_conda_package_needs_what_the_wheel_needs_with_napari() -> None:
     recipe = parsed("recipe/recipe.yaml")
     assert recipe["context"]["version"] == napari_mst.__version__
     needed = set()
-    for requirement in (*PROJECT["dependencies"], *EXTRAS["napari"]):
-        name, least = requirement.split(">=")
+    for requirement in (*PROJECT["dependencies"], EXTRAS["all"][-1]):
+        name, least = re.sub(r"\[all\]|;.*", "", requirement).split(">=")
         needed.add(f"{CONDA_NAMES.get(name, name)} >={least}")
     run = set(recipe["requirements"]["run"])
     assert run - needed == {"python >=${{ python_min }}"}

@@ -299,7 +299,7 @@ def _check_name(target: Path, overwrite: bool, is_folder: bool = False) -> None:
     if not overwrite and os.path.lexists(target):
         raise SaveError(
             f"Expected a new file, got {shown(target.name)} which exists. "
-            "Choose another name or allow overwriting."
+            "Choose another name, or replace it: --overwrite, in Python overwrite=True."
         )
 
 

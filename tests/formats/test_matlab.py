@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.io import loadmat, savemat
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
+from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.matlab import limits, reading, writing
+from napari_mst.formats.matlab import limits, reading
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -354,17 +354,6 @@ def test_bad_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check(tmp_path, monkeypatch)
-
-
-def test_the_missing_library_is_named_with_its_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_cube(tmp_path / "a.mat", CUBE)
-    for module in (reading, writing):
-        monkeypatch.setattr(module, "find_spec", lambda _: None)
-    refuse(path, r'Run: pip install "napari-mst\[matlab\]"')
-    with pytest.raises(SaveError, match="Run: pip install"):
-        write_cube(tmp_path / "b.mat", CUBE)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends no process for want of memory")

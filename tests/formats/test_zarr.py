@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
-from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats import check_target, find_format, numbers, read_cube, write_cube
 from napari_mst.formats.zarr import installed
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
@@ -199,6 +199,8 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(path, r'Run: pip install "napari-mst\[zarr\]"')
     with pytest.raises(SaveError, match="Run: pip install"):
         write_cube(folder / "b.zarr", SMALL)
+    with pytest.raises(SaveError, match="Run: pip install"):  # before a cube is computed
+        check_target(folder / "b.zarr")
 
 
 def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,11 +106,3 @@ def test_what_has_no_colour_is_refused() -> None:
         )
     with pytest.raises(SpectrumError, match="RGB photo of 4 x 6 pixels, got 3 channels of 6 x 4"):
         colour_difference(CUBE, np.full((6, 4, 3), 9, np.uint8))
-
-
-def test_without_scikit_image_the_command_to_install_it_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "skimage", None)
-    with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
-        colour_difference(CUBE, true_colour(CUBE))

@@ -78,7 +78,7 @@ def test_means_pixels_and_areas_are_those_of_scikit_image() -> None:
     labels = cells()
     found = label_spectra(CUBE, labels, pixel_area=0.5)
     image = np.moveaxis(CUBE.data, 0, -1).astype(float)
-    for region in regionprops(labels, image):  # type: ignore[no-untyped-call]
+    for region in regionprops(labels, image):
         one = found[region.label]
         np.testing.assert_allclose(one.values, region.intensity_mean, rtol=1e-6)
         deviation = bounds(one)[1] - one.values

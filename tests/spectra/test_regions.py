@@ -78,7 +78,7 @@ def test_no_spread_gives_no_bounds() -> None:
 def test_a_label_is_that_of_regionprops() -> None:
     labels = RNG.integers(0, 4, SHAPE) * (np.arange(53) // 10)
     image = np.moveaxis(CUBE.data, 0, -1).astype(float)
-    for judge in regionprops(labels, image):  # type: ignore[no-untyped-call]
+    for judge in regionprops(labels, image):
         found = Region.of_label(labels, judge.label)
         height, width = found.mask.shape
         assert (found.row, found.column, found.row + height, found.column + width) == judge.bbox
@@ -106,7 +106,7 @@ def test_polygon_is_scikit_images() -> None:
 
 
 def assert_is_scikit_images(corners: NDArray[Any]) -> None:
-    expected = polygon2mask(SHAPE, corners)  # type: ignore[no-untyped-call]
+    expected = polygon2mask(SHAPE, corners)
     if expected.any():
         np.testing.assert_array_equal(whole(Region.of_polygon(corners, SHAPE)), expected)
     else:
@@ -124,7 +124,7 @@ def assert_is_scikit_images(corners: NDArray[Any]) -> None:
     ],
 )
 def test_polygon_with_corners_on_pixels_holds_its_edge(corners: list[tuple[int, int]]) -> None:
-    expected = polygon2mask(SHAPE, corners)  # type: ignore[no-untyped-call]
+    expected = polygon2mask(SHAPE, corners)
     np.testing.assert_array_equal(whole(Region.of_polygon(corners, SHAPE)), expected)
 
 

@@ -202,11 +202,3 @@ def test_what_cannot_be_mapped_is_refused() -> None:
         classification.classify(CUBE, [curve([900.0, 950], [1.0, 2])])
     with pytest.raises(SpectrumError, match="not all zero, got 'dark'"):
         classification.classify(CUBE, [Spectrum(WAVELENGTHS, np.zeros(8), name="dark")])
-
-
-def test_without_spectral_the_command_to_install_it_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "spectral", None)
-    with pytest.raises(SpectrumError, match=r"pip install \"napari-mst\[spectra\]\""):
-        components.anomalies(CUBE)

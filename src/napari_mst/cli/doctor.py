@@ -110,8 +110,7 @@ def _kernels() -> Iterator[Finding]:
     from napari_mst.engine.forms import native
 
     if not native.is_installed():
-        text = 'none; a CPU is faster with: pip install "napari-mst[fast]"'
-        yield Finding("kernels", text)
+        yield Finding("kernels", "none; a CPU is faster with: pip install numba")
     elif native.is_ready():
         yield Finding("kernels", "compiled, and right on this processor")
     else:

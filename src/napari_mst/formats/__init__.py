@@ -23,6 +23,7 @@ from napari_mst.formats.matlab.reading import is_matlab, read_matlab
 from napari_mst.formats.matlab.writing import write_matlab
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
+from napari_mst.formats.zarr.installed import check_installed
 from napari_mst.formats.zarr.reading import is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.messages import check_regular, out_of_memory, shown, unreadable
@@ -87,6 +88,7 @@ FORMATS: list[Format] = [
         read=read_zarr,
         write=write_zarr,
         is_own=is_own_zarr,
+        check_installed=check_installed,
         is_folder=True,
     ),
     Format(
@@ -208,8 +210,9 @@ def write_cube(
     Raises
     ------
     SaveError
-        If the suffix is unknown, the target exists (without *overwrite*), the disk is full, or the
-        numbers cannot be stored without loss. What was there before is intact.
+        If the suffix is unknown, its library is missing, the target exists (without *overwrite*),
+        the disk is full, or the numbers cannot be stored without loss. What was there before is
+        intact.
 
     Notes
     -----
@@ -240,8 +243,8 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
     Raises
     ------
     SaveError
-        If the suffix is unknown, the target exists (without *overwrite*), or nothing can be
-        written there.
+        If the suffix is unknown, its library is missing, the target exists (without *overwrite*),
+        or nothing can be written there.
     """
     path = Path(path)
     form = _writer(path)
@@ -273,9 +276,10 @@ def _readable_by_suffix(path: Path) -> Format | None:
 
 
 def _writer(path: Path) -> Format:
-    """The format that writes files with the suffix of *path*. Raises `SaveError`."""
+    """The format that writes files with the suffix of *path*. Raises `SaveError` without one."""
     for form in FORMATS:
         if path.suffix.lower() in form.suffixes:
+            form.check_installed()
             return form
     raise SaveError(
         f"Expected a file name ending in {_suffixes()}, got {shown(path.name)!r}. Add one of them."

@@ -18,6 +18,10 @@ def _never_own(_: Path) -> bool:
     return False
 
 
+def _needs_nothing() -> None:
+    pass
+
+
 def _refuse_to_write(path: Path, *_: Any, **__: Any) -> Path:
     raise SaveError(
         f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix."
@@ -29,7 +33,7 @@ class Format:
     """One kind of cube file.
 
     Its functions import the library that they need only when they are called, so that a person
-    without h5py or zarr can use every other format.
+    without zarr can use every other format.
 
     Attributes
     ----------
@@ -49,6 +53,8 @@ class Format:
         `read(path, **options)` and `write(path, cube, overwrite=..., watch=..., **options)`.
     targets
         Lists the files that saving to a path writes; the last is the one to open.
+    check_installed
+        Raises `SaveError` where the libraries that write the format are missing.
     is_folder
         True where a cube is a folder rather than a file.
     """
@@ -61,5 +67,6 @@ class Format:
     read: Callable[..., SpectralCube]
     write: Callable[..., Path] = _refuse_to_write
     targets: Callable[[Path], tuple[Path, ...]] = _path_alone
+    check_installed: Callable[[], None] = _needs_nothing
     is_folder: bool = False
     is_own: Callable[[Path], bool] = _never_own

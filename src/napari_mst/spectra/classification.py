@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.matching import FEWEST_BANDS
-from napari_mst.spectra.spectral_python import import_spectral
 from napari_mst.spectra.spectrum import Map, Spectrum, Values
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import resampled
@@ -59,7 +58,8 @@ def classify(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    angles_between = import_spectral().spectral_angles
+    from spectral import spectral_angles as angles_between
+
     bands = _shared_bands(cube, spectra)
     members = _members(spectra, cube.wavelengths[bands])
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)

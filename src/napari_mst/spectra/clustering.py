@@ -4,6 +4,9 @@ Pixels with a value that is not a number get the label 0. Letters: B bands, H ro
 clusters.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +14,6 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectral_python import import_spectral, quiet_spectral
 from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.spectra.strips import check_enough, pixels
 from napari_mst.watch import Watch, Watched, watching
@@ -57,7 +59,6 @@ def cluster(
     """
     if not 2 <= count <= MOST_CLUSTERS:
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
-    import_spectral()  # so that a missing library is told before the first pass
     watch = watching(watch)
     passes = iterations + 1
     centres = _first_centres(cube, count, watch.part(0, 1 / passes))
@@ -93,6 +94,8 @@ def _improve(cube: SpectralCube, labels: NDArray[np.uint16], centres: Values, wa
 
     *labels* (H, W) and *centres* (k, B) are changed in place; without a new label, no centre moves.
     """
+    from spectral import kmeans
+
     count = len(centres)
     sums = np.zeros_like(centres)
     sizes = np.zeros(count)
@@ -100,8 +103,8 @@ def _improve(cube: SpectralCube, labels: NDArray[np.uint16], centres: Values, wa
     for rows, good, values in pixels(cube, watch):
         if not good.any():
             continue
-        with quiet_spectral():
-            found, means = import_spectral().kmeans(values[None], count, 1, start_clusters=centres)
+        with _quiet_spectral():
+            found, means = kmeans(values[None], count, 1, start_clusters=centres)
         members = np.bincount(found[0], minlength=count)
         sums += means * members[:, None]
         sizes += members
@@ -111,3 +114,15 @@ def _improve(cube: SpectralCube, labels: NDArray[np.uint16], centres: Values, wa
     if has_changed:
         np.divide(sums, sizes[:, None], out=centres, where=sizes[:, None] > 0)
     return has_changed
+
+
+@contextmanager
+def _quiet_spectral() -> Iterator[None]:
+    """Silence the library: each call of `spectral.kmeans` writes two lines to standard error."""
+    logger = logging.getLogger("spectral")
+    level_before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level_before)

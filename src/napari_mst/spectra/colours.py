@@ -4,7 +4,6 @@ Letters: B bands, H rows, W columns.
 """
 
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,7 +54,8 @@ def colour_difference(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    color = _skimage_color()
+    from skimage import color
+
     _check_visible(cube)
     source = as_photo(photo)
     _check_size(cube, source)
@@ -101,14 +101,3 @@ def _check_visible(cube: SpectralCube) -> None:
             f"colour, got {low:g}-{high:g} {cube.unit}. "
             "Make a composite of three wavelengths instead."
         )
-
-
-def _skimage_color() -> Any:
-    try:
-        from skimage import color
-    except ImportError:
-        raise SpectrumError(
-            "Expected scikit-image for colour differences, got none. "
-            'Run: pip install "napari-mst[spectra]"'
-        ) from None
-    return color

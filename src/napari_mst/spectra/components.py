@@ -11,7 +11,6 @@ import numpy as np
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectral_python import import_spectral
 from napari_mst.spectra.spectrum import Map, Values
 from napari_mst.spectra.strips import check_enough, pixels
 from napari_mst.watch import Watch, Watched, watching
@@ -77,11 +76,13 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Map:
     Cancelled
         Soon after *watch* was cancelled.
     """
+    from spectral import rx
+
     watch = watching(watch)
     statistics = _statistics(cube, watch.part(0, 0.5))
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
-        result[rows][good] = import_spectral().rx(values, background=statistics)
+        result[rows][good] = rx(values, background=statistics)
     return result
 
 
@@ -90,6 +91,8 @@ def _statistics(cube: SpectralCube, watch: Watch) -> Any:
 
     Chan, Golub & LeVeque, The American Statistician 37 (1983) 242, doi:10.2307/2683386.
     """
+    from spectral import GaussianStats
+
     bands = cube.shape[0]
     count = 0
     mean = np.zeros(bands)
@@ -104,4 +107,4 @@ def _statistics(cube: SpectralCube, watch: Watch) -> Any:
         mean += step * (new / (count + new))
         count += new
     check_enough(count)
-    return import_spectral().GaussianStats(mean, squares / (count - 1), count)
+    return GaussianStats(mean, squares / (count - 1), count)

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,12 +76,8 @@ def read_matlab(
     ------
     CubeFileError
         If the file is damaged, even where that crashes its reader or never ends; if it is too
-        large when decompressed, or has no array, or several, that may be the cube; or if the
-        libraries that read it are not installed.
+        large when decompressed, or has no array, or several, that may be the cube.
     """
-    if find_spec("h5py") is None or find_spec("scipy") is None:
-        advice = 'Run: pip install "napari-mst[matlab]"'
-        raise mismatch(path.name, "h5py and scipy", "none of them", advice)
     request = [variable, band_axis, free_host_memory(), numbers.LAZY_BYTES]
     with _running(path, request) as reader:
         told = _told(path, reader)

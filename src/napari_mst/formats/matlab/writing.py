@@ -6,7 +6,6 @@ Letters: B bands, H rows, W columns.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SaveError
 from napari_mst.formats import seal
 from napari_mst.formats.matlab.stored import SEAL, USERBLOCK
 from napari_mst.formats.numbers import crc32, stored_type
@@ -47,13 +45,9 @@ def write_matlab(
     Raises
     ------
     SaveError
-        If h5py is not installed, the numbers cannot be stored without loss, or as
+        If the numbers cannot be stored without loss, or as
         `crash_safe.saving`.
     """
-    if find_spec("h5py") is None:
-        raise SaveError(
-            'Expected h5py for MAT-files, got none. Run: pip install "napari-mst[matlab]"'
-        )
     import h5py
 
     dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SaveError
 from napari_mst.formats import seal
 from napari_mst.formats.numbers import crc32, stored_type
 from napari_mst.formats.record import OWN, Description, record_of
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr.chunks import SEAL
-from napari_mst.formats.zarr.installed import HOW_TO_INSTALL, is_installed
 from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -37,11 +35,9 @@ def write_zarr(
     Raises
     ------
     SaveError
-        If zarr is not installed, the numbers cannot be stored without loss, or as
+        If the numbers cannot be stored without loss, or as
         `crash_safe.saving_folder`.
     """
-    if not is_installed():
-        raise SaveError(f"Expected zarr 3 for Zarr files, got none. {HOW_TO_INSTALL}")
     from zarr.storage import MemoryStore
 
     dtype = stored_type(cube.data, _STORED, "a Zarr file")
