@@ -36,20 +36,21 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lab.cards import CARD
 from napari_mst.colour import srgb_to_linear
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
-from napari_mst.evaluation.baselines import GRID, Method
-from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.inputs import INPUTS, Input
+from napari_mst.evaluation.methods import Method, ModelMethod
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import compared, model_method
+from napari_mst.evaluation.tables import compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
+from napari_mst.photo.cameras import GRID
 from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.calibrate import calibrate
-from napari_mst.training.card import CARD
 from napari_mst.training.fit import Fit, FitOptions, FitSettings, pixelwise_network, save
 from napari_mst.training.sources import Simulated
 
@@ -327,7 +328,7 @@ def _alone(network: nn.Module) -> Method:
 
 def _denoised() -> Method:
     """The estimate of the pixelwise network on photos that are denoised if they are noisy."""
-    return model_method(START_MODEL, correct_colour=False)
+    return ModelMethod(START_MODEL, correct_colour=False)
 
 
 def _accuracy(method: Method, scenes: list[Scene]) -> dict[str, tuple[float, float]]:

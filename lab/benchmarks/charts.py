@@ -25,10 +25,10 @@ from napari_mst import (
     region_spectrum,
 )
 from napari_mst.colour import illuminant, linear_to_srgb, srgb_response
+from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.chart import load_chart
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
 from napari_mst.simulation.spectra import load_reflectances
 from napari_mst.spectra.regions import Region
 

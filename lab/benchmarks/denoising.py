@@ -24,9 +24,9 @@ from napari_mst.denoising.blocks import Block, Doubles, Tile
 from napari_mst.denoising.noise_estimate import estimated_noise
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.denoising.streaming import Filter, working_bytes
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepare
 

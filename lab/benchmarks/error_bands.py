@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.camera_inputs import CameraInput, camera_inputs
-from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.inputs import INPUTS, CameraInput, Input, camera_inputs
+from napari_mst.evaluation.methods import RENDERED
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import RENDERED
 from napari_mst.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import half_widths, margins, photo_band
 from napari_mst.reconstruction.reconstructor import Reconstructor

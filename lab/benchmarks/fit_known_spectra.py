@@ -28,9 +28,9 @@ from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
 from napari_mst.adaptation.suggesting import Design, Places
 from napari_mst.colour import linear_to_srgb, render_srgb
-from napari_mst.evaluation.baselines import GRID
 from napari_mst.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import Lesson, SceneSimulator
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from napari_mst.colour import XYZ_TO_SRGB, srgb_to_linear
-from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.evaluation.tables import CLEAN
 from napari_mst.metrics import delta_e
+from napari_mst.photo.cameras import GRID
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 
@@ -92,7 +92,8 @@ def main() -> None:
     parser.add_argument("--quality", type=int, nargs="+", default=[75, 50])
     options = parser.parse_args()
     photos = [
-        CLEAN.photograph(scene.cube, GRID).astype(float) for scene in read_scenes(options.folder)
+        INPUTS[0].photograph(scene.cube, GRID).astype(float)
+        for scene in read_scenes(options.folder)
     ]
     print(f"{'dE D65':28}" + "".join(f"{quality:8}" for quality in options.quality))
     for name, way in WAYS.items():

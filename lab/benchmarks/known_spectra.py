@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.known_spectra import Spots, Taken, taken_of, window_means
 from napari_mst.evaluation.scenes import Scene, read_scenes
 from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

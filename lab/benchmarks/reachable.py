@@ -17,13 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lab.cards import PIXELWISE_CARD
 from napari_mst.colour import srgb_to_linear
-from napari_mst.evaluation.baselines import GRID
+from napari_mst.evaluation.inputs import INPUTS
+from napari_mst.evaluation.methods import ModelMethod
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import CLEAN, Score, means, model_method, score
+from napari_mst.evaluation.tables import Score, means, score
+from napari_mst.photo.cameras import GRID
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import save
-from napari_mst.training.fit_pixelwise import PIXELWISE_CARD, PixelwiseSettings, fit_pixelwise
+from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 
 COLUMNS = ("MRAE", "core MRAE", "PSNR (dB)", "SAM (deg)", "dE D65", "dE A")
 ALL = 10**9
@@ -41,7 +44,7 @@ class ScenePixels:
 
     def __init__(self, scenes: Sequence[Scene], pixels: int, seed: int, is_half: bool) -> None:
         photos = [
-            srgb_to_linear(CLEAN.photograph(scene.cube, GRID) / 255).reshape(3, -1)
+            srgb_to_linear(INPUTS[0].photograph(scene.cube, GRID) / 255).reshape(3, -1)
             for scene in scenes
         ]
         spectra = np.concatenate([scene.cube.reshape(len(GRID), -1) for scene in scenes], axis=1)
@@ -74,7 +77,7 @@ def judged(
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "fitted-to-scenes-srgb.safetensors"
             save(network, path, replace(PIXELWISE_CARD, name=path.stem))
-            scores += score({"": model_method(str(path))}, [CLEAN], scenes[fold::folds])
+            scores += score({"": ModelMethod(str(path))}, [INPUTS[0]], scenes[fold::folds])
     return means(scores)[0]
 
 

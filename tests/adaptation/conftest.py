@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import SpectralCube
-from napari_mst.evaluation.baselines import GRID
 from napari_mst.metrics import mrae
 from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import Lesson, SceneSimulator
 

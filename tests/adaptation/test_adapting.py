@@ -22,8 +22,8 @@ from napari_mst.adaptation.process import Spots, leave_one_out, posterior
 from napari_mst.colour import render_srgb
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
-from napari_mst.evaluation.baselines import GRID
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.photo.cameras import GRID
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 

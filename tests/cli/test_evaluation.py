@@ -8,7 +8,7 @@ from tests.cli.conftest import (
     Run,
 )
 
-from napari_mst.evaluation.baselines import BASELINES
+from napari_mst.evaluation.methods import BASELINES
 
 
 def test_evaluate_prints_and_writes_every_method_input_and_scene(
@@ -107,3 +107,17 @@ def test_evaluate_refuses_known_spectra_that_cannot_be(
     assert (code, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1
+
+
+def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:
+    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 16, 16)).astype(np.float32)
+    np.savez(tmp_path / "scene.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
+    plain = (tmp_path, "--input", "clean", "--device", "cpu", "--per-scene")
+    cameras = ("--camera", "Nikon_D850", "--camera", "sRGB", "--illuminant", "A")
+    code, out, _ = run("evaluate", *plain, *cameras)
+    assert code == 0
+    assert out.count("scene Nikon_D850 A") == 3  # two methods, and the bands of one of them
+    assert "least squares scene" in out
+    code, _, err = run("evaluate", *plain, "--illuminant", "A")
+    assert code == 2
+    assert "Expected --camera with --illuminant" in err

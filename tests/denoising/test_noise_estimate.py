@@ -10,9 +10,9 @@ import napari_mst as nm
 from napari_mst.colour import linear_to_srgb
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.errors import Cancelled
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.photo.cameras import GRID
 from napari_mst.watch import Watch
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 import napari_mst as nm
 from napari_mst.errors import SpectrumError
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.degradations import INPUTS
+from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.known_spectra import (
     LABELS,
     LEAST,
@@ -21,13 +20,12 @@ from napari_mst.evaluation.known_spectra import (
     score,
     taken_of,
 )
+from napari_mst.evaluation.methods import RENDERED, ModelMethod
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.evaluation.tables import (
-    RENDERED,
     Score,
     by_input,
     coverage_table,
-    model_method,
     table,
     write_csv,
 )
@@ -35,6 +33,7 @@ from napari_mst.evaluation.tables import means as means_of_models
 from napari_mst.evaluation.tables import score as score_models
 from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
 
 MODEL = "pixelwise-srgb"
 KINDS = {kind.name: kind for kind in INPUTS}
@@ -93,7 +92,7 @@ def test_with_nothing_known_the_numbers_are_those_of_the_models_table(
     kinds = [KINDS[name]]
     scenes = [replace(one, cube=one.cube * np.float32(light)) for one in scenes]
     ours = list(score({MODEL: model}, kinds, scenes, SpotPlan((0,))))
-    theirs = list(score_models({MODEL: model_method(MODEL)}, kinds, scenes))
+    theirs = list(score_models({MODEL: ModelMethod(MODEL)}, kinds, scenes))
     for one, other in zip([*ours, *means(ours)], [*theirs, *means_of_models(theirs)], strict=True):
         assert one.scene == other.scene
         for label in ("MRAE", "core MRAE"):

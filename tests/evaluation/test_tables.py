@@ -1,4 +1,4 @@
-"""The evaluation: baselines are what their sources say; the bundled model beats them."""
+"""The evaluation: photos are what they say, scenes are read, and scores are counted."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,30 +8,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_mst.colour import render_srgb, srgb_to_linear
+from napari_mst.colour import srgb_to_linear
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.evaluation.baselines import (
-    BASELINES,
-    GRID,
-    Method,
-    jakob_hanika,
-    least_squares,
-    smits,
-)
-from napari_mst.evaluation.degradations import INPUTS, Input
+from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
+from napari_mst.evaluation.methods import Method, ModelMethod, least_squares, linear_method
 from napari_mst.evaluation.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.evaluation.tables import (
     compared,
     coverage_table,
-    evaluate,
     means,
-    model_method,
     score,
     table,
     write_csv,
 )
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.photo.cameras import GRID, Capture
 
 KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)
@@ -52,41 +44,10 @@ def write_scene(path: Path, cube: NDArray[Any], wavelengths: NDArray[np.float64]
     np.savez(path, cube=cube, wavelengths=wavelengths)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_baseline_estimates_white_flat_and_re_renders_greys(name: str) -> None:
-    codes = np.broadcast_to(np.array([255, 188, 99], np.uint8), (3, 1, 3))
-    estimate = BASELINES[name]()(codes)
-    assert estimate.shape == (31, 1, 3)
-    np.testing.assert_allclose(estimate[2:-2, 0, 0], 1, atol=0.12)
-    np.testing.assert_allclose(render_srgb(estimate, GRID), srgb_to_linear(codes / 255), atol=0.03)
-
-
-@pytest.mark.filterwarnings("ignore::Warning:colour")
-def test_smits_and_jakob_hanika_are_those_of_colour_science() -> None:
-    colour = pytest.importorskip("colour")
-    shape = colour.SpectralShape(400, 700, 10)
-    codes = RANDOM.integers(30, 230, (3, 1, 4)).astype(np.uint8)
-    ours = smits()(codes), jakob_hanika()(codes)
-    for column in range(4):
-        linear = srgb_to_linear(codes[:, 0, column] / 255)
-        theirs = colour.recovery.RGB_to_sd_Smits1999(linear)
-        expected = np.interp(GRID, theirs.wavelengths, theirs.values)
-        np.testing.assert_allclose(ours[0][:, 0, column], expected, atol=1e-12)
-        xyz = colour.RGB_to_XYZ(linear, "sRGB")
-        theirs = (
-            colour.recovery.XYZ_to_sd_Jakob2019(xyz, illuminant=colour.SDS_ILLUMINANTS["D65"])
-            .align(shape)
-            .values
-        )
-        np.testing.assert_allclose(
-            ours[1][:, 0, column], theirs, atol=0.03
-        )  # theirs sees 360-780 nm
-
-
-def test_metrics_of_a_perfect_method_are_perfect(tmp_path: Path) -> None:
+def test_metrics_of_a_perfect_method_are_perfect() -> None:
     cube = RANDOM.uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
-    write_scene(tmp_path / "scene.npz", cube)
-    measured = evaluate(lambda codes: cube, tmp_path)
+    (perfect,) = score({"": lambda _: cube}, INPUTS[:1], [_scene(cube)])
+    measured = perfect.values
     assert measured["MRAE"] == measured["core MRAE"] == measured["RMSE"] == measured["dE D65"] == 0
     assert measured["SAM (deg)"] < 1e-4
     assert measured["PSNR (dB)"] == np.inf
@@ -140,6 +101,17 @@ def test_another_camera_keeps_greys_and_moves_colours() -> None:
     assert len({kind.photograph(grey, GRID).tobytes() for kind in kinds}) == 1
     first, second = (kind.photograph(colours, GRID).astype(int) for kind in kinds)
     assert 1 < np.abs(first - second).mean() < 12
+
+
+def test_a_named_camera_gives_linear_photos_that_least_squares_reads() -> None:
+    capture = Capture("Nikon_D850", "D50")
+    cube = np.full((31, 5, 6), 0.5, np.float32)
+    clean, *others = camera_inputs(capture)
+    np.testing.assert_allclose(clean.photograph(cube, GRID), 32768, atol=1)
+    np.testing.assert_allclose(
+        linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
+    )
+    assert len({clean.name, *(kind.name for kind in others)}) == 1 + len(others)
 
 
 def test_integers_are_read_at_full_scale_and_said_so(tmp_path: Path) -> None:
@@ -202,7 +174,7 @@ def test_cube_that_is_no_reflectance_of_the_visible_is_refused(
 
 def test_folder_without_scenes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CubeFileError, match="Expected cube files"):
-        evaluate(least_squares(), tmp_path)
+        list(read_scenes(tmp_path))
 
 
 def test_means_table_and_csv_hold_every_method_and_input(tmp_path: Path) -> None:
@@ -222,10 +194,8 @@ def test_means_table_and_csv_hold_every_method_and_input(tmp_path: Path) -> None
     assert (tmp_path / "scores.csv").read_text().splitlines()[1].startswith("'=1+1,clean,'@scene,")
 
 
-def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(
-    tmp_path: Path,
-) -> None:
-    methods: dict[str, Method] = {"ours": model_method("pixelwise-srgb"), "theirs": least_squares()}
+def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band() -> None:
+    methods: dict[str, Method] = {"ours": ModelMethod("pixelwise-srgb"), "theirs": least_squares()}
     scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [_scene(smooth_scene())]))
     ours, theirs = means(scores)[:2]
     assert ours.covered is not None
@@ -234,7 +204,6 @@ def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band(
     assert theirs.covered is None
     assert np.isnan(theirs.values["in band"])
     assert coverage_table(scores).count("ours") == 2
-    assert "in band" not in evaluate_dictionary(tmp_path)
 
 
 def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
@@ -245,7 +214,7 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     methods: dict[str, Method] = {
         "true": lambda _: cube,
         "half": lambda _: brighter,
-        "corrected": model_method("mstpp-srgb"),
+        "corrected": ModelMethod("mstpp-srgb"),
     }
     found = {
         one.method: one.values["in 1 code"]
@@ -256,29 +225,13 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     assert ((codes > 0) & (codes < 255)).all()
 
 
-def evaluate_dictionary(folder: Path) -> dict[str, float]:
-    write_scene(folder / "scene.npz", smooth_scene())
-    return evaluate(least_squares(), folder)
-
-
-def test_bundled_model_beats_the_baselines_on_a_real_scene(
-    shared_data: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "paints.npz").symlink_to(shared_data / "cave" / "paints.npz")
-    ours = evaluate(model_method("mstpp-srgb"), tmp_path)
-    for name in ("Mallett & Yuksel 2019", "least squares 3 to 31"):
-        theirs = evaluate(BASELINES[name](), tmp_path)
-        assert ours["MRAE"] < theirs["MRAE"]
-        assert ours["PSNR (dB)"] > theirs["PSNR (dB)"]
-
-
 def _scene(cube: NDArray[np.float32]) -> Scene:
     return Scene("scene", cube, np.ones(cube.shape[1:], bool))
 
 
 def _with_and_without_correction(cube: NDArray[np.floating], kind: Input) -> list[dict[str, float]]:
     codes = kind.photograph(cube, GRID, "a")
-    methods = [model_method("mstpp-srgb", correct_colour=correct) for correct in (True, False)]
+    methods = [ModelMethod("mstpp-srgb", correct_colour=correct) for correct in (True, False)]
     return [
         compared(method(codes) / kind.exposure, cube, kind.counted(codes)) for method in methods
     ]

@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
+from lab.compositions import ColourfulSimulator
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.estimate import LightEstimate, warning_of
 from napari_mst.photo.cameras import OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
-from napari_mst.simulation.colourful import ColourfulSimulator
 
 CAMERA = "Nikon_D850"  # training never sees it
 FULL = 65535.0

@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 import napari_mst as nm
+from lab.compositions import ColourfulSimulator
 from napari_mst.cli.main import main
 from napari_mst.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import unbalanced_response
 from napari_mst.photo.white import Place
-from napari_mst.simulation.colourful import ColourfulSimulator
 
 MODEL = ("--model", "pixelwise-srgb", "--device", "cpu")
 PATCH = (slice(0, 12), slice(0, 12))

@@ -8,7 +8,7 @@ import pytest
 
 from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.errors import Cancelled
-from napari_mst.evaluation.degradations import Input
+from napari_mst.evaluation.inputs import Input
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.consistency import comparison, compiled, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds

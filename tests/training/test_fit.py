@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from napari_mst import load_model
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training import fit
-from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings, start_network
-from napari_mst.training.loss import reconstruction_loss
+from napari_mst.training.fit import (
+    Fit,
+    FitOptions,
+    FitProgress,
+    FitSettings,
+    reconstruction_loss,
+    start_network,
+)
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)
@@ -131,42 +135,6 @@ def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:
     colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
     assert reconstruction_loss(cubes, cubes, simulator.response, colours).max() < 1e-6
     assert reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
-
-
-def test_fit_writes_a_model_with_its_card(tmp_path: Path) -> None:
-    files = fit.FitFiles(tmp_path / "model.safetensors")
-    fit.fit_to_file(FitSettings(steps=0, seed=5), files)
-    model = load_model(tmp_path / "model.safetensors")
-    assert model.card.name == "mstpp-srgb"
-    assert "--seed 5" in model.card.reference
-    assert model.card.is_linear
-    assert model.assumptions == ()
-
-
-@pytest.mark.slow
-def test_two_processes_fit_one_model_that_says_so(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-    ]
-    options = [
-        "-m",
-        "napari_mst",
-        "retrain",
-        "mstpp-srgb",
-        "-o",
-        str(tmp_path / "model.safetensors"),
-        "--steps",
-        "2",
-    ]
-    subprocess.run([*command, *options], check=True, capture_output=True)
-    assert "--nproc-per-node 2" in load_model(tmp_path / "model.safetensors").card.reference
-    state = torch.load(tmp_path / "model.checkpoint", weights_only=True)
-    assert state["step"] == 2
 
 
 RANK = """

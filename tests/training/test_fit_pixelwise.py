@@ -1,6 +1,5 @@
 """The fit of the pixelwise network: it learns, is deterministic, and its band holds its share."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit_pixelwise import (
     PixelwiseSettings,
     fit_pixelwise,
-    fit_pixelwise_to_file,
     quantile_loss,
     validate,
 )
@@ -45,12 +43,3 @@ def test_bundled_band_covers_nine_in_ten_spectra_that_it_never_saw() -> None:
     lower, _, upper = (values[:, :, 0, 0] for values in network.quantiles(pixels[:, :, None, None]))
     covered = ((lower <= spectra) & (spectra <= upper)).float().mean().item()
     assert 0.85 < covered < 0.95
-
-
-def test_fit_writes_a_model_with_its_card(tmp_path: Path) -> None:
-    settings = PixelwiseSettings(steps=0, seed=5)
-    fit_pixelwise_to_file(settings, tmp_path / "model.safetensors")
-    model = load_model(tmp_path / "model.safetensors")
-    assert model.card.name == "pixelwise-srgb"
-    assert "--seed 5" in model.card.reference
-    assert model.assumptions == ()

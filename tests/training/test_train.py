@@ -14,12 +14,12 @@ from napari_mst import load_model
 from napari_mst.cli import main as cli
 from napari_mst.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError
-from napari_mst.evaluation.baselines import GRID
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
 from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings
 from napari_mst.training.sources import Cubes, Simulated, response_tensor

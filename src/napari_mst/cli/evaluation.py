@@ -20,9 +20,8 @@ from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, spelled
 
 if TYPE_CHECKING:
-    from napari_mst.evaluation.baselines import Method
-    from napari_mst.evaluation.camera_inputs import CameraInput
-    from napari_mst.evaluation.degradations import Input
+    from napari_mst.evaluation.inputs import PhotoKind
+    from napari_mst.evaluation.methods import Method
     from napari_mst.evaluation.scenes import Scene
     from napari_mst.evaluation.tables import Score
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -143,7 +142,7 @@ class _Trial:
 
     title: str
     make_methods: "Callable[[], dict[str, Method]]"
-    inputs: "Sequence[Input | CameraInput]"
+    inputs: "Sequence[PhotoKind]"
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -167,7 +166,7 @@ def _run_models(arguments: argparse.Namespace) -> int:
 
 def _run_known(arguments: argparse.Namespace) -> int:
     from napari_mst.evaluation import known_spectra
-    from napari_mst.evaluation.degradations import INPUTS
+    from napari_mst.evaluation.inputs import INPUTS
     from napari_mst.evaluation.scenes import read_scenes
 
     _check_known(arguments)
@@ -244,8 +243,7 @@ def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
 
 def _trials(arguments: argparse.Namespace) -> Iterator[_Trial]:
     """One trial for sRGB photos, or one for every camera under every illuminant."""
-    from napari_mst.evaluation.camera_inputs import camera_inputs
-    from napari_mst.evaluation.degradations import INPUTS
+    from napari_mst.evaluation.inputs import INPUTS, camera_inputs
 
     wanted = arguments.input or ()
     if arguments.illuminant and not arguments.camera:
@@ -262,7 +260,7 @@ def _trials(arguments: argparse.Namespace) -> Iterator[_Trial]:
 
 def _cameras(names: Sequence[str]) -> list[str]:
     """The cameras that are meant by *names*."""
-    from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS
+    from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 
     cameras: list[str] = []
     for name in names:
@@ -274,16 +272,14 @@ def _cameras(names: Sequence[str]) -> list[str]:
 
 
 def _srgb_methods(arguments: argparse.Namespace) -> "dict[str, Method]":
-    from napari_mst.evaluation.tables import model_method
+    from napari_mst.evaluation.methods import BASELINES, ModelMethod
 
     methods: dict[str, Method] = {}
     if not arguments.no_baselines:
-        methods.update(_baselines())
+        methods |= {name: make() for name, make in BASELINES.items()}
     is_corrected = not arguments.no_colour_correction
     for name in _srgb_models(arguments):
-        methods[name] = model_method(
-            name, arguments.device, is_corrected, denoise=arguments.denoise
-        )
+        methods[name] = ModelMethod(name, arguments.device, is_corrected, denoise=arguments.denoise)
     return methods
 
 
@@ -295,7 +291,7 @@ def _srgb_models(arguments: argparse.Namespace) -> list[str]:
 
 def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]":
     """The models that make the cubes which known spectra correct."""
-    from napari_mst.evaluation.tables import RENDERED
+    from napari_mst.evaluation.methods import RENDERED
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
@@ -313,37 +309,21 @@ def _reconstructors(arguments: argparse.Namespace) -> "dict[str, Reconstructor]"
     return found
 
 
-def _baselines() -> "dict[str, Method]":
-    """The estimates to compare with, but for those whose library is not installed."""
-    from napari_mst.evaluation.baselines import BASELINES
-
-    methods: dict[str, Method] = {}
-    for name, make in BASELINES.items():
-        try:
-            methods[name] = make()
-        except ModelError as error:
-            note(f"without {name}: {error}")
-    return methods
-
-
 def _camera_methods(arguments: argparse.Namespace, capture: Capture) -> "dict[str, Method]":
-    from napari_mst.evaluation.camera_inputs import linear_method
-    from napari_mst.evaluation.tables import model_method
+    from napari_mst.evaluation.methods import ModelMethod, linear_method
 
     methods: dict[str, Method] = {}
     if not arguments.no_baselines:
         methods["least squares"] = linear_method(capture)
     is_corrected = not arguments.no_colour_correction
     for name in arguments.model or ["mstpp-camera"]:
-        methods[name] = model_method(
+        methods[name] = ModelMethod(
             name, arguments.device, is_corrected, capture, arguments.denoise
         )
     return methods
 
 
-def _chosen_inputs(
-    names: Sequence[str], kinds: "Sequence[Input | CameraInput]"
-) -> "list[Input | CameraInput]":
+def _chosen_inputs(names: Sequence[str], kinds: "Sequence[PhotoKind]") -> "list[PhotoKind]":
     """The *kinds* with these *names*; all if there are no names."""
     if not names:
         return list(kinds)

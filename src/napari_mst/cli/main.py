@@ -27,7 +27,7 @@ from napari_mst.cli.maps import MAP
 from napari_mst.cli.reconstruct import RECONSTRUCT
 from napari_mst.cli.rendering import RENDER
 from napari_mst.cli.spectra import SPECTRA
-from napari_mst.cli.training import CALIBRATE, RETRAIN, TRAIN, TRAIN_LIGHT
+from napari_mst.cli.training import TRAIN
 from napari_mst.errors import Cancelled, NapariMstError
 from napari_mst.terminal import harmless_output
 
@@ -45,9 +45,6 @@ COMMANDS: list[Command] = [
     ATTENTION,
     EVALUATE,
     TRAIN,
-    RETRAIN,
-    TRAIN_LIGHT,
-    CALIBRATE,
     DOCTOR,
 ]
 """Every command, in the order of `napari-mst --help`."""

@@ -1,1 +1,1 @@
-"""Judging methods: baselines, degraded photos, real scenes, and the tables that compare them."""
+"""Judging models on real scenes: kinds of photos, methods, scenes, and tables of scores."""

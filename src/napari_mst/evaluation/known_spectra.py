@@ -20,12 +20,11 @@ from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.camera_inputs import CameraInput
-from napari_mst.evaluation.degradations import Input
+from napari_mst.evaluation.inputs import PhotoKind
 from napari_mst.evaluation.scenes import Scene, resampled
 from napari_mst.evaluation.tables import Score, grouped, known_mean
 from napari_mst.metrics import core_mrae, core_pixels, mrae
+from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.spectrum import Spectrum
@@ -195,7 +194,7 @@ class Taken:
         return data if self.counted.all() else data[:, self.counted][..., None]
 
 
-def taken_of(scene: Scene, kind: Input | CameraInput, model: Reconstructor) -> Taken:
+def taken_of(scene: Scene, kind: PhotoKind, model: Reconstructor) -> Taken:
     """Photographs *scene* as *kind* says, and reconstructs it."""
     codes = kind.photograph(scene.cube, GRID, scene.name)
     photo = Photo.from_array(codes, encoding="srgb")
@@ -214,7 +213,7 @@ def window_means(data: NDArray[np.floating], spots: Spots) -> NDArray[np.float64
 
 def score(
     models: Mapping[str, Reconstructor],
-    inputs: Sequence[Input | CameraInput],
+    inputs: Sequence[PhotoKind],
     scenes: Iterable[Scene],
     plan: SpotPlan,
 ) -> Iterator[Score]:

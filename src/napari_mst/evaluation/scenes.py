@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.evaluation.baselines import GRID
 from napari_mst.formats import find_format, read_cube
 from napari_mst.messages import shown
+from napari_mst.photo.cameras import GRID
 
 _STEP = 10.0
 # A scene whose brightest hundredth reflects more than this has another scale than was assumed.

@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb, render_srgb
-from napari_mst.evaluation.baselines import GRID, Method
-from napari_mst.evaluation.camera_inputs import CameraInput
-from napari_mst.evaluation.degradations import INPUTS, Input
-from napari_mst.evaluation.scenes import Scene, read_scenes, resampled
+from napari_mst.evaluation.inputs import PhotoKind
+from napari_mst.evaluation.methods import Method, ModelMethod
+from napari_mst.evaluation.scenes import Scene
 from napari_mst.formats.text import text_cell
 from napari_mst.metrics import (
     colour_difference,
@@ -31,9 +29,7 @@ from napari_mst.metrics import (
     rmse,
     spectral_angle,
 )
-from napari_mst.photo.cameras import Capture
-from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.options import Denoise
+from napari_mst.photo.cameras import GRID
 
 METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], float]] = {
     "MRAE": mrae,
@@ -54,11 +50,6 @@ COVERED = "in band"
 
 LABELS = (*METRICS, SHOWN, COVERED)
 
-RENDERED = "rendering it from the scene"
-"""The words that say why a photo of the tables shows colours exactly."""
-
-CLEAN = INPUTS[0]
-
 
 @dataclass(frozen=True)
 class Score:
@@ -76,7 +67,7 @@ class Score:
 
 
 def score(
-    methods: Mapping[str, Method], inputs: Sequence[Input | CameraInput], scenes: Iterable[Scene]
+    methods: Mapping[str, Method], inputs: Sequence[PhotoKind], scenes: Iterable[Scene]
 ) -> Iterator[Score]:
     """The metrics of every method on every input of every scene.
 
@@ -128,87 +119,6 @@ def grouped(scores: Iterable[Score]) -> list[list[Score]]:
     for one in scores:
         groups.setdefault((one.input, one.method), []).append(one)
     return list(groups.values())
-
-
-def evaluate(method: Method, folder: Path, kind: Input | CameraInput = CLEAN) -> dict[str, float]:
-    """Mean of each metric over the scenes in *folder*.
-
-    Raises
-    ------
-    CubeFileError
-        If there is no scene, or one cannot be used.
-    """
-    (mean,) = means(score({"": method}, [kind], read_scenes(folder)))
-    return {label: value for label, value in mean.values.items() if not np.isnan(value)}
-
-
-class ModelMethod:
-    """A model as a method: by its name in `MODELS` or its file.
-
-    Parameters
-    ----------
-    correct_colour
-        Move its spectra to the colours of the photo, as a reconstruction does.
-    capture
-        The camera and the light of linear photos; None for photos in 8-bit sRGB.
-    denoise
-        Whether photos are denoised first: as a reconstruction does, "off", or with this h.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        device: str = "cpu",
-        correct_colour: bool = True,
-        capture: Capture | None = None,
-        denoise: Denoise = "auto",
-    ) -> None:
-        from napari_mst.models import load_model
-        from napari_mst.reconstruction.reconstructor import Reconstructor
-
-        model = load_model(name)
-        self._reconstructor = Reconstructor(
-            model,
-            device,
-            correct_colour=correct_colour,
-            capture=capture,
-            calibrated_by=RENDERED,
-            denoise=denoise,
-        )
-        self._band: Mapping[str, Any] = {}
-
-    def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
-        """Stored values (3, H, W) -> reflectance (31, H, W)."""
-        encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
-        cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
-        self._band = cube.provenance.error_band
-        return resampled(cube.data, cube.wavelengths)
-
-    def is_within(
-        self, estimate: NDArray[np.floating], reference: NDArray[np.floating]
-    ) -> NDArray[np.bool_] | None:
-        """True (31, H, W) where the reference lies in the error band of *estimate*.
-
-        The band is that of the photo that was taken last: it depends on whether that was a JPEG.
-        None if the model has no band.
-        """
-        from napari_mst.reconstruction.error_bands import half_widths
-
-        if not self._band or not np.array_equal(self._reconstructor.model.card.wavelengths, GRID):
-            return None
-        below, above = half_widths(estimate, self._band, GRID)
-        return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
-
-
-def model_method(
-    name: str,
-    device: str = "cpu",
-    correct_colour: bool = True,
-    capture: Capture | None = None,
-    denoise: Denoise = "auto",
-) -> ModelMethod:
-    """The model as a method, with the options of `ModelMethod`."""
-    return ModelMethod(name, device, correct_colour, capture, denoise)
 
 
 def table(scores: Sequence[Score]) -> str:

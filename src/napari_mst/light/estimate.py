@@ -16,6 +16,7 @@ from torch import Tensor
 
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import PatchAttention
+from napari_mst.light.lights import common_response
 from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
 from napari_mst.light.sampling import Sample, sampled
 from napari_mst.light.seeing import Cells, picture, to_common
@@ -24,7 +25,6 @@ from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo
-from napari_mst.simulation.lights import common_response
 
 MODEL = "light-vit"
 """The bundled network that tells the light."""

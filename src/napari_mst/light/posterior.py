@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.light.lights import common_response, known_lights, log_ratios
 from napari_mst.photo.lights import FAMILIES, Family
-from napari_mst.simulation.lights import common_response, known_lights, log_ratios
 
 _NUMBERS = 6  # of each family: its share, a white, and three of a Gaussian's shape
 OUTPUTS = _NUMBERS * len(FAMILIES)

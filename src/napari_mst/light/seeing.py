@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.light.lights import common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import camera_response
-from napari_mst.simulation.lights import common_response, known_lights, log_ratios
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.simulation.spectra import measured_reflectances
 
 CHANNELS = 18
 """Channels of the picture that the network is given."""
@@ -101,7 +101,7 @@ def common_matrices(responses: NDArray[np.float64]) -> NDArray[np.float64]:
 @functools.cache
 def _moments() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weighted second moments (31, 31) of stimuli, and those with their common colours (31, 3)."""
-    spectra = np.concatenate(list(load_reflectances()[1].values())).clip(0, 1)[::_SPECTRA_STEP]
+    spectra = measured_reflectances().clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]
     stimuli = np.concatenate([spectra * light.power for light in lights])
     response = common_response().double().numpy()

@@ -47,14 +47,20 @@ def planckian(kelvin: float) -> Power:
     return np.asarray(power / power.mean())
 
 
-def daylight(kelvin: float) -> Power:
-    """Relative spectral power (31,) of daylight of this colour temperature, by CIE 015:2018."""
+def daylight_chromaticity(kelvin: float) -> tuple[float, float]:
+    """CIE x and y of daylight of 4000 to 25000 K, by CIE 015:2018."""
     inverse = 1000 / kelvin
+    # One polynomial up to 7000 K, and another one above.
     if kelvin <= 7000:
         x = ((-4.6070 * inverse + 2.9678) * inverse + 0.09911) * inverse + 0.244063
     else:
         x = ((-2.0064 * inverse + 1.9018) * inverse + 0.24748) * inverse + 0.237040
-    y = (-3 * x + 2.870) * x - 0.275
+    return x, (-3 * x + 2.870) * x - 0.275
+
+
+def daylight(kelvin: float) -> Power:
+    """Relative spectral power (31,) of daylight of this colour temperature, by CIE 015:2018."""
+    x, y = daylight_chromaticity(kelvin)
     scale = 0.0241 + 0.2562 * x - 0.7341 * y
     first = (-1.3515 - 1.7703 * x + 5.9114 * y) / scale
     second = (0.0300 - 31.4424 * x + 30.0717 * y) / scale

@@ -1,1 +1,1 @@
-"""Simulated scenes: measured reflectances, and the photos that cameras make of them."""
+"""Simulated scenes of measured reflectances, and the photos that show them."""

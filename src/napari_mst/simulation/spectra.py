@@ -15,3 +15,9 @@ def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
         # Sorted, since the order of the spectra decides what a seed draws.
         spectra = {key: archive[key] for key in sorted(archive) if key != "wavelength"}
         return archive["wavelength"], spectra
+
+
+def measured_reflectances() -> NDArray[np.float64]:
+    """All of these reflectances together, (n, 31)."""
+    _, sources = load_reflectances()
+    return np.concatenate(list(sources.values())).astype(np.float64)

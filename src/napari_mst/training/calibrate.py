@@ -1,4 +1,4 @@
-"""Calibrate the error band of a model: `napari-mst calibrate FILE ...` writes it into the card.
+"""Calibrate the error band of a model, and write it into its card.
 
 Scenes are made of spectra that no model has seen, and of the size of those in training. Their
 photos are taken four times, and each time nine in ten values of every band lie in the band of the
@@ -23,18 +23,21 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from napari_mst.errors import CheckpointError
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.camera_inputs import CameraInput
-from napari_mst.evaluation.degradations import Input
+from napari_mst.evaluation.inputs import (
+    HELD_OUT_CAMERAS,
+    TRAINING_LIGHTS,
+    CameraInput,
+    Input,
+    training_cameras,
+)
 from napari_mst.metrics import core_pixels
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import FitSettings
 
@@ -184,8 +187,8 @@ def _judge_of_camera(model: Model, kind: str) -> Judged:
     for index, cube in enumerate(_scenes(_CAMERA_SCENES)):
         camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
         capture = Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
-        photo = CameraInput(kind, capture, **_DRAWS[kind](random))
-        codes = photo.photograph(cube, GRID, str(index))
+        photo = CameraInput(name=kind, capture=capture, **_DRAWS[kind](random))
+        codes = photo.photograph(cube, scene=str(index))
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(Photo.from_array(codes, encoding="linear")).data
         found.append(_thinned(estimate, cube))

@@ -1,11 +1,11 @@
-"""Fit MST++ to simulated photos: `napari-mst retrain mstpp-srgb -o weights.safetensors`.
+"""Fit MST++ to photos and the cubes that they show.
 
-The network starts as the bundled pixelwise estimate, which stays as it is, and learns what the
-surroundings of a pixel add to it. The fit is deterministic for a seed, a step count and a number of
-processes and threads; a run that was stopped continues from its last checkpoint to the same
-weights. Use several processes for several GPUs, and for several cores too, since threads gain
-little with so small a network: `torchrun --nproc-per-node 2 --no-python napari-mst retrain
-mstpp-srgb ...`.
+The network starts as a pixelwise estimate, which stays as it is, and learns what the surroundings
+of a pixel add to it. The fit is deterministic for a seed, a step count and a number of processes
+and threads; a run that was stopped continues from its last checkpoint to the same weights. Use
+several processes for several GPUs, and for several cores too, since threads gain little with so
+small a network: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
+Letters: N photos, B bands, H rows, W columns.
 """
 
 import copy
@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Unpack, cast
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.evaluation.tables import evaluate, model_method
+from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
@@ -30,11 +30,9 @@ from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.layout import check_same_network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.simulation.scenes import Lesson
-from napari_mst.training.card import CARD
 from napari_mst.training.drawing import Drawing, Order
-from napari_mst.training.loss import distance, reconstruction_loss
 from napari_mst.training.sources import LessonSource, Simulated
 
 
@@ -55,6 +53,11 @@ class FitSettings:
         knows them all.
     attention, norm_before_attention
         How the blocks of a new network attend: see `AttentionParameters`.
+
+    Raises
+    ------
+    ModelError
+        If a size cannot be.
     """
 
     steps: int = 26_000
@@ -72,6 +75,14 @@ class FitSettings:
     attention: str = "spectral"
     norm_before_attention: bool | None = None
 
+    def __post_init__(self) -> None:
+        # The network works on sides that are multiples of 8, and would pad others.
+        if min(self.batch, self.stages) < 1 or self.size < 8 or self.size % 8:
+            raise ModelError(
+                "Expected a batch and stages of at least 1 and a size divisible by 8, got "
+                f"{self.batch}, {self.stages} and {self.size}. Change them."
+            )
+
     @property
     def attention_parameters(self) -> AttentionParameters:
         """The attention of the blocks of a new network."""
@@ -79,6 +90,14 @@ class FitSettings:
             "attention": self.attention,
             "norm_before_attention": self.norm_before_attention,
         }
+
+    @property
+    def attention_options(self) -> str:
+        """The options of a command that say how blocks attend; "" for those of the default."""
+        options = "" if self.attention == "spectral" else f" --attention {self.attention}"
+        if self.norm_before_attention is None:
+            return options
+        return f"{options} --{'' if self.norm_before_attention else 'no-'}norm-before-attention"
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to 1 % of the peak."""
@@ -396,16 +415,6 @@ def save(network: nn.Module, path: Path, card: ModelCard) -> None:
     write_weights(path, halves, card)
 
 
-def save_measured(network: nn.Module, path: Path, card: ModelCard, scenes: Path | None) -> None:
-    """Write weights and card as `save` does, with the accuracy on real *scenes* if given."""
-    save(network, path, card)
-    if scenes is not None:
-        measured = evaluate(model_method(str(path)), scenes)
-        rounded = {name: round(value, 4) for name, value in measured.items()}
-        accuracy = {f"scenes of {scenes.name}, of exactly rendered sRGB": rounded}
-        save(network, path, replace(card, accuracy=accuracy))
-
-
 def join_processes(device: str) -> str:
     """Join the other processes if torchrun started this one; returns the device of this one."""
     if "LOCAL_RANK" not in os.environ:
@@ -414,44 +423,26 @@ def join_processes(device: str) -> str:
     return f"cuda:{os.environ['LOCAL_RANK']}" if device.startswith("cuda") else device
 
 
-def _card(settings: FitSettings, processes: int) -> ModelCard:
-    options = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
-    launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
-    command = f"{launch}napari-mst retrain mstpp-srgb {options}"
-    return replace(CARD, reference=f"{CARD.reference}; made by `{command}`, one thread each")
+def reconstruction_loss(
+    estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None
+) -> Tensor:
+    """The loss (N,) of each photo: mean |difference| of encoded spectra, and of encoded colours.
 
-
-class FitFiles(NamedTuple):
-    """The files of a fit.
-
-    Attributes
+    Parameters
     ----------
-    output
-        The weights to write.
-    checkpoint
-        The file from which it goes on; by default one beside *output*.
-    scenes
-        A folder of real scenes; the accuracy on them goes into the card.
+    response
+        (B, 3), takes spectra to linear RGB.
+    colours
+        (N, 3, H, W), clipped as a photo is; by default the colours that the *reference* shows.
     """
+    seen = torch.einsum("nbhw,bc->nchw", estimate, response)
+    if colours is None:
+        colours = torch.einsum("nbhw,bc->nchw", reference, response)
+    else:
+        seen = seen.clamp(0, 1)
+    return distance(estimate, reference) + distance(seen, colours)
 
-    output: Path
-    checkpoint: Path | None = None
-    scenes: Path | None = None
 
-
-def fit_to_file(
-    settings: FitSettings,
-    files: FitFiles,
-    device: str = "cpu",
-    options: FitOptions | None = None,
-) -> None:
-    """Fit the network, and write it as float16 with its card.
-
-    Of several processes the first writes.
-    """
-    device = join_processes(device)
-    checkpoint = files.checkpoint or files.output.with_suffix(".checkpoint")
-    fit = Fit(settings, checkpoint, pixelwise_network(), device, options)
-    network = fit.run()
-    if fit.rank == 0:
-        save_measured(network, files.output, _card(settings, fit.processes), files.scenes)
+def distance(light: Tensor, expected: Tensor) -> Tensor:
+    """Mean |difference| (N,) of the encoded values of two images (N, channels, H, W)."""
+    return (encoded(light) - encoded(expected)).abs().mean((1, 2, 3))

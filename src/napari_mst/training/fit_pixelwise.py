@@ -1,4 +1,4 @@
-"""Fit the pixelwise network: `napari-mst retrain pixelwise-srgb -o weights.safetensors`.
+"""Fit the pixelwise network that MST++ refines.
 
 It takes minutes on one core. The estimate minimises the relative error; the margins around it
 minimise the pinball loss at 5 and 95 %. The fit is deterministic for a seed, a step count and a
@@ -7,16 +7,13 @@ number of threads.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training.card import CARD
-from napari_mst.training.fit import save_measured
 
 # Reflectance below which an error counts as absolute.
 _DARK = 0.01
@@ -125,31 +122,3 @@ def _quantiles(network: PixelwiseNetwork, pixels: Tensor) -> tuple[Tensor, Tenso
     """Lower, estimate and upper (N, 31) of pixels (N, 3)."""
     lower, estimate, upper = network.quantiles(pixels[:, :, None, None])
     return lower[:, :, 0, 0], estimate[:, :, 0, 0], upper[:, :, 0, 0]
-
-
-PIXELWISE_CARD = replace(
-    CARD,
-    name="pixelwise-srgb",
-    title="Pixel by pixel, for sRGB photos: reflectance under D65, at once",
-    domain=(
-        "Ordinary 8-bit sRGB photos of reflecting surfaces in daylight (D65), well exposed and "
-        "clean. It looks at one pixel at a time: noise and JPEG artefacts stay in the spectra. "
-        "For previews, and as the baseline to beat."
-    ),
-    reference="napari_mst.training.fit_pixelwise",
-)
-"""The card of the bundled pixelwise model, but for its accuracy, which is measured."""
-
-
-def fit_pixelwise_to_file(
-    settings: PixelwiseSettings, output: Path, scenes: Path | None = None
-) -> None:
-    """Fit the network, and write it as float16 with its card.
-
-    *scenes* is a folder of real scenes; the accuracy on them goes into the card.
-    """
-    options = f"--steps {settings.steps} --seed {settings.seed}"
-    command = f"napari-mst retrain pixelwise-srgb {options}"
-    reference = f"{PIXELWISE_CARD.reference}; made by `{command}`, one thread"
-    card = replace(PIXELWISE_CARD, reference=reference)
-    save_measured(fit_pixelwise(settings), output, card, scenes)

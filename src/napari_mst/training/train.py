@@ -14,16 +14,15 @@ from torch import nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import CheckpointError, CubeFileError
-from napari_mst.evaluation.baselines import GRID
+from napari_mst.errors import CheckpointError, ModelError
 from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.messages import shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, SRGB
+from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, GRID, SRGB
 from napari_mst.training.calibrate import calibrate
-from napari_mst.training.card import CARD, attention_options
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
@@ -33,19 +32,8 @@ from napari_mst.training.fit import (
     pixelwise_network,
     save,
 )
-from napari_mst.training.fit_camera import (
-    PIXEL_STEPS,
-    WIDTH,
-    CameraFit,
-    camera_card,
-    fit_camera_network,
-    measure,
-    pixelwise_of,
-)
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.sources import Cubes, LessonSource, Simulated, response_tensor
-
-ANY_CAMERA = "any"
 
 
 @dataclass(frozen=True)
@@ -64,16 +52,18 @@ class TrainingPlan:
         Stored value of the cubes that stands for reflectance 1; None for the one that
         `read_scenes` takes.
     camera, light
-        The camera and the light of the photos, as `camera_response` takes them. `ANY_CAMERA` is for
-        a model that is told the camera and the light of every photo.
-    scenes
-        Folder of real scenes; the accuracy on them goes into the card of a model for any camera.
+        The camera and the light of the photos, as `camera_response` takes them.
     patience
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report_every
         Steps between reports.
     drawers
         Processes that draw the photos of later steps meanwhile.
+
+    Raises
+    ------
+    ModelError
+        If *output* is no weights file, or a number cannot be.
     """
 
     output: Path
@@ -83,10 +73,25 @@ class TrainingPlan:
     camera: str = SRGB
     light: str = DAYLIGHT
     device: str = "auto"
-    scenes: Path | None = None
     patience: int = 0
     report_every: int = 500
     drawers: int = 0
+
+    def __post_init__(self) -> None:
+        check_weights_name(self.output)
+        if self.report_every < 1 or min(self.patience, self.drawers) < 0:
+            raise ModelError(
+                "Expected at least 1 step between reports, and a patience and drawers of at least "
+                f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
+            )
+
+
+def check_weights_name(output: Path) -> None:
+    """Refuse a name that is none of a weights file, before hours of work."""
+    if output.suffix != ".safetensors":
+        raise ModelError(
+            f"Expected a name ending in .safetensors, got {shown(output.name)}. Add it."
+        )
 
 
 def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
@@ -103,12 +108,6 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
         If the cubes, the camera or the light cannot be used.
     """
     device = join_processes(choose_device(plan.device).name)
-    if plan.camera == ANY_CAMERA:
-        return _train_for_cameras(plan, settings, device)
-    if plan.scenes is not None:
-        raise CubeFileError(
-            f"Expected --scenes with --camera {ANY_CAMERA}, got another camera. Use `evaluate`."
-        )
     source = _source(plan, settings)
     network = _start(plan.start, source)
     pixelwise = _pixelwise(plan, settings, source) if network is None else None
@@ -119,7 +118,7 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
         plan.output.with_suffix(".checkpoint"),
         pixelwise,
         device,
-        replace(_options(plan), source=source, network=network),
+        _options(plan, source, network),
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -129,30 +128,11 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     return calibrate(plan.output) if card.rendering else card
 
 
-def _train_for_cameras(plan: TrainingPlan, settings: FitSettings, device: str) -> ModelCard | None:
-    """Fit the model that is told the camera, and write it as `train` does."""
-    if plan.start or plan.cubes:
-        raise CubeFileError(
-            f"Expected simulated scenes for --camera {ANY_CAMERA}, got --from or --cubes. "
-            "Leave it out."
-        )
-    checkpoint = plan.output.with_suffix(".checkpoint")
-    pixelwise = pixelwise_of(checkpoint)
-    if pixelwise is None:
-        pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
-        pixelwise = fit_camera_network(pixel_settings)
-    fit = CameraFit(settings, checkpoint, pixelwise, device, _options(plan))
-    best = fit.run(plan.report_every)
-    if fit.rank != 0:
-        return None
-    save(best, plan.output, camera_card(settings, fit.processes, plan.output.stem))
-    card = calibrate(plan.output)
-    return card if plan.scenes is None else measure(plan.output, plan.scenes)
-
-
-def _options(plan: TrainingPlan) -> FitOptions:
+def _options(plan: TrainingPlan, source: LessonSource, network: MSTPlusPlus | None) -> FitOptions:
     log = plan.output.with_suffix(".csv")
     return FitOptions(
+        source=source,
+        network=network,
         patience=plan.patience,
         report=lambda progress: _log(log, progress),
         drawers=plan.drawers,
@@ -228,17 +208,18 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
     network = cast("MSTPlusPlus", fit.network).hyperparameters.title
     begun = f", begun with {Path(plan.start).name}" if plan.start else ""
-    return replace(
-        CARD,
+    return ModelCard(
         name=plan.output.stem,
         title=f"{network} for {photos} under {light}",
+        wavelengths=tuple(GRID.tolist()),
+        is_linear=True,
+        normalisation="none",
+        quantity="reflectance",
         domain=f"8-bit {photos} under {light}, of scenes like those that it was trained on.",
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
-        licence="",
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
-        reference=f"napari-mst train{attention_options(settings.attention_parameters)}",
+        reference=f"napari-mst train{settings.attention_options}",
         rendering=_rendering(plan, fit.network),
-        error_band={},
     )
 
 

@@ -9,50 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.photo.cameras import Capture, load_cameras, load_illuminants, unbalanced_response
+from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
+from napari_mst.photo.cameras import Capture, load_illuminants, unbalanced_response
 from napari_mst.simulation.scenes import Lesson, SceneSimulator
-
-HELD_OUT_CAMERAS = (
-    "Canon_EOS_5D_Mark_III",
-    "Canon_PowerShot_S90",
-    "Fujifilm_X-T4",
-    "Hasselblad_L2D-20c",
-    "Nikon_D5100",
-    "Nikon_D850",
-    "NTIRE_2022_Basler_ace2",
-    "Panasonic_DC-GX9",
-    "Sony_ILCE-7RM4",
-)
-"""Cameras that no training photo is seen with; the models are judged on them."""
-
-TRAINING_LIGHTS = (
-    "D65",
-    "D50",
-    "A",
-    "B",
-    "C",
-    "D55",
-    "D75",
-    "E",
-    "F11",
-    "F2",
-    "F7",
-    "flash",
-    "horizon",
-    "office-fluorescent",
-    "tungsten",
-)
-"""The illuminants of the photos, in the order in which a seed draws them."""
 
 # Shares of the photos whose light is a mixture of two, and of those with noise.
 _MIXED = 0.5
 _NOISY = 0.5
 _BITS = (8, 12, 14, 16)
-
-
-def training_cameras() -> list[str]:
-    """The cameras that training photos are seen with."""
-    return [name for name in load_cameras() if name not in HELD_OUT_CAMERAS]
 
 
 class CameraSimulator(SceneSimulator):

@@ -1,4 +1,4 @@
-"""Fit the network that tells the light of a photo: `napari-mst train-light -o OUT`.
+"""Fit the network that tells the light of a photo: `python -m lab retrain light-vit -o OUT`.
 
 It takes about 25 minutes of one core. Compositions of scenes are drawn once; at every step they are
 seen in other materials, by many cameras in many lights: scenes that came again with the materials
@@ -8,10 +8,10 @@ the settings and a number of threads. Letters: N photos, S compositions, P patch
 side of a patch, M materials.
 """
 
+import argparse
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,21 +19,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lab.cards import made_by
+from lab.compositions import CompositionSimulator
+from lab.lights import HELD_OUT_LIGHTS, LightSimulator
+from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
+from napari_mst.light.lights import common_response, log_ratios
 from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
 from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, common_matrices, picture
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
-from napari_mst.models.seal import write_weights
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
-from napari_mst.simulation.camera_scenes import HELD_OUT_CAMERAS, training_cameras
-from napari_mst.simulation.compositions import CompositionSimulator
-from napari_mst.simulation.lights import (
-    HELD_OUT_LIGHTS,
-    LightSimulator,
-    common_response,
-    log_ratios,
-)
+from napari_mst.training.fit import save
 from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
 
 SIZE = 32
@@ -345,7 +342,7 @@ def judge(network: VisionTransformer, lesson: Lesson) -> float:
 
 def light_card(settings: LightSettings, name: str) -> ModelCard:
     """The card of the network, but for its accuracy, which is measured."""
-    command = f"napari-mst train-light --steps {settings.steps} --seed {settings.seed}"
+    said = f"--steps {settings.steps} --seed {settings.seed}"
     return ModelCard(
         name=name,
         title="Tells the light that a linear photo was taken in",
@@ -368,18 +365,15 @@ def light_card(settings: LightSettings, name: str) -> ModelCard:
         licence="MIT",
         reference=(
             "Encoder: Dosovitskiy et al., ICLR 2021, arXiv:2010.11929. "
-            f"Weights: napari_mst.training.fit_light; made by `{command}`, one thread"
+            f"Weights: lab.fit_light{made_by('light-vit', said)}"
         ),
     )
 
 
-def fit_light_to_file(settings: LightSettings, output: Path, report_every: int = 500) -> ModelCard:
-    """Fit the network, and write it as float16 with its card."""
-    network = fit_light(settings, report_every)
-    card = light_card(settings, output.stem)
-    tensors = {name: value.half().contiguous() for name, value in network.state_dict().items()}
-    write_weights(output, tensors, card)
-    return card
+def fit_light_to_file(settings: LightSettings, arguments: argparse.Namespace) -> None:
+    """Fit `light-vit`, and write it."""
+    network = fit_light(settings, arguments.report_every)
+    save(network, arguments.output, light_card(settings, arguments.output.stem))
 
 
 def _told(network: VisionTransformer, lesson: Lesson) -> Posterior:

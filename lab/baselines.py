@@ -1,11 +1,11 @@
 """Estimates that any network has to beat: pixelwise ones, and those behind non-local means.
 
-Each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W) at 400, 410, ..., 700 nm. A new one
-is one row of `BASELINES`, a function that makes it. Letters: n colours, k Gaussians, B bands.
+Each takes 8-bit sRGB codes (3, H, W) to reflectance (31, H, W) at 400, 410, ..., 700 nm, and is a
+row of `BASELINES`. Letters: n colours, k Gaussians, B bands.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -14,31 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_estimate, srgb_response, srgb_to_linear
+from napari_mst.colour import srgb_response, srgb_to_linear
+from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import ModelError
+from napari_mst.evaluation.methods import Method, matrix_method
+from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
+from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.simulation.spectra import load_reflectances
-
-Method = Callable[[NDArray[Any]], NDArray[np.floating]]
-"""8-bit sRGB photo (3, H, W) -> reflectance (B, H, W)."""
-
-GRID = np.arange(400.0, 701, 10)
-"""Wavelengths (nm) of every estimate and every scene."""
-
-
-def matrix_method(matrix: NDArray[np.floating]) -> Method:
-    """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
-
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
-        linear = srgb_to_linear(codes / 255)
-        return np.einsum("bc,chw->bhw", matrix, linear, optimize=True)
-
-    return estimate
-
-
-def least_squares() -> Method:
-    """Least squares 3 -> 31 on the measured reflectances that also train the bundled models."""
-    return matrix_method(linear_estimate(measured_reflectances(), srgb_response(GRID)))
+from napari_mst.simulation.spectra import measured_reflectances
 
 
 def root_polynomial() -> Method:
@@ -147,10 +131,6 @@ def non_local_means_before(model: str) -> Method:
 
     The filter is that of `Reconstructor(denoise="auto")`, which denoises noisy photos only.
     """
-    from napari_mst.denoising.photos import BEST_H
-    from napari_mst.models import load_model
-    from napari_mst.reconstruction.reconstructor import Reconstructor
-
     reconstructor = Reconstructor(load_model(model), "cpu", denoise=BEST_H)
 
     def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
@@ -291,24 +271,6 @@ def _sigmoid_step(
     return np.asarray(step / np.maximum(length / _LONGEST, 1))
 
 
-BASELINES: Mapping[str, Callable[[], Method]] = {
-    "Mallett & Yuksel 2019": mallett_yuksel,
-    "Smits 1999": smits,
-    "Jakob & Hanika 2019": jakob_hanika,
-    "least squares 3 to 31": least_squares,
-    "root-polynomial 3": root_polynomial,
-    "40 Gaussians": gaussian_mixture,
-    "NLM + pixelwise": partial(non_local_means_before, "pixelwise-srgb"),
-    "NLM + MST++": partial(non_local_means_before, "mstpp-srgb"),
-}
-
-
-def measured_reflectances() -> NDArray[np.float64]:
-    """All reflectances that ship with the package, (n, 31)."""
-    _, sources = load_reflectances()
-    return np.concatenate(list(sources.values())).astype(np.float64)
-
-
 def _root_terms(linear: NDArray[np.floating]) -> NDArray[np.floating]:
     """The 13 root-polynomial terms of degree 3, (13, ...), of linear (3, ...)."""
     r, g, b = linear
@@ -328,3 +290,14 @@ def _colour_science() -> Any:
             "Expected the package colour-science for this baseline, got none. "
             "Run: pip install colour-science"
         ) from error
+
+
+BASELINES: dict[str, Callable[[], Method]] = {
+    "Mallett & Yuksel 2019": mallett_yuksel,
+    "Smits 1999": smits,
+    "Jakob & Hanika 2019": jakob_hanika,
+    "root-polynomial 3": root_polynomial,
+    "40 Gaussians": gaussian_mixture,
+    "NLM + pixelwise": partial(non_local_means_before, "pixelwise-srgb"),
+    "NLM + MST++": partial(non_local_means_before, "mstpp-srgb"),
+}

@@ -1,4 +1,4 @@
-"""Fit the network for cameras: `napari-mst train --camera any -o mstpp-camera.safetensors`.
+"""Fit the network for cameras: `python -m lab retrain mstpp-camera -o mstpp-camera.safetensors`.
 
 First comes the pixelwise network that is told the camera; then, with it as it is, what the
 surroundings of a pixel add, as in `fit`. Every photo is seen by another camera under another light.
@@ -6,6 +6,7 @@ Deterministic for a seed, step counts and a number of processes and threads; a r
 continues from its last checkpoint to the same weights.
 """
 
+import argparse
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -14,29 +15,34 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from napari_mst.evaluation.camera_inputs import camera_inputs
-from napari_mst.evaluation.tables import evaluate, model_method
+from lab.camera_scenes import CameraScenes, CameraSimulator
+from lab.cards import CARD, accuracy, made_by
+from napari_mst.evaluation.inputs import (
+    HELD_OUT_CAMERAS,
+    TRAINING_LIGHTS,
+    camera_inputs,
+    training_cameras,
+)
+from napari_mst.evaluation.methods import ModelMethod
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras
-from napari_mst.simulation.camera_scenes import (
-    HELD_OUT_CAMERAS,
-    TRAINING_LIGHTS,
-    CameraScenes,
-    CameraSimulator,
-    training_cameras,
-)
-from napari_mst.training.card import CARD, attention_options
+from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
     FitSettings,
+    join_processes,
+    reconstruction_loss,
+    save,
     start_network,
 )
 from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
-from napari_mst.training.loss import reconstruction_loss
+
+CAMERA_SETTINGS = FitSettings(steps=30_000, size=64)
+"""The settings of `mstpp-camera`."""
 
 COMPONENTS = 8
 WIDTH = 96
@@ -176,12 +182,10 @@ def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
     """The card of the model, but for its accuracy and its error band, which are measured."""
     cameras = load_cameras()
-    options = (
-        f"--steps {settings.steps} --learning-rate {settings.learning_rate:g} "
-        f"--stages {settings.stages} --batch {settings.batch} --size {settings.size} "
-        f"--seed {settings.seed}{attention_options(settings.attention_parameters)}"
+    said = (
+        f"--steps {settings.steps} --stages {settings.stages} --size {settings.size} "
+        f"--seed {settings.seed}"
     )
-    launch = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
     return replace(
         CARD,
         name=name,
@@ -201,11 +205,26 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
             "MIT) and mixtures of them. No image of a real scene. "
             f"Never trained with: {', '.join(HELD_OUT_CAMERAS)}."
         ),
-        reference=(
-            f"{_NETWORK} Weights: napari_mst.training.fit_camera; "
-            f"made by `{launch}napari-mst train --camera any {options}`, one thread each"
-        ),
+        reference=(f"{_NETWORK} Weights: lab.fit_camera{made_by('mstpp-camera', said, processes)}"),
     )
+
+
+def fit_camera_to_file(settings: FitSettings, arguments: argparse.Namespace) -> None:
+    """Fit `mstpp-camera`, and write it with its band; of several processes the first writes."""
+    device = join_processes(arguments.device)
+    output: Path = arguments.output
+    checkpoint = output.with_suffix(".checkpoint")
+    pixelwise = pixelwise_of(checkpoint)
+    if pixelwise is None:
+        pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
+        pixelwise = fit_camera_network(pixel_settings)
+    fit = CameraFit(settings, checkpoint, pixelwise, device)
+    best = fit.run(arguments.report_every)
+    if fit.rank == 0:
+        save(best, output, camera_card(settings, fit.processes, output.stem))
+        calibrate(output)
+        if arguments.scenes:
+            measure(output, arguments.scenes)
 
 
 def judged_captures() -> list[Capture]:
@@ -219,16 +238,16 @@ def measure(path: Path, folder: Path) -> ModelCard:
 
     The scenes are seen clean and noisy, by cameras that training never saw.
     """
-    accuracy = {}
+    measured = {}
     for kind in ("clean", "noise 1e-3"):
         found = []
         for capture in judged_captures():
             photos = next(each for each in camera_inputs(capture) if each.name == kind)
-            found.append(evaluate(model_method(str(path), capture=capture), folder, photos))
+            found.append(accuracy(ModelMethod(str(path), capture=capture), folder, photos))
         means = {}
         for label in found[0]:
             means[label] = round(sum(each[label] for each in found) / len(found), 4)
-        accuracy[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = means
-    card = replace(load_model(path).card, accuracy=accuracy)
+        measured[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = means
+    card = replace(load_model(path).card, accuracy=measured)
     write_weights(path, load_file(path), card)
     return card

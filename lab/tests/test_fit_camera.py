@@ -6,27 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from lab import fit_camera
+from lab.camera_scenes import CameraScenes, CameraSimulator
+from lab.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
+from lab.tests.conftest import Run
 from napari_mst import load_model
-from napari_mst.cli import main as cli
-from napari_mst.evaluation.baselines import GRID
-from napari_mst.evaluation.camera_inputs import CameraInput, camera_inputs, linear_method
+from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.photo.cameras import CAMERA_RGB, Capture, camera_response, load_cameras
-from napari_mst.simulation.camera_scenes import (
-    HELD_OUT_CAMERAS,
-    CameraScenes,
-    CameraSimulator,
-    training_cameras,
-)
+from napari_mst.photo.cameras import CAMERA_RGB, GRID, Capture, camera_response, load_cameras
 from napari_mst.simulation.scenes import USUAL
-from napari_mst.training import calibrate, fit_camera
+from napari_mst.training import calibrate
 from napari_mst.training.fit import FitOptions, FitSettings
-from napari_mst.training.fit_camera import (
-    CameraFit,
-    fit_camera_network,
-    pixelwise_of,
-    start_camera_network,
-)
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
@@ -44,7 +34,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         (calibrate, "_CAMERA_SCENES", 2),
     ):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("napari_mst.training.train.PIXEL_STEPS", 3)
 
 
 def weights(network: torch.nn.Module) -> torch.Tensor:
@@ -129,79 +118,19 @@ def scenes(folder: Path) -> Path:
 
 
 def test_one_command_makes_the_file_with_its_card(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fit_camera, "HELD_OUT_CAMERAS", HELD_OUT_CAMERAS[:2])
     output = tmp_path / "mine.safetensors"
-    sizes = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
-    arguments = [
-        "train",
-        "--camera",
-        "any",
-        "-o",
-        str(output),
-        *sizes,
-        "--scenes",
-        str(scenes(tmp_path / "real")),
-    ]
-    assert cli.main(arguments) == 0
+    real = scenes(tmp_path / "real")
+    sizes = ("--steps", "2", "--size", "16", "--report-every", "1")
+    assert run("retrain", "mstpp-camera", "-o", output, *sizes, "--scenes", real)[0] == 0
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", CAMERA_RGB)
     assert card.has_error_band
     assert [name for name in card.accuracy if "scenes of real, 2 cameras not trained with" in name]
-    assert "--camera any --steps 2" in card.reference
+    assert "retrain mstpp-camera --steps 2" in card.reference
     tuned = tmp_path / "tuned.safetensors"
-    start = [
-        "train",
-        "--from",
-        str(output),
-        "--camera",
-        "Nikon_D5100",
-        "--illuminant",
-        "A",
-        "-o",
-        str(tuned),
-        *sizes,
-    ]
-    assert cli.main(start) == 0
+    camera = ("--camera", "Nikon_D5100", "--illuminant", "A")
+    assert run("train", "--from", output, *camera, "-o", tuned, *sizes)[0] == 0
     assert load_model(tuned).card.rendering == CAMERA_RGB
-
-
-def test_command_for_any_camera_refuses_cubes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [
-        "train",
-        "--camera",
-        "any",
-        "-o",
-        str(tmp_path / "mine.safetensors"),
-        "--cubes",
-        str(tmp_path),
-    ]
-    assert cli.main(arguments) == 2
-    assert "Expected simulated scenes for --camera any" in capsys.readouterr().err
-
-
-def test_evaluation_photographs_with_the_camera() -> None:
-    capture = Capture("Nikon_D850", "D50")
-    cube = np.full((31, 5, 6), 0.5, np.float32)
-    np.testing.assert_allclose(CameraInput("clean", capture).photograph(cube, GRID), 32768, atol=1)
-    np.testing.assert_allclose(
-        linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
-    )
-    assert len({kind.name for kind in camera_inputs(capture)}) == len(camera_inputs(capture))
-
-
-def test_evaluate_command_judges_several_cameras(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = scenes(tmp_path / "real")
-    arguments = ["evaluate", str(folder), "--input", "clean", "--device", "cpu", "--per-scene"]
-    cameras = ["--camera", "Nikon_D850", "--camera", "sRGB", "--illuminant", "A"]
-    assert cli.main([*arguments, *cameras]) == 0
-    out = capsys.readouterr().out
-    assert out.count("scene Nikon_D850 A") == 3  # two methods, and the bands of one of them
-    assert "least squares scene" in out
-    assert cli.main([*arguments, "--illuminant", "A"]) == 2
-    assert "Expected --camera with --illuminant" in capsys.readouterr().err

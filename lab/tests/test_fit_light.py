@@ -1,35 +1,32 @@
 """The fit of the network that tells the light: its lessons are right, and it learns from them."""
 
+import argparse
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from napari_mst.cli.main import main
-from napari_mst.light.posterior import angles, posterior_of, white_of
-from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
-from napari_mst.models.cards import card_of_file
-from napari_mst.photo.cameras import camera_response
-from napari_mst.photo.lights import FAMILIES
-from napari_mst.simulation.lights import (
-    HELD_OUT_LIGHTS,
-    LightSimulator,
-    common_response,
-    known_lights,
-)
-from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training.fit_light import (
+from lab.fit_light import (
     LightLessons,
     LightSettings,
     Scenes,
     fit_light,
+    fit_light_to_file,
     judge,
     light_loss,
     responses_of,
     start_network,
     with_mixtures,
 )
+from lab.lights import HELD_OUT_LIGHTS, LightSimulator
+from napari_mst.light.lights import common_response, known_lights
+from napari_mst.light.posterior import angles, posterior_of, white_of
+from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
+from napari_mst.models.cards import card_of_file
+from napari_mst.photo.cameras import camera_response
+from napari_mst.photo.lights import FAMILIES
+from napari_mst.simulation.scenes import SceneSimulator
 
 CAMERAS = ["Canon_EOS_5D", "Nikon_D700"]
 TINY = LightSettings(steps=3, batch=4, scenes=8, kept=8, warm_up=2, judged=4)
@@ -152,9 +149,10 @@ def test_a_fit_repeats_for_a_seed() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_the_command_writes_weights_with_a_card(tmp_path: Path, monkeypatch: object) -> None:
+def test_the_file_has_a_card_that_says_how_it_was_made(tmp_path: Path) -> None:
     output = tmp_path / "mine.safetensors"
-    assert main(["train-light", "-o", str(output), "--steps", "0"]) == 2
-    assert main(["train-light", "-o", str(tmp_path / "mine.pth"), "--steps", "1"]) == 2
-    assert not output.exists()
-    assert card_of_file(output) is None
+    fit_light_to_file(TINY, argparse.Namespace(output=output, report_every=10))
+    card = card_of_file(output)
+    assert card is not None
+    assert (card.name, card.tells_light) == ("mine", True)
+    assert "made by `python -m lab retrain light-vit --steps 3 --seed 2026`" in card.reference

@@ -1,0 +1,231 @@
+"""The photos that a method is tried on: clean, noisy, compressed, badly exposed or balanced.
+
+An `Input` makes the 8-bit sRGB photo of a reflectance cube, and a `CameraInput` the linear 16-bit
+photo of a named camera; always the same one for the same scene. A new kind is one row of `INPUTS`
+or `camera_inputs`. Letters: B bands, H rows, W columns.
+"""
+
+import functools
+import io
+import zlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
+from napari_mst.photo.cameras import GRID, Capture, load_cameras
+from napari_mst.photo.lights import daylight_chromaticity
+from napari_mst.simulation.spectra import measured_reflectances
+
+HELD_OUT_CAMERAS = (
+    "Canon_EOS_5D_Mark_III",
+    "Canon_PowerShot_S90",
+    "Fujifilm_X-T4",
+    "Hasselblad_L2D-20c",
+    "Nikon_D5100",
+    "Nikon_D850",
+    "NTIRE_2022_Basler_ace2",
+    "Panasonic_DC-GX9",
+    "Sony_ILCE-7RM4",
+)
+"""Cameras that no training photo is seen with; the models are judged on them."""
+
+TRAINING_LIGHTS = (
+    "D65",
+    "D50",
+    "A",
+    "B",
+    "C",
+    "D55",
+    "D75",
+    "E",
+    "F11",
+    "F2",
+    "F7",
+    "flash",
+    "horizon",
+    "office-fluorescent",
+    "tungsten",
+)
+"""The illuminants of the photos, in the order in which a seed draws them."""
+
+D65_KELVIN = 6504.0
+MID_GREY = 0.18
+"""Linear light at which a tone curve turns: what photographers expose for."""
+
+_FULL = 65535
+
+
+@dataclass(frozen=True)
+class PhotoKind(ABC):
+    """A way to photograph a scene.
+
+    Attributes
+    ----------
+    name
+        For the table and the command line.
+    exposure
+        Factor on the light before anything else; clipped pixels then do not count.
+    noise
+        Variance of the sensor noise over the linear signal (of green, if the channels differ): its
+        standard deviation is sqrt(noise x signal).
+    """
+
+    name: str
+    exposure: float = 1.0
+    noise: float = 0.0
+
+    @abstractmethod
+    def photograph(
+        self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
+    ) -> NDArray[np.unsignedinteger]:
+        """The photo (3, H, W) of a reflectance cube (B, H, W); *scene* seeds its noise."""
+
+    def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+        """The pixels (H, W) that count: those that another exposure has not clipped."""
+        full = np.iinfo(codes.dtype).max
+        return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
+
+    def _noisy(
+        self, linear: NDArray[np.floating], scene: str, gains: NDArray[np.floating] | float = 1.0
+    ) -> NDArray[np.floating]:
+        """*linear* (3, H, W) with noise, whose variance grows with the *gains* of the channels."""
+        # The same scene has the same noise in every run, and another one in every kind of photo.
+        random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
+        deviation = np.sqrt(self.noise * gains * linear.clip(0))
+        return linear + random.standard_normal(linear.shape) * deviation
+
+
+@dataclass(frozen=True)
+class Input(PhotoKind):
+    """One kind of photo in 8-bit sRGB of a scene in daylight (D65).
+
+    Attributes
+    ----------
+    kelvin
+        The daylight that the camera's white balance took the light for.
+    camera
+        A camera of `load_cameras` whose values a 3 x 3 matrix takes to sRGB; "" for the CIE
+        observer, by which sRGB is defined.
+    quality
+        Quality of the JPEG compression; None for no compression.
+    contrast
+        The tone curve of the camera: an exponent on linear light over mid grey (0.18), above 1 for
+        the steeper curve that most cameras have.
+    """
+
+    kelvin: float = D65_KELVIN
+    camera: str = ""
+    quality: int | None = None
+    contrast: float = 1.0
+
+    def photograph(
+        self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
+    ) -> NDArray[np.uint8]:
+        """The photo in 8 bits: see `PhotoKind`."""
+        gains = (self.exposure * self._gains())[:, None, None]
+        linear = self._noisy(self._rendered(cube, np.asarray(wavelengths)) * gains, scene)
+        shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast
+        codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
+        return codes if self.quality is None else _compressed(codes, self.quality)
+
+    def _rendered(
+        self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]
+    ) -> NDArray[np.floating]:
+        """Linear sRGB (3, H, W) of the cube under D65."""
+        if not self.camera:
+            return render_srgb(cube, wavelengths)
+        response = response_at(self.camera, tuple(wavelengths))
+        return np.einsum("bhw,bc->chw", cube, response, optimize=True)
+
+    def _gains(self) -> NDArray[np.float64]:
+        """The gains (3,) of the white balance; green keeps its own."""
+        gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
+        return np.asarray(gains / gains[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraInput(PhotoKind):
+    """One kind of linear, white-balanced 16-bit photo, by the camera and in the light of *capture*.
+
+    The noise of red and blue is larger than that of green by as much as their gains are.
+    """
+
+    capture: Capture
+
+    def photograph(
+        self, cube: NDArray[np.floating], wavelengths: ArrayLike = GRID, scene: str = ""
+    ) -> NDArray[np.uint16]:
+        """The photo in 16 bits of a cube at `GRID`: see `PhotoKind`."""
+        del wavelengths  # those of the response
+        linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
+        gains = (1 / self.capture.white_of_sensor)[:, None, None]
+        noisy = self._noisy(linear * self.exposure, scene, gains)
+        return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
+
+
+INPUTS: tuple[Input, ...] = (
+    Input("clean"),
+    Input("noise 2e-4", noise=2e-4),
+    Input("noise 1e-3", noise=1e-3),
+    Input("noise 4e-3", noise=4e-3),
+    Input("JPEG 75", quality=75),
+    Input("JPEG 50", quality=50),
+    Input("noise 1e-3, JPEG 75", noise=1e-3, quality=75),
+    Input("+2 stops", exposure=4.0),
+    Input("-2 stops", exposure=0.25),
+    Input("balance +500 K", kelvin=D65_KELVIN + 500),
+    Input("balance -500 K", kelvin=D65_KELVIN - 500),
+    Input("another camera", camera="Nikon_D5100"),
+)
+
+
+def camera_inputs(capture: Capture) -> tuple[CameraInput, ...]:
+    """All kinds of photos for one capture."""
+    return (
+        CameraInput(name="clean", capture=capture),
+        CameraInput(name="noise 2e-4", capture=capture, noise=2e-4),
+        CameraInput(name="noise 1e-3", capture=capture, noise=1e-3),
+        CameraInput(name="noise 4e-3", capture=capture, noise=4e-3),
+        CameraInput(name="+2 stops", capture=capture, exposure=4.0),
+        CameraInput(name="-2 stops", capture=capture, exposure=0.25),
+    )
+
+
+def training_cameras() -> list[str]:
+    """The cameras that training photos are seen with."""
+    return [name for name in load_cameras() if name not in HELD_OUT_CAMERAS]
+
+
+@functools.cache
+def response_at(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
+    """The response (B, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
+
+    It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances
+    and keeps white white.
+    """
+    spectra = measured_reflectances()
+    raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
+    raw = raw / raw.sum(axis=0)
+    matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
+    response = raw @ (matrix / matrix.sum(axis=0))
+    at = np.asarray(wavelengths)
+    # A camera sees nothing outside the wavelengths at which it was measured.
+    channels = [np.interp(at, GRID, channel, left=0, right=0) for channel in response.T]
+    sampled = np.stack(channels, axis=-1)
+    return np.asarray(sampled / sampled.sum(axis=0))
+
+
+def daylight_white(kelvin: float) -> NDArray[np.float64]:
+    """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
+    x, y = daylight_chromaticity(kelvin)
+    return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])
+
+
+def _compressed(codes: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    stream = io.BytesIO()
+    Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=quality)
+    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
