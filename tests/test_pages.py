@@ -21,6 +21,7 @@ PAGES = (
     "docs/metamers.md",
     "docs/pictures.md",
     "docs/python.md",
+    "docs/start_reading.md",
 )
 
 pytestmark = pytest.mark.docs
