@@ -2,6 +2,7 @@
 
 import pytest
 
+from napari_mst.cli import doctor
 from napari_mst.cli.command import DONE, REFUSED
 from napari_mst.cli.main import main
 from napari_mst.models import seal
@@ -39,6 +40,32 @@ def test_changed_weights_and_a_missing_display_are_faults(
     assert "changed ones" in lines_of(told)["models"]
     assert "Qt ended" in lines_of(told)["window"]
     assert "faults (!): " in told
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="elsewhere no variable names the display")
+def test_a_server_without_a_display_has_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("napari")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    *_, window = doctor._window()
+    assert (window.name, window.advice) == ("window", "")
+    assert "no display" in window.text
+
+
+def test_a_display_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("napari")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("QT_QPA_PLATFORM", "xcb")
+    monkeypatch.setenv("DISPLAY", ":4321")
+    *_, window = doctor._window()
+    assert "qt." in window.text
+    assert window.advice
+
+
+@pytest.mark.skipif("sys.version_info >= (3, 12)", reason="None is not counted any more")
+def test_a_pyside_that_loses_references_is_a_fault() -> None:
+    assert "PySide6!=6.12.0" in doctor._advice_on(["PySide6 6.12.0"])
+    assert not doctor._advice_on(["PySide6 6.11.3"])
 
 
 def test_kernels_alone_are_compiled_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """`napari-mst reconstruct`: one photo, as a shell sees it: exit status, output and files."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,16 @@ def test_unknown_model_or_device_is_refused(run: Run, photo: Path, option: str, 
     code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), option, value)
     assert (code, out) == (2, "")
     assert_is_one_error(err, f"got '{value}'")
+
+
+def test_a_mistyped_photo_is_told_before_torch_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "import sys; from napari_mst.cli.main import main; status = main(sys.argv[1:]); "
+        "sys.exit('torch' in sys.modules or status - 2)"
+    )
+    command = [sys.executable, "-c", code, "reconstruct", "no.jpg", "-o", f"{tmp_path}/a.hdr"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("error: no.jpg: Expected an image file, got none")
 
 
 def test_only_photo_that_fails_is_refused(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import h5py
 import numpy as np
@@ -25,7 +25,7 @@ from scipy.io import loadmat, savemat
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.matlab import limits, reading
+from napari_mst.formats.matlab import limits, process, reading
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -401,6 +401,15 @@ with patch("napari_mst.formats.matlab.limits.limit_memory", room):
         is_outside
         or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
     )
+
+
+def test_a_file_that_asks_for_more_than_any_machine_has_is_damaged() -> None:
+    """HDF5 lets a damaged length become memory; a limit from outside is then not to blame."""
+    error = RuntimeError("memory allocation failed for on disk image buffer")
+    with patch.object(limits, "is_limited_from_outside", return_value=True):
+        assert "is_out_of_memory" not in process._failure(Path(__file__), error, 2**30)
+        with patch.object(limits, "has_room", return_value=False):
+            assert "is_out_of_memory" in process._failure(Path(__file__), error, 2**30)
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:

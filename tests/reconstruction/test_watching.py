@@ -20,15 +20,16 @@ from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import Watch
 
 
-@pytest.mark.parametrize("seconds", [0, 0.3])
-def test_preparing_is_said_where_it_takes_long(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("compilers", [0, 1])
+def test_preparing_is_said_once_and_only_where_kernels_are_compiled(
+    compilers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "is_ready", lambda: time.sleep(seconds))
-    monkeypatch.setattr(compiling, "LONG", 0.1)
+    """A slow machine takes seconds to load them, each time."""
+    monkeypatch.setattr(native, "is_ready", lambda: time.sleep(1))
+    monkeypatch.setattr(native, "_compilers", [Mock(poll=lambda: None)] * compilers)
     told: list[str] = []
     Reconstructor(small_model(), "cpu").prepare(told.append)
-    assert told == [compiling.PREPARING] * (seconds > 0)
+    assert told == [compiling.PREPARING] * compilers
 
 
 def test_cancelled_run_raises_and_leaves_the_model_usable() -> None:

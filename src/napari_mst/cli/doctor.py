@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import NamedTuple
 
@@ -145,10 +145,23 @@ def _window() -> Iterator[Finding]:
     if not found or not _is_installed("napari"):
         yield Finding("window", "napari or Qt is not installed: Python and command line only")
         return
-    # Two bindings in one process end it: a package that imports the other one is then enough.
-    advice = "Uninstall all but one." if len(found) > 1 else ""
-    yield Finding("Qt", ", ".join(f"{name} {metadata.version(name)}" for name in found), advice)
+    versions = [f"{name} {metadata.version(name)}" for name in found]
+    yield Finding("Qt", ", ".join(versions), _advice_on(versions))
+    is_served = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+    if sys.platform == "linux" and not any(is_served):
+        text = "no display here (DISPLAY is not set): Python and command line only"
+        yield Finding("window", text)
+        return
     yield _opengl()
+
+
+def _advice_on(versions: Sequence[str]) -> str:
+    """The repair of bindings of Qt that cannot be used, as "name version"; "" for good ones."""
+    # It loses a reference of None at each signal; Python 3.12 and newer do not count these.
+    if "PySide6 6.12.0" in versions and sys.version_info < (3, 12):
+        return 'It ends napari after some thousand mouse moves: pip install "PySide6!=6.12.0"'
+    # Two bindings in one process end it: a package that imports the other one is then enough.
+    return "Uninstall all but one." if len(versions) > 1 else ""
 
 
 def _is_installed(name: str) -> bool:
@@ -171,7 +184,9 @@ def _opengl() -> Finding:
     where, _, version = asked.stdout.strip().partition(" ")
     if asked.returncode:
         complaints = asked.stderr.strip().splitlines() or ["it said nothing"]
-        return Finding("window", f"Qt ended: {shown(complaints[-1], 160)}", advice)
+        # Qt begins with the cause and ends with a list of its plugins; Python ends with the cause.
+        cause = next((line for line in complaints if line.startswith("qt.")), complaints[-1])
+        return Finding("window", f"Qt ended: {shown(cause, 160)}", advice)
     if not version:
         return Finding("window", f"Qt on {shown(where)} without OpenGL", advice)
     return Finding("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")

@@ -16,6 +16,7 @@ from napari_mst.cli.captures import (
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
+from napari_mst.messages import shown
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
@@ -70,8 +71,10 @@ class PhotoOptions:
     ) -> "PhotoOptions":
         """Check and collect what `add_photo_arguments` added; *photos* may name their camera.
 
-        Raises `CameraError`, and `PhotoError` for photos of grey surfaces.
+        Raises `CameraError`, and `PhotoError` for a photo that is not there or that shows no grey
+        surface where one is asked for.
         """
+        _check_there(photos)
         calibration = calibration_of(arguments, photos)
         if calibration is not None:
             shows_chart = arguments.chart_photo is None
@@ -126,6 +129,18 @@ class PhotoOptions:
         if self.calibration is not None:
             return self.calibration.sha256_of(photo_sha256)
         return self.flat_field.sha256_of(photo_sha256) if self.flat_field else photo_sha256
+
+
+def _check_there(photos: Sequence[Path]) -> None:
+    """Refuse a mistyped path now, rather than after the seconds that a model takes to load."""
+    for path in photos:
+        try:
+            path.stat()
+        except OSError as error:
+            raise PhotoError(
+                f"{shown(path.name)}: Expected an image file, got none ({error.strerror}). "
+                "Check the path."
+            ) from error
 
 
 def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":

@@ -6,6 +6,7 @@ somebody asks.
 
 import functools
 import logging
+import subprocess
 import threading
 from importlib.util import find_spec
 
@@ -17,6 +18,8 @@ logger = logging.getLogger("napari_mst")
 
 # `functools.cache` alone would let two threads compile the kernels at the same time.
 _preparing = threading.Lock()
+
+_compilers: "list[subprocess.Popen[bytes]]" = []
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:
@@ -71,16 +74,22 @@ def prepare_ahead() -> None:
     try:
         from napari_mst.engine.kernels import ahead
 
-        ahead.begin()
+        _compilers[:] = ahead.begin()
     except Exception as failure:  # noqa: BLE001 - the first run tries again, and tells why
         logger.info("Kernels could not be compiled ahead: %s", failure)
     finally:
         _preparing.release()
 
 
+def is_compiling() -> bool:
+    """Tell whether other processes are compiling kernels for this one."""
+    return any(process.poll() is None for process in _compilers)
+
+
 def _compile_missing() -> None:
     from napari_mst.engine.kernels import ahead
 
+    _compilers[:] = ahead.begin()
     ahead.compile_missing()
 
 

@@ -1,5 +1,6 @@
 """The memory that the process which opens MAT-files may have."""
 
+import mmap
 from contextlib import suppress
 
 ROOM_BYTES = 768 * 2**20
@@ -35,4 +36,13 @@ def is_limited_from_outside() -> bool:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         return hard == soft
+    return True
+
+
+def has_room(size: int) -> bool:
+    """True if this process can get *size* more bytes of memory."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError:
+        return False
     return True
