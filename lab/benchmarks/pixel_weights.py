@@ -34,27 +34,12 @@ from napari_mst.plugin.attention.jobs import pixel_job
 from napari_mst.plugin.attention.layers import limits, map_arguments
 from napari_mst.plugin.attention.pixel_layers import put_map, show_weights
 from napari_mst.plugin.attention.shelf import Look, Shelf
+from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.watch import UNWATCHED
 
 PIXELS = 7
-
-
-class Silence:
-    """Reports of a job that nobody hears."""
-
-    watch = UNWATCHED
-
-    def say(self, text: str) -> None:
-        """See `Reports`."""
-
-    def preview(self, cube: object) -> None:
-        """See `Reports`."""
-
-    def record(self, record: object) -> None:
-        """See `Reports`."""
 
 
 def main() -> None:
@@ -124,16 +109,16 @@ def _network(kind: str, viewer: ViewerModel, source: LayerPhoto, is_run: bool) -
         path = Path(folder) / f"{kind}.safetensors"
         torch.manual_seed(0)
         save_file(MSTPlusPlus(stages=1, attention=kind).state_dict(), path)
-        request = Request(1, source, str(path), RunOptions(device="cpu"))
+        request = Request(source, str(path), RunOptions(device="cpu"))
         look = Look(Shelf())
-        explorer = look.pixels(request, Silence())
+        explorer = look.pixels(request, Reports())
         before = _of_blocks(explorer)
         _keep(explorer, is_run)
         after = _of_blocks(explorer)
         for block in explorer.blocks:
             jobs = [pixel_job(look, (block, 0), place) for place in _places(explorer.shape)]
-            found = [job.make(request, Silence()) for job in jobs]
-            click = _median(*[lambda j=j: j.make(request, Silence()) for j in jobs])
+            found = [job.make(request, Reports()) for job in jobs]
+            click = _median(*[lambda j=j: j.make(request, Reports()) for j in jobs])
             shown = _median(*[lambda f=f: show_weights(viewer, f, source, 0) for f in found])
             print(
                 f"{kind:12} {block:20} alone {before[block]:7.1f}, with kept maps "

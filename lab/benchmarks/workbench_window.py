@@ -30,7 +30,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.spectra.curves import CurvesItem
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.composites import is_composite
@@ -222,7 +222,7 @@ class Actions:
         self.form.card = "pixelwise-srgb"
         page = self.dock.pages["photo"].widget()
         name = "a run, to its picture"
-        composer = composer_of(self.viewer)
+        composer = Composer.of(self.viewer)
 
         def is_painted() -> bool:
             return not (self.dock.workspace.is_busy or composer.is_busy) and any(

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
 from napari_mst.plugin.jobs import composing
-from napari_mst.plugin.jobs.request import Reports, Request
-from napari_mst.plugin.jobs.worker import start_job
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
@@ -66,13 +65,12 @@ class GatedJob:
         region = request.options.region
         rows, columns = (photo if region is None else photo.cropped(region)).shape
         reports.say("Running on cpu (no GPU was found).")
-        reports.watch.reach(0)
+        reports.reach(0)
         for cube in self.previews:
             reports.preview(cube)
         self.begun.set()
         while not self.gate.wait(0.005):
-            reports.watch.reach(0.25)
-            reports.watch.check()
+            reports.reach(0.25)
         if self.error is not None:
             raise self.error
         quality = (
@@ -118,7 +116,7 @@ def viewer(job: GatedJob) -> ViewerModel:
 
 def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
     """Add a photo, and let *job* do the work of this viewer."""
-    session.workspace_of(viewer, partial(start_job, reconstruct=job))
+    session.workspace_of(viewer, job)
     viewer.add_image(np.full((20, 30, 3), 128, np.uint8), rgb=True, name="photo")
     return viewer
 

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import GatedJob, with_photo
 
 from napari_mst.errors import OutOfMemory
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -58,7 +59,7 @@ def double_click(desk: Desk) -> None:
 
 def begin_on_new_pixels(desk: Desk) -> weakref.ref[Any]:
     pixels = np.zeros((20, 30, 3), np.uint8)
-    desk.dock.workspace.run(LayerPhoto.of(Image(pixels, rgb=True), (0, 0)), "model")
+    desk.dock.workspace.run(Request(LayerPhoto.of(Image(pixels, rgb=True), (0, 0)), "model"))
     return weakref.ref(pixels)
 
 

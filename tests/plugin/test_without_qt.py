@@ -33,7 +33,8 @@ from napari_mst.plugin.attention.orders import (
     steps_order,
 )
 from napari_mst.plugin.attention.shelf import Shelf
-from napari_mst.plugin.jobs.request import JobOrder, Recording, Request
+from napari_mst.plugin.jobs.job import Cancel, Job, ignore
+from napari_mst.plugin.jobs.request import Recording, Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.reconstruct.crop import draw, shapes_layer
 from napari_mst.plugin.reconstruct.form import (
@@ -81,14 +82,18 @@ class Device:
 
 
 class Starts:
-    """Starts no job, but keeps the requests."""
+    """Starts no job, but keeps all; a test calls their listeners."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.jobs: list[Job] = []
 
-    def __call__(self, request: Request, _: Workspace) -> Any:
-        self.requests.append(request)
-        return lambda: None
+    def __call__(self, job: Job) -> Cancel:
+        self.jobs.append(job)
+        return ignore
+
+    @property
+    def requests(self) -> list[Request]:
+        return [job.run.args[-1] for job in self.jobs]  # type: ignore[attr-defined]
 
 
 def with_photo(dtype: type = np.uint8) -> ViewerModel:
@@ -107,8 +112,8 @@ def filled(viewer: ViewerModel) -> ReconstructionForm:
     return form
 
 
-def ordered(order: JobOrder | str) -> JobOrder:
-    assert isinstance(order, JobOrder), order
+def ordered(order: Request | str) -> Request:
+    assert isinstance(order, Request), order
     return order
 
 
@@ -128,16 +133,16 @@ def reconstruct_a_part() -> None:
     form.device = "cuda:0"
     form.precision = "bfloat16"
     form.memory = 1.5
-    assert workspace.run(*ordered(resolve(form, viewer)))
+    assert workspace.run(ordered(resolve(form, viewer)))
     request = starts.requests[0]
     assert (request.model, request.options.device) == ("mstpp-srgb", "cuda:0")
     assert (request.options.precision, request.options.memory) == ("bfloat16", 1_500_000_000)
     assert request.options.region == (4, 13, 7, 30)
-    workspace.fail(request.generation, OutOfMemory("Expected more memory."))
+    starts.jobs[0].on_failed(OutOfMemory("Expected more memory."))
     assert status(form, workspace.state) == "Expected more memory."
     form.device = "cpu"
     assert heard == ["bfloat16", "float32"]
-    assert workspace.run(*ordered(resolve(form, viewer)))
+    assert workspace.run(ordered(resolve(form, viewer)))
     assert starts.requests[1].options.precision == "float32"
     viewer.layers.clear()
     assert resolve(form, viewer) == NO_PHOTO
@@ -204,11 +209,10 @@ def explore_a_run() -> None:
     assert map_order(viewer, exploration, "score") == NO_RUN
     assert steps_order(viewer, exploration) == NO_RUN
     order = ordered(recording_order(viewer, Shelf(), viewer.layers["photo"], "mstpp-srgb"))
-    assert workspace.run(*order)
+    assert workspace.run(order)
     workspace.recorded.connect(exploration.choose_run)
-    generation = starts.requests[0].generation
-    workspace.record(generation, make_record(heads=2))
-    workspace.end(generation)
+    starts.jobs[0].on_record(make_record(heads=2))
+    starts.jobs[0].on_end()
     exploration.choose("stages.0.encoder.1", 1)
     exploration.choose_channels(3, None)
     exploration.compare(True)
@@ -217,20 +221,20 @@ def explore_a_run() -> None:
     assert exploration.compared_in_run == ("stages.0.encoder.1", 1)
     for is_new, layers in ((False, 1), (False, 1), (True, 2)):
         exploration.is_new_layer = is_new
-        assert workspace.run(*ordered(map_order(viewer, exploration, "score")))
-        show_made(workspace, starts.requests[-1], viewer)
+        assert workspace.run(ordered(map_order(viewer, exploration, "score")))
+        show_made(starts.jobs[-1], starts.requests[-1], viewer)
         assert len(map_layers(viewer)) == layers
-    assert workspace.run(*ordered(steps_order(viewer, exploration)))
+    assert workspace.run(ordered(steps_order(viewer, exploration)))
     viewer.layers.remove("photo")
     assert map_order(viewer, exploration, "score") == PHOTO_IS_GONE
 
 
-def show_made(workspace: Workspace, request: Request, viewer: ViewerModel) -> None:
+def show_made(job: Job, request: Request, viewer: ViewerModel) -> None:
     """Let the job of *request* show a map, as the session of a window does."""
     assert request.job is not None
     assert request.job.show is not None
     made = make_map(np.ones((10, 15), np.float32))
-    workspace.deliver(request.generation, made)
+    job.on_done(made)
     request.job.show(viewer, made, request)
 
 

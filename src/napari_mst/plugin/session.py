@@ -1,41 +1,69 @@
-"""Everything that the docks of one viewer share, and what becomes of a finished job.
+"""Everything that the docks of one viewer share, and the layers of what their jobs deliver.
 
 Results are shown here rather than in a dock, since the dock may be hidden or closed by then.
 """
 
 import weakref
-from functools import partial
 
 from napari.components import ViewerModel
-from napari.utils.notifications import show_error
+from napari.layers import Image
+from napari.utils.notifications import show_error, show_warning
 
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import contrast_limits
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.jobs.results import Results
-from napari_mst.plugin.jobs.worker import start_job
-from napari_mst.plugin.jobs.workspace import Start, Workspace
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.jobs.request import Request, reconstruct
+from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.jobs.workspace import Make, Workspace
+from napari_mst.plugin.viewer.band_contrast import BandContrast
+from napari_mst.plugin.viewer.layers import SUFFIX, active_cube_layer, cube_layer, go_to, put_on_top
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.sharing import ViewerHelper, shared
+from napari_mst.plugin.viewer.slider import FIRST_BAND
+
+PREVIEW = " (preview)"
+"""Ends the name of a layer until its exact cube is there."""
 
 
-class Session:
-    """The workspace of one viewer, and what shows its results; neither may hold the viewer.
+class Session(ViewerHelper):
+    """The workspace of one viewer, whose results it puts into layers."""
 
-    `results` stands here because the signals of its workspace hold its methods only weakly.
-    """
-
-    def __init__(self, viewer: ViewerModel, start: Start) -> None:
-        self.workspace = Workspace(start)
-        self.results = Results(viewer)
-        self.workspace.preview_ready.connect(self.results.add)
-        self.workspace.cube_ready.connect(self.results.add)
-        self.workspace.made.connect(partial(_show_made, weakref.ref(viewer)))
+    def __init__(self, viewer: ViewerModel, make: Make) -> None:
+        super().__init__(viewer)
+        self.workspace = Workspace(start, make)
+        self._previews: weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.workspace.preview_ready.connect(self.add)
+        self.workspace.cube_ready.connect(self.add)
+        self.workspace.made.connect(self.show_made)
         self.workspace.failed.connect(_notify)
 
+    def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
+        """Show *cube* where its *photo* was when the job began.
 
-def workspace_of(viewer: ViewerModel, start: Start = start_job) -> Workspace:
-    """Return the workspace of *viewer*, made on first use; *start* starts its jobs."""
-    session = shared(viewer, Session, start)
+        It goes into the layer of its preview, if the user has not removed that.
+        """
+        preview_ref = self._previews.pop(photo, None)
+        layer = None if preview_ref is None else preview_ref()
+        # A layer that the user has removed lives on until it is collected.
+        if layer is not None and self.has(layer):
+            _replace(self.viewer, layer, cube, photo)
+        else:
+            layer = _add(self.viewer, cube, photo)
+        if cube.provenance.is_preview:
+            self._previews[photo] = weakref.ref(layer)
+
+    def show_made(self, made: object, request: Request) -> None:
+        """Let the job of *request* show what it has *made*."""
+        if request.job is not None and request.job.show is not None:
+            request.job.show(self.viewer, made, request)
+
+
+def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
+    """Return the workspace of *viewer*, made on first use; *make* makes its cubes."""
+    session = shared(viewer, Session, make)
     attend(viewer)
     return session.workspace
 
@@ -44,8 +72,56 @@ def _notify(error: NapariMstError) -> None:
     show_error(str(error))
 
 
-def _show_made(viewer_ref: "weakref.ref[ViewerModel]", made: object, request: Request) -> None:
-    """Let the job of *request* show what it has *made*."""
-    viewer = viewer_ref()
-    if viewer is not None and request.job is not None and request.job.show is not None:
-        request.job.show(viewer, made, request)
+def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
+    is_first = active_cube_layer(viewer) is None
+    name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
+    data, arguments, _ = cube_layer(cube, name, photo.placement_of(cube))
+    added: Image = viewer.add_image(data, **arguments)
+    put_on_top(viewer, added)
+    # With other cubes in the viewer, the slider stands where the user has put it.
+    if is_first and cube.has_wavelengths:
+        go_to(viewer, added, FIRST_BAND)
+    _tell_change(viewer, photo)
+    return added
+
+
+def _present_name(viewer: ViewerModel, photo: LayerPhoto) -> str | None:
+    """The present name of the layer of *photo*; None if the layer was removed during the run."""
+    layer = photo.layer()
+    return None if layer is None or layer not in viewer.layers else layer.name
+
+
+def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
+    """Tell the user if the layer of *photo* is another than when the run began."""
+    name = _present_name(viewer, photo)
+    if name == photo.name:
+        return
+    change = "removed" if name is None else f"renamed to '{name}'"
+    show_warning(
+        f"The layer '{photo.name}' was {change} during the run. "
+        "Its cube is a new layer in the same place."
+    )
+
+
+def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
+    """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
+    data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
+    # Limits other than those that the preview came with were set by the user.
+    contrast = BandContrast.of(viewer)
+    is_of_preview = tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    has_own_limits = not is_of_preview and not contrast.is_given(layer)
+    # The metadata come first: who hears of new data looks there for the cube.
+    layer.metadata = {**layer.metadata, **arguments["metadata"]}
+    layer.data = data
+    # The pixels of the preview were larger, so its scale and its origin were others.
+    layer.scale = arguments["scale"]
+    layer.translate = arguments["translate"]
+    if not has_own_limits:
+        layer.contrast_limits = arguments["contrast_limits"]
+        contrast.renew(layer)
+    layer.name = layer.name.removesuffix(PREVIEW)
+
+
+def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
+    ending = PREVIEW if cube.provenance.is_preview else ""
+    return f"{name} {SUFFIX}{photo.region_label}{ending}"

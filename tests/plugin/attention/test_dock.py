@@ -17,7 +17,7 @@ from napari_mst.errors import AttentionError
 from napari_mst.plugin import session
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_map
-from napari_mst.plugin.jobs.request import Recording
+from napari_mst.plugin.jobs.request import Recording, Request
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -226,7 +226,7 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    assert session.workspace_of(viewer).run(photo, BUNDLED, RunOptions("cpu"))
+    assert session.workspace_of(viewer).run(Request(photo, BUNDLED, RunOptions("cpu")))
     done(dock, qtbot)
     cube = active_cube_layer(viewer)
     assert cube is not None
@@ -251,7 +251,7 @@ def test_a_region_is_listed_and_mapped_where_it_lies(
 ) -> None:
     photo = viewer.layers["photo"]
     part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
-    assert dock.workspace.run(part, BUNDLED, RunOptions("cpu"))
+    assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu")))
     done(dock, qtbot)
     assert "photo [4:16, 6:26]" in dock.panel.box.runs.currentText()
     assert dock.make_map("score")
@@ -268,11 +268,8 @@ def test_a_region_is_listed_and_mapped_where_it_lies(
 def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    assert dock.workspace.run(
-        LayerPhoto.of(viewer.layers["photo"], viewer.dims.point),
-        BUNDLED,
-        RunOptions("cpu", ensemble=True),
-    )
+    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
+    assert dock.workspace.run(Request(photo, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
     assert "photo, unflipped of 8" in dock.panel.box.runs.currentText()
 

@@ -14,7 +14,7 @@ from napari_mst.errors import CubeError
 from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.files.saving import layer_to_save
 from napari_mst.plugin.jobs import composing
-from napari_mst.plugin.jobs.composing import BEST, Colours, Composer, composer_of
+from napari_mst.plugin.jobs.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.composites import composite_of, is_composite
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, cube_of, put_on_top
 from napari_mst.plugin.viewer.photos import photo_layers
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("as_pictures")
 
 @pytest.fixture
 def composer(cube_viewer: ViewerModel, qtbot: QtBot) -> Composer:
-    return composer_of(cube_viewer)
+    return Composer.of(cube_viewer)
 
 
 def cube_in(viewer: ViewerModel) -> Image:
@@ -62,7 +62,7 @@ def test_large_cube_is_painted_on_another_thread(
     cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(composing, "AT_ONCE", 0)
-    composer = composer_of(cube_viewer)
+    composer = Composer.of(cube_viewer)
     assert composer.is_busy
     assert composite_of(cube_viewer, cube_in(cube_viewer)) is None
     waits_for_pictures(qtbot, cube_viewer, 1)
@@ -75,7 +75,7 @@ def test_removing_the_cube_removes_its_picture(
     cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, is_small: bool
 ) -> None:
     monkeypatch.setattr(composing, "AT_ONCE", composing.AT_ONCE if is_small else 0)
-    composer = composer_of(cube_viewer)
+    composer = Composer.of(cube_viewer)
     cube_viewer.layers.remove(cube_in(cube_viewer))
     qtbot.waitUntil(lambda: not cube_viewer.layers and not composer.is_busy)
 

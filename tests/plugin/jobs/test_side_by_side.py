@@ -7,7 +7,7 @@ from napari.layers import Image
 from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.jobs.side_by_side import SideBySide, stride_of
-from napari_mst.plugin.jobs.wiper import wiper_of
+from napari_mst.plugin.jobs.wiper import Wiper
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 
@@ -87,10 +87,10 @@ def test_a_cube_that_is_removed_ends_it(
 
 
 def test_the_wiper_and_the_sides_take_turns(cube_viewer: ViewerModel, sides: SideBySide) -> None:
-    wiper_of(cube_viewer).open()
+    Wiper.of(cube_viewer).open()
     assert not sides.is_open
     sides.open()
-    assert not wiper_of(cube_viewer).is_open
+    assert not Wiper.of(cube_viewer).is_open
 
 
 def test_with_nothing_below_the_cube_nothing_changes(cube_viewer: ViewerModel) -> None:

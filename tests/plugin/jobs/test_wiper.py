@@ -8,8 +8,8 @@ from napari.components import ViewerModel
 from napari.layers import Image, Vectors
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.jobs.composing import Colours, composer_of
-from napari_mst.plugin.jobs.wiper import NAME, Wiper, wiper_of
+from napari_mst.plugin.jobs.composing import Colours, Composer
+from napari_mst.plugin.jobs.wiper import NAME, Wiper
 from napari_mst.plugin.viewer.composites import composite_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("as_pictures")
 
 @pytest.fixture
 def wiper(cube_viewer: ViewerModel, layer: Image) -> Wiper:
-    wiper = wiper_of(cube_viewer)
+    wiper = Wiper.of(cube_viewer)
     wiper.open()
     return wiper
 
@@ -83,7 +83,7 @@ def test_the_line_is_dragged_and_a_press_elsewhere_pans(
 
 
 def test_new_colours_are_cut_as_well(cube_viewer: ViewerModel, wiper: Wiper, layer: Image) -> None:
-    composer_of(cube_viewer).show(layer, Colours(light="A"))
+    Composer.of(cube_viewer).show(layer, Colours(light="A"))
     picture = picture_of(cube_viewer, layer)
     np.testing.assert_array_equal(picture.data, make_cube().render("A")[:, 15:])
 
@@ -103,6 +103,6 @@ def test_removing_everything_closes_the_wiper(cube_viewer: ViewerModel, wiper: W
 
 def test_without_a_cube_there_is_nothing_to_wipe() -> None:
     viewer = ViewerModel()
-    wiper = wiper_of(viewer)
+    wiper = Wiper.of(viewer)
     wiper.toggle()
     assert not wiper.is_open

@@ -1,24 +1,27 @@
 """The job's thread: cancel, errors, and that nothing outlives it."""
 
 import gc
+import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
+from qtpy.QtCore import QThreadPool
 
 from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
-from napari_mst.plugin.jobs.request import Reports, Request
-from napari_mst.plugin.jobs.worker import JobWorker, reconstruct
+from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
+from napari_mst.plugin.jobs.request import Request, reconstruct
+from napari_mst.plugin.jobs.worker import JobWorker, start
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.watch import UNWATCHED
 
 
 class Payload:
@@ -39,13 +42,10 @@ class Source:
         """Finds nothing again."""
 
 
-def failing(error: Exception, alive: list[Any]) -> Any:
-    def job(_: Request, __: Reports) -> SpectralCube:
-        tensor = Payload()
-        alive.append(weakref.ref(tensor))
-        raise error
-
-    return job
+def failing(error: Exception, alive: list[Any], _: Source, __: Reports) -> None:
+    tensor = Payload()
+    alive.append(weakref.ref(tensor))
+    raise error
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,14 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
     source = Source()
     alive: list[Any] = []
     payload = weakref.ref(source.payload)
-    worker = JobWorker(failing(error, alive), Request(1, source, "model", RunOptions("cpu")))
-    del source, error
     failures: list[Exception] = []
-    worker.reports.failed.connect(failures.append)
+    job = Job(partial(failing, error, alive, source), alive.append, failures.append)
+    worker = JobWorker(ignore, job)
     worker.errored.connect(
         lambda *_: alive.append("errored")
     )  # napari's own slot for it fails under PySide6
-    worker.returned.connect(lambda *_: alive.append("returned"))
-    with qtbot.waitSignals([worker.reports.failed, worker.finished]):
+    del source, error, job
+    with qtbot.waitSignal(worker.finished):
         worker.start()
     (failure,) = failures
     assert type(failure) is kind
@@ -81,45 +80,81 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
     assert (payload(), frames()) == (None, None)  # although worker and error are still there
 
 
-def test_a_cancelled_job_ends_without_a_result(qtbot: QtBot) -> None:
-    def job(_: Request, reports: Reports) -> SpectralCube:
-        reports.watch.reach(0.5)
-        while True:
-            reports.watch.check()
-
-    worker = JobWorker(job, Request(1, Source(), "model", RunOptions("cpu")))
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_nobody_hears_of_a_cancelled_job_except_of_its_end(qtbot: QtBot, is_listed: bool) -> None:
     heard: list[str] = []
-    worker.returned.connect(lambda _: heard.append("returned"))
-    worker.reports.failed.connect(lambda _: heard.append("failed"))
-    worker.reports.progressed.connect(lambda _: worker.quit())
-    with qtbot.waitSignal(worker.finished):
-        worker.start()
-    assert heard == []
+    cancels: list[Cancel] = []
+
+    def run(reports: Reports) -> None:
+        reports.reach(0.5)
+        while not reports.is_cancelled or not reports.is_cancelled():
+            pass
+        reports.say("late")
+
+    def on_progress(_: float) -> None:
+        heard.append("progress")
+        cancels[0]()
+
+    job = Job(
+        run=run,
+        on_done=lambda _: heard.append("done"),
+        on_failed=lambda _: heard.append("failed"),
+        on_end=lambda: heard.append("end"),
+        on_progress=on_progress,
+        on_said=heard.append,
+    )
+    cancels.append(start(job, is_listed=is_listed))
+    qtbot.waitUntil(lambda: "end" in heard)
+    assert heard == ["progress", "end"]
 
 
-class Silence:
-    previews: tuple[SpectralCube, ...] = ()
+def test_only_the_latest_job_is_heard(qtbot: QtBot) -> None:
+    heard: list[str] = []
+    latest, gate = Latest(start), threading.Event()
 
-    watch = UNWATCHED
+    def wait(_: Reports) -> str:
+        gate.wait(10)
+        return "older"
 
-    def say(self, text: str) -> None: ...
+    latest.run(Job(wait, heard.append, on_end=lambda: heard.append("end of older")))
+    latest.run(Job(lambda _: "newer", heard.append, on_end=lambda: heard.append("end")))
+    assert latest.is_busy
+    gate.set()
+    qtbot.waitUntil(lambda: not latest.is_busy)
+    QThreadPool.globalInstance().waitForDone()
+    qtbot.wait(10)
+    assert heard == ["newer", "end"]
 
-    def preview(self, cube: SpectralCube) -> None:
-        self.previews = (*self.previews, cube)
 
-    def record(self, record: AttentionRecord) -> None:
-        self.recorded = record
+def test_listeners_of_a_job_are_let_go_of_at_its_end(qtbot: QtBot) -> None:
+    payload = Payload()
+    kept = weakref.ref(payload)
+    ended: list[object] = []
+    job = Job(
+        partial(lambda _, __: None, payload),
+        partial(ignore, payload),
+        on_end=lambda: ended.append(1),
+    )
+    worker = JobWorker(ignore, job)
+    del payload, job
+    worker.start()
+    qtbot.waitUntil(lambda: bool(ended))
+    QThreadPool.globalInstance().waitForDone()
+    gc.collect()
+    assert kept() is None
 
 
 def test_the_dock_gives_the_numbers_of_the_api() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0))
-    reports = Silence()
-    cube = reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports)
+    records: list[AttentionRecord] = []
+    request = Request(source, "mstpp-srgb", RunOptions("cpu"))
+    cube = reconstruct(request, Reports(record=records.append))
     expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
-    assert (len(reports.recorded), reports.recorded.provenance) == (5, cube.provenance)
+    (record,) = records
+    assert (len(record), record.provenance) == (5, cube.provenance)
 
 
 @pytest.mark.parametrize(("region", "ensemble"), [((2, 17, 3, 20), False), (None, True)])
@@ -127,54 +162,51 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
     region: tuple[int, int, int, int] | None, ensemble: bool
 ) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source, reports = (
-        LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region),
-        Silence(),
-    )
-    reconstruct(
-        Request(1, source, "mstpp-srgb", RunOptions("cpu", region=region, ensemble=ensemble)),
-        reports,
-    )
+    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region)
+    options = RunOptions("cpu", region=region, ensemble=ensemble)
+    records: list[AttentionRecord] = []
+    reconstruct(Request(source, "mstpp-srgb", options), Reports(record=records.append))
+    (record,) = records
     expected = AttentionExplorer(
         Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region
     ).record()
     for name in expected:
-        np.testing.assert_array_equal(reports.recorded[name].logits, expected[name].logits)
-    assert reports.recorded.provenance.region == expected.provenance.region
-    assert reports.recorded.provenance.is_ensemble == ensemble
+        np.testing.assert_array_equal(record[name].logits, expected[name].logits)
+    assert record.provenance.region == expected.provenance.region
+    assert record.provenance.is_ensemble == ensemble
 
 
-def test_progress_is_told_no_more_often_than_a_person_sees(qapp: object) -> None:
-    worker = JobWorker(lambda request, reports: None, None)
-    told: list[float] = []
-    worker.reports.progressed.connect(told.append)
+def test_progress_is_reported_no_more_often_than_a_person_sees(qapp: object) -> None:
+    shares: list[float] = []
+    reports = JobWorker(ignore, Job(ignore, on_progress=shares.append)).reports
     for share in range(1000):
-        worker.watch.reach(share / 1000)
-    assert told[0] == 0
-    assert len(told) < 20
+        reports.reach(share / 1000)
+    assert shares[0] == 0
+    assert len(shares) < 20
 
 
 @pytest.mark.parametrize(("smallest", "shapes"), [(19 * 27, [(31, 5, 7)]), (19 * 27 + 1, [])])
 def test_a_preview_comes_first_where_the_exact_run_takes_long(
     monkeypatch: pytest.MonkeyPatch, smallest: int, shapes: list[tuple[int, ...]]
 ) -> None:
-    monkeypatch.setattr("napari_mst.plugin.jobs.worker.PREVIEW_FROM", smallest)
+    monkeypatch.setattr("napari_mst.plugin.jobs.request.PREVIEW_FROM", smallest)
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source, reports = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)), Silence()
-    assert reconstruct(Request(1, source, "mstpp-srgb", RunOptions("cpu")), reports).shape == (
-        31,
-        19,
-        27,
+    request = Request(
+        LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)),
+        "mstpp-srgb",
+        RunOptions("cpu"),
     )
-    assert [cube.shape for cube in reports.previews] == shapes
+    previews: list[SpectralCube] = []
+    assert reconstruct(request, Reports(preview=previews.append)).shape == (31, 19, 27)
+    assert [cube.shape for cube in previews] == shapes
 
 
 def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
     source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), (2, 12, 3, 20))
     options = RunOptions("cpu", region=source.region)
-    cube = reconstruct(Request(1, source, "mstpp-srgb", options), Silence())
+    cube = reconstruct(Request(source, "mstpp-srgb", options), Reports())
     expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(
         pixels, region=(2, 12, 3, 20)
     )

@@ -8,6 +8,7 @@ import pytest
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.plugin.jobs.job import Cancel, Job
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.reconstruction.options import RunOptions
@@ -26,11 +27,14 @@ class Source:
         """Finds nothing again."""
 
 
+REQUEST = Request(Source(), "model", RunOptions("cpu"))
+
+
 class Bench:
-    """A workspace, what it was asked to start, how often to cancel, and the hands of its clock."""
+    """A workspace, the jobs it starts, how often it cancels, and the hands of its clock."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.jobs: list[Job] = []
         self.cancels = 0
         self.now = 0.0
         self.workspace = Workspace(self.start, clock=lambda: self.now)
@@ -41,16 +45,16 @@ class Bench:
         self.workspace.cube_ready.connect(lambda *result: self.cubes.append(result))
         self.workspace.failed.connect(lambda error: self.errors.append(error))
 
-    def start(self, request: Request, _: Workspace) -> Any:
-        self.requests.append(request)
+    def start(self, job: Job) -> Cancel:
+        self.jobs.append(job)
         return self.cancel
 
     def cancel(self) -> None:
         self.cancels += 1
 
-    def run(self) -> int:
-        self.workspace.run(Source(), "model", RunOptions("cpu"))
-        return self.requests[-1].generation
+    def run(self) -> Job:
+        self.workspace.run(REQUEST)
+        return self.jobs[-1]
 
 
 @pytest.fixture
@@ -59,66 +63,55 @@ def bench() -> Bench:
 
 
 def test_a_second_run_while_one_is_on_its_way_does_nothing(bench: Bench) -> None:
-    assert bench.workspace.run(Source(), "model")
-    assert not bench.workspace.run(Source(), "model")
-    assert len(bench.requests) == 1
+    assert bench.workspace.run(REQUEST)
+    assert not bench.workspace.run(REQUEST)
+    assert len(bench.jobs) == 1
 
 
 def test_a_cube_is_handed_on_with_its_source(bench: Bench) -> None:
-    generation = bench.run()
-    bench.workspace.deliver(generation, CUBE)
+    job = bench.run()
+    job.on_done(CUBE)
     assert [(cube, source.name) for cube, source in bench.cubes] == [(CUBE, "photo")]
     assert not bench.workspace.is_busy
 
 
-def test_what_an_older_job_sends_is_dropped(bench: Bench) -> None:
+def test_the_end_of_an_older_job_ends_no_newer_one(bench: Bench) -> None:
     old = bench.run()
-    bench.workspace.end(old)
+    old.on_done(CUBE)
     bench.run()
-    states = len(bench.states)
-    bench.workspace.report(old, 0.9)
-    bench.workspace.say(old, "late")
-    bench.workspace.deliver(old, CUBE)
-    bench.workspace.fail(old, PhotoError("late"))
-    bench.workspace.end(old)
-    assert (len(bench.states), bench.cubes, bench.errors, bench.workspace.is_busy) == (
-        states,
-        [],
-        [],
-        True,
-    )
+    old.on_end()
+    assert bench.workspace.is_busy
 
 
-def test_a_cancelled_job_delivers_nothing_and_blocks_until_it_has_ended(bench: Bench) -> None:
-    generation = bench.run()
+def test_a_cancelled_job_blocks_until_it_has_ended(bench: Bench) -> None:
+    job = bench.run()
     bench.workspace.cancel()
     bench.workspace.cancel()
-    bench.workspace.deliver(generation, CUBE)
     assert (bench.cancels, bench.cubes, bench.workspace.state.phase) == (1, [], "cancelling")
-    assert not bench.workspace.run(Source(), "model")
-    bench.workspace.end(generation)
+    assert not bench.workspace.run(REQUEST)
+    job.on_end()
     assert bench.workspace.state == JobState(text="Cancelled.")
 
 
 def test_time_left_is_that_of_the_mean_pace_since_the_first_report(bench: Bench) -> None:
-    generation = bench.run()
+    job = bench.run()
     bench.now = 20.0  # reading the photo, loading the model
-    bench.workspace.report(generation, 0.0)
+    job.on_progress(0.0)
     bench.now = 23.0
-    bench.workspace.report(generation, 0.01)
+    job.on_progress(0.01)
     assert bench.states[-1].seconds_left is None
-    bench.workspace.report(generation, 0.25)
+    job.on_progress(0.25)
     assert bench.states[-1].seconds_left == pytest.approx(9.0)
 
 
 def test_time_left_of_a_run_that_starts_again_is_that_of_the_second_run(bench: Bench) -> None:
-    generation = bench.run()
+    job = bench.run()
     for bench.now, share in [(0.0, 0.0), (10.0, 0.5), (12.0, 0.1), (14.0, 0.2)]:
-        bench.workspace.report(generation, share)
+        job.on_progress(share)
     assert bench.states[-1].seconds_left == pytest.approx(16.0)
 
 
 def test_after_an_error_the_next_run_starts(bench: Bench) -> None:
-    bench.workspace.fail(bench.run(), PhotoError("no photo"))
+    bench.run().on_failed(PhotoError("no photo"))
     assert [str(error) for error in bench.errors] == ["no photo"]
-    assert bench.workspace.run(Source(), "model")
+    assert bench.workspace.run(REQUEST)

@@ -14,7 +14,7 @@ from tests.plugin.conftest import FakeDevice, GatedJob, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.errors import NapariMstError, PhotoError
-from napari_mst.plugin.jobs.request import SideJob
+from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -93,9 +93,8 @@ def test_what_another_dock_does_and_what_is_over_is_not_told(
         raise NapariMstError("The map went wrong.")
 
     workspace = reconstruct_dock.workspace
-    workspace.run(
-        LayerPhoto.of(viewer.layers["photo"], viewer.dims.point), "fake", job=SideJob(fail)
-    )
+    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
+    workspace.run(Request(photo, "fake", job=SideJob(fail)))
     qtbot.waitUntil(lambda: not workspace.is_busy)
     assert "went wrong" in workspace.state.text
     assert reconstruct_dock.text.text() == "Ready for cpu: no GPU was found."

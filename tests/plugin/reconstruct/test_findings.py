@@ -34,7 +34,8 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.shot import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.jobs.request import JobOrder, Request
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm, resolve
 from napari_mst.plugin.reconstruct.measuring import (
@@ -94,15 +95,13 @@ def form_with(layer: Image, card: Any = TOLD) -> ReconstructionForm:
     return form
 
 
-def done(order: JobOrder | str, viewer: ViewerModel) -> Finding:
+def done(order: Request | str, viewer: ViewerModel) -> Finding:
     """Do the job of *order* as the workspace does, and return what it found."""
-    assert isinstance(order, JobOrder), order
+    assert isinstance(order, Request), order
     assert order.job is not None
     assert order.job.show is not None
-    request = Request(1, order.source, order.model, order.options, order.job)
-    reports: Any = None
-    finding = order.job.make(request, reports)
-    order.job.show(viewer, finding, request)
+    finding = order.job.make(order, Reports())
+    order.job.show(viewer, finding, order)
     assert isinstance(finding, Finding)
     return finding
 
@@ -118,7 +117,7 @@ def test_grey_patch_tells_the_capture_of_the_next_run(viewer: ViewerModel) -> No
     assert finding.capture == expected
     assert "illuminant A" in finding.text
     order = resolve(form, viewer)
-    assert isinstance(order, JobOrder)
+    assert isinstance(order, Request)
     assert order.options.capture == expected
 
 
@@ -141,8 +140,8 @@ def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
 
     def seen() -> Photo:
         order = resolve(form, viewer)
-        assert isinstance(order, JobOrder)
-        return Request(1, *order).read()
+        assert isinstance(order, Request)
+        return order.read()
 
     np.testing.assert_allclose(seen().pixels, 0.5, atol=1e-3)
     flat_field = FlatField(
@@ -195,12 +194,11 @@ def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
     assert len(points.data) == 24
     assert finding.details == finding.calibration.table()
     order = resolve(form, viewer)
-    assert isinstance(order, JobOrder)
-    request = Request(1, *order)
+    assert isinstance(order, Request)
     expected = calibrate(Photo.from_array(layer.data), Chart(CORNERS)).corrected(
         Photo.from_array(layer.data)
     )
-    np.testing.assert_array_equal(request.read().pixels, expected.pixels)
+    np.testing.assert_array_equal(order.read().pixels, expected.pixels)
 
 
 def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
@@ -216,8 +214,8 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
 
     def seen() -> Photo:
         order = resolve(form, viewer)
-        assert isinstance(order, JobOrder)
-        return Request(1, *order).read()
+        assert isinstance(order, Request)
+        return order.read()
 
     plain = Photo.from_array(codes)
     assert seen().sha256 == plain.sha256  # nothing is corrected unless it is ticked
@@ -265,7 +263,7 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     assert finding.capture is None
     form.finding = finding
     order = resolve(form, viewer)
-    assert isinstance(order, JobOrder)
+    assert isinstance(order, Request)
     assert order.options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
 
 

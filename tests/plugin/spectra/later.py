@@ -1,15 +1,15 @@
 """Work that is done when a test says so, in place of another thread."""
 
-from napari_mst.plugin.spectra.reader import Cancel, Work, run_now
+from napari_mst.plugin.jobs.job import Cancel, Job, run_now
 
 
 class Later:
     """Starts work by keeping it until `do`."""
 
     def __init__(self) -> None:
-        self.waiting: list[Work] = []
+        self.waiting: list[Job] = []
 
-    def __call__(self, work: Work) -> Cancel:
+    def __call__(self, work: Job) -> Cancel:
         self.waiting.append(work)
         return lambda: None
 

@@ -13,7 +13,7 @@ from tests.plugin.in_viewer import picks_in
 from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
 
 from napari_mst.adaptation.adapting import adapt
-from napari_mst.plugin.jobs.composing import Colours, composer_of
+from napari_mst.plugin.jobs.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.pick_rows import keys_of
 from napari_mst.plugin.viewer.composites import composite_of
@@ -124,7 +124,7 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
     dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, is_picture: bool
 ) -> None:
     estimate = scene.layers["estimate"]
-    composer = composer_of(scene)
+    composer = Composer.of(scene)
     colours = (650.0, 550.0, 450.0)
     composer.show(estimate, Colours(colours))
     if not is_picture:

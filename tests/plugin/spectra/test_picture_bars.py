@@ -10,11 +10,11 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
-from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.pictures import OF_THE_EYE
-from napari_mst.plugin.viewer.band_contrast import contrast_of
-from napari_mst.plugin.viewer.colour_bar import colour_bar_of
+from napari_mst.plugin.viewer.band_contrast import BandContrast
+from napari_mst.plugin.viewer.colour_bar import ColourBar
 from napari_mst.plugin.viewer.composites import composite_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
 
@@ -39,9 +39,9 @@ def test_bars_are_there_while_the_picture_is(
     dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     assert tuple(bar.value() for bar in dock.plot.bars) == OF_THE_EYE
-    composer_of(cube_viewer).toggle()
+    Composer.of(cube_viewer).toggle()
     qtbot.waitUntil(lambda: not dock.plot.bars)
-    composer_of(cube_viewer).toggle()
+    Composer.of(cube_viewer).toggle()
     qtbot.waitUntil(lambda: len(dock.plot.bars) == 3)
 
 
@@ -82,9 +82,9 @@ def test_the_choices_of_the_menu_are_remembered_by_the_next_session(
     for switch in (menu.own, menu.coloured):
         switch.trigger()
     later = ViewerModel()
-    contrast = contrast_of(later)
+    contrast = BandContrast.of(later)
     assert (contrast.is_own, contrast.is_coloured) == (False, True)
-    composer = composer_of(later)
+    composer = Composer.of(later)
     data, arguments, _ = cube_layer(make_cube(), "cube")
     composer.look_at(later.add_image(data, **arguments))
     np.testing.assert_array_equal(picture_of(later), make_cube().render("A"))
@@ -96,7 +96,7 @@ def test_the_choices_of_the_menu_are_remembered_by_the_next_session(
     later.layers.selection.active = layer
     np.testing.assert_array_equal(picture_of(later), bands.composite())
     menu.always.trigger()
-    assert not composer_of(ViewerModel()).is_on
+    assert not Composer.of(ViewerModel()).is_on
 
 
 def test_the_picture_is_saved_as_it_is_shown(
@@ -121,7 +121,7 @@ def test_the_switches_of_the_bands_are_those_of_the_viewer(
     assert dock.picture.own.isChecked()
     assert dock.picture.bar.isChecked()
     dock.picture.bar.trigger()
-    assert not colour_bar_of(cube_viewer).is_on
+    assert not ColourBar.of(cube_viewer).is_on
     dock.picture.coloured.trigger()
     dock.picture.refresh()
     assert dock.picture.coloured.isChecked()

@@ -9,7 +9,7 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.viewer.colour_bar import OVERLAY, ColourBar, colour_bar_of
+from napari_mst.plugin.viewer.colour_bar import OVERLAY, ColourBar
 from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_layer
 
 
@@ -25,7 +25,7 @@ def text_beside(viewer: ViewerModel) -> str:
 
 
 def test_a_band_has_a_bar_with_its_unit(cube_viewer: ViewerModel) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     assert bar.measured is cube_viewer.layers["cube"]
     assert text_beside(cube_viewer) == "reflectance"
 
@@ -50,7 +50,7 @@ def test_the_unit_is_that_of_the_file(quantity: str, unit: str, text: str) -> No
 def test_a_picture_on_top_has_no_bar_and_the_band_below_has_none_either(
     cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     picture = cube_viewer.add_image(np.zeros((20, 30, 3), np.uint8), rgb=True)
     qtbot.waitUntil(lambda: bar.measured is None)
     assert not cube_viewer.layers["cube"].colorbar.visible
@@ -60,7 +60,7 @@ def test_a_picture_on_top_has_no_bar_and_the_band_below_has_none_either(
 
 
 def test_many_changes_at_once_move_the_bar_once(cube_viewer: ViewerModel, qtbot: QtBot) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     seen = list[bool]()
     cube_viewer.layers["cube"].colorbar.events.visible.connect(seen.append)
     maps = [add_map(cube_viewer) for _ in range(3)]
@@ -73,7 +73,7 @@ def test_many_changes_at_once_move_the_bar_once(cube_viewer: ViewerModel, qtbot:
 def test_the_bar_goes_to_the_map_on_top_and_comes_back(
     cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     made = add_map(cube_viewer)
     qtbot.waitUntil(lambda: bar.measured is made)
     assert not cube_viewer.layers["cube"].colorbar.visible
@@ -83,14 +83,14 @@ def test_the_bar_goes_to_the_map_on_top_and_comes_back(
 
 
 def test_the_image_of_another_plugin_is_left_alone(cube_viewer: ViewerModel, qtbot: QtBot) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     other = cube_viewer.add_image(np.ones((20, 30)), name="of another plugin")
     qtbot.waitUntil(lambda: bar.measured is None)
     assert not other.colorbar.visible
 
 
 def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: ViewerModel) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     layer = cube_viewer.layers["cube"]
     layer.colorbar.visible = False
     cube_viewer.add_points([[4, 7]])
@@ -102,7 +102,7 @@ def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: Viewe
 
 
 def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: ViewerModel) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     cube_viewer.canvas.grid.enabled = True
     assert bar.measured is cube_viewer.layers["cube"]
     assert text_beside(cube_viewer) == ""
@@ -111,7 +111,7 @@ def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: Vie
 
 
 def test_the_switch_takes_all_bars_away(cube_viewer: ViewerModel) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     bar.is_on = False
     made = add_map(cube_viewer)
     bar.update()
@@ -121,7 +121,7 @@ def test_the_switch_takes_all_bars_away(cube_viewer: ViewerModel) -> None:
 
 
 def test_a_band_that_waits_for_its_first_picture_gets_no_bar(cube_viewer: ViewerModel) -> None:
-    bar = colour_bar_of(cube_viewer)
+    bar = ColourBar.of(cube_viewer)
     bar.is_awaiting_picture = lambda layer: layer.name == "cube"
     bar.update()
     assert bar.measured is None

@@ -21,7 +21,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement, pixel_at
-from napari_mst.plugin.viewer.slider import show_wavelength
+from napari_mst.plugin.viewer.slider import SliderLabel
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
 PLANES = np.moveaxis(PIXELS, -1, 0)
@@ -107,7 +107,7 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     viewer = ViewerModel()
     layer = viewer.add_layer(layer_of(cube()))
     go_to(viewer, layer, 553)
-    show_wavelength(viewer)
+    SliderLabel.of(viewer)
     assert (viewer.dims.range[0].start, viewer.dims.range[0].stop, viewer.dims.range[0].step) == (
         400,
         700,
@@ -135,7 +135,7 @@ def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(
     wavelengths: Sequence[float], told: str
 ) -> None:
     viewer = ViewerModel()
-    show_wavelength(viewer)
+    SliderLabel.of(viewer)
     go_to(viewer, viewer.add_layer(layer_of(cube())), 700)
     bands = np.asarray(wavelengths, dtype=np.float64)
     other = SpectralCube(np.ones((len(bands), 6, 8), np.float32), bands)
@@ -147,7 +147,7 @@ def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(
 def test_the_slider_keeps_its_wavelength_when_napari_writes_the_name_of_the_axis() -> None:
     """As it does when a layer is added."""
     viewer = ViewerModel()
-    show_wavelength(viewer)
+    SliderLabel.of(viewer)
     viewer.add_layer(layer_of(cube()))
     viewer.dims.axis_labels = ("wavelength", "y", "x")
     assert viewer.dims.axis_labels[0] == "550 nm"
@@ -155,7 +155,7 @@ def test_the_slider_keeps_its_wavelength_when_napari_writes_the_name_of_the_axis
 
 def test_a_cube_that_opens_where_the_slider_stands_leaves_it_there() -> None:
     viewer = ViewerModel()
-    show_wavelength(viewer)
+    SliderLabel.of(viewer)
     go_to(viewer, viewer.add_layer(layer_of(cube())), 620)
     viewer.add_layer(layer_of(cube()))
     assert viewer.dims.point[0] == 620

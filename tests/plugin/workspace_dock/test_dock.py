@@ -25,7 +25,7 @@ from qtpy.QtWidgets import (
 from tests.plugin.conftest import FakeDevice, GatedJob, make_cube, with_photo
 from tests.plugin.in_viewer import picks_in
 
-from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
@@ -284,7 +284,7 @@ def test_the_photo_is_seen_below_the_picture_of_a_cube_as_below_its_bands(
         assert (layer.opacity, picture.opacity) == expected
     # A picture that is made while both are transparent is seen with the cube again.
     viewer.layers.remove(picture)
-    composer_of(viewer).toggle(layer)
+    Composer.of(viewer).toggle(layer)
     flip_to_photo(viewer)
     qtbot.waitUntil(partial(is_painted, viewer))
     both = (layer, *composites_of(viewer, layer))

@@ -21,7 +21,7 @@ from napari_mst.plugin.attention.orders import NO_RUN, map_order, recording_orde
 from napari_mst.plugin.attention.panel import AttentionPanel
 from napari_mst.plugin.attention.picking import Picking
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.jobs.request import JobOrder, Request
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.light_layer import LightViews, TellsLight
@@ -147,12 +147,12 @@ class AttentionDock(Dock):
         """Show the matrices of a file beside the runs: see `files.read`."""
         self.workspace.keep(files.read(path))
 
-    def _start(self, order: JobOrder | str) -> bool:
+    def _start(self, order: Request | str) -> bool:
         """Start the job of *order*, or tell the user why there is none."""
         if isinstance(order, str):
             self.panel.text.setText(order)
             return False
-        return self.workspace.run(*order)
+        return self.workspace.run(order)
 
     def _choose_run(self, index: int) -> None:
         recordings = self.workspace.recordings

@@ -14,7 +14,8 @@ from napari_mst.plugin.attention.alike import Alike, DenoisedPhoto, show_denoise
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.attention.pixel_layers import show_weights
 from napari_mst.plugin.attention.shelf import Look, Ready, Shelf
-from napari_mst.plugin.jobs.request import Reports, Request, SideJob
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _record(look: Look, request: Request, reports: Reports) -> AttentionRecord:
     _say_how(ready, request, reports)
     # The maps that pixels need are kept on the way, and a block of both kinds is heard as well.
     if ready.pixels is not None:
-        record = look.pixels(request, reports).record(reports.watch)
+        record = look.pixels(request, reports).record(reports)
     else:
         record = look.channels(request, reports).record()
     reports.record(record)
@@ -114,7 +115,7 @@ def _pixel(
     look: Look, block: str, pixel: tuple[int, int], request: Request, reports: Reports
 ) -> "PixelWeights":
     row, column = pixel
-    return look.pixels(request, reports).weights(block, row, column, reports.watch)
+    return look.pixels(request, reports).weights(block, row, column, reports)
 
 
 def _show_pixel(head: int, viewer: ViewerModel, found: "PixelWeights", request: Request) -> None:
@@ -125,7 +126,7 @@ def _show_pixel(head: int, viewer: ViewerModel, found: "PixelWeights", request: 
 def _window_steps(
     look: Look, head: tuple[str, int], pixel: tuple[int, int], request: Request, reports: Reports
 ) -> "WindowSteps":
-    return look.pixels(request, reports).steps(*head, *pixel, reports.watch)
+    return look.pixels(request, reports).steps(*head, *pixel, reports)
 
 
 def _show_window_steps(viewer: ViewerModel, found: "WindowSteps", request: Request) -> None:
@@ -137,14 +138,14 @@ def _alike(h: float, request: Request, reports: Reports) -> Alike:
     import napari_mst.attention.patch_steps  # noqa: F401
 
     photo = request.read()
-    return Alike.of(photo, denoising_of(photo, h, reports.watch))
+    return Alike.of(photo, denoising_of(photo, h, reports))
 
 
 def _denoised(h: float, request: Request, reports: Reports) -> DenoisedPhoto:
     photo = request.read()
-    how = denoising_of(photo, h, reports.watch)
+    how = denoising_of(photo, h, reports)
     reports.say(f"Denoising by {how} ...")
-    return DenoisedPhoto(denoised_photo(photo, how, reports.watch), Alike.of(photo, how))
+    return DenoisedPhoto(denoised_photo(photo, how, reports), Alike.of(photo, how))
 
 
 def _show_denoised(viewer: ViewerModel, found: DenoisedPhoto, request: Request) -> None:

@@ -5,6 +5,7 @@ the user why there is none.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from napari.components import ViewerModel
@@ -21,7 +22,7 @@ from napari_mst.plugin.attention.jobs import (
     steps_job,
 )
 from napari_mst.plugin.attention.shelf import Look, Shelf
-from napari_mst.plugin.jobs.request import JobOrder, Recording, SideJob
+from napari_mst.plugin.jobs.request import Recording, Request, SideJob
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, LayerReference
@@ -42,15 +43,15 @@ NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube.
 
 def recording_order(
     viewer: ViewerModel, shelf: Shelf, photo: Image | None, model: str
-) -> JobOrder | str:
+) -> Request | str:
     """Order a recording of the photo that the layer *photo* shows."""
     if photo is None:
         return NO_PHOTO
     source = LayerPhoto.of(photo, viewer.dims.point)
-    return JobOrder(source, model, job=recording_job(shelf))
+    return Request(source, model, job=recording_job(shelf))
 
 
-def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> JobOrder | str:
+def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request | str:
     """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
     recording = exploration.recording
     selection = exploration.selection
@@ -66,7 +67,7 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Jo
     return _order(viewer, recording, sensitivity_job(look, pixel, is_new=is_new))
 
 
-def steps_order(viewer: ViewerModel, exploration: Exploration) -> JobOrder | str:
+def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request | str:
     """Order the steps of the chosen head on the photo of its run."""
     head = exploration.head
     if head is None:
@@ -77,7 +78,7 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> JobOrder | str
 
 def pixel_order(
     viewer: ViewerModel, exploration: Exploration, position: Sequence[float], job: PixelJob
-) -> JobOrder | str:
+) -> Request | str:
     """Order the *job* of the pixel at world *position* in the chosen head."""
     head = exploration.head
     if head is None:
@@ -95,7 +96,7 @@ def pixel_order(
     rows, columns = photo.shape
     if not (0 <= row < rows and 0 <= column < columns):
         return OUTSIDE
-    return order._replace(job=job(look, (head.block, head.head), (row, column)))
+    return replace(order, job=job(look, (head.block, head.head), (row, column)))
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> CubePixel | str:
@@ -119,7 +120,7 @@ def _is_cube_of(cube: Provenance, run: Provenance) -> bool:
     return (cube.source_sha256, cube.region) == (run.source_sha256, run.region)
 
 
-def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder | str:
+def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> Request | str:
     """Order *job* on the photo of *recording*, run as it was run then."""
     reference = recording.reference
     photo = reference.photo() if isinstance(reference, LayerReference) else None
@@ -129,4 +130,4 @@ def _order(viewer: ViewerModel, recording: Recording, job: SideJob) -> JobOrder 
     options = RunOptions(
         device=recording.device, capture=recording.capture, denoise=recording.denoise
     )
-    return JobOrder(photo, recording.model, options, job, recording.corrections)
+    return Request(photo, recording.model, options, job, recording.corrections)

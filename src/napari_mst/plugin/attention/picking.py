@@ -1,6 +1,5 @@
 """Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
 
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,11 +18,12 @@ from napari_mst.plugin.attention.jobs import alike_job, denoising_job, pixel_job
 from napari_mst.plugin.attention.layers import limits, map_arguments
 from napari_mst.plugin.attention.orders import NO_PHOTO, pixel_order
 from napari_mst.plugin.attention.pixel_layers import put_map, show_patch
-from napari_mst.plugin.jobs.request import JobOrder
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 if TYPE_CHECKING:
     from napari_mst.attention.pixel_weights import PixelWeights
@@ -37,7 +37,7 @@ OF_NETWORK = (NETWORK, WINDOW)
 WAITING = "Estimating the noise of the photo ..."
 
 
-class Picking:
+class Picking(ViewerHelper):
     """Asks for the weights of the pixel under the mouse while it is on.
 
     A click during a job waits for its end; only the last one counts.
@@ -66,17 +66,17 @@ class Picking:
         exploration: Exploration,
         photo: Callable[[], Image | None],
     ) -> None:
+        super().__init__(viewer)
         self.mechanism = NETWORK
         self.h = BEST_H
         self.side = 4
         self.reading: Literal["columns", "rows"] = "columns"
         self.is_on = False
-        self._viewer_ref = weakref.ref(viewer)
         self._workspace = workspace
         self._exploration = exploration
         self._photo = photo
-        self._mouse = CanvasMouse(self._on_move, self.click)
-        self._pending: JobOrder | None = None
+        self._mouse = CanvasMouse(viewer, self._on_move, self.click)
+        self._pending: Request | None = None
         self._alike: Alike | None = None
         self._layer_photo: LayerPhoto | None = None
         self._pixel: tuple[int, int] | None = None
@@ -84,13 +84,10 @@ class Picking:
     def turn(self, is_on: bool) -> None:
         """Begin to listen to the mouse, or stop."""
         self.is_on = is_on
-        viewer = self._viewer_ref()
-        if viewer is None:
-            return
         if not is_on:
-            self._mouse.detach(viewer)
+            self._mouse.detach()
             return
-        self._mouse.attach(viewer)
+        self._mouse.attach()
         if self.mechanism not in OF_NETWORK:
             self._prepare()
 
@@ -117,20 +114,17 @@ class Picking:
     def denoise(self) -> bool:
         """Denoise the chosen photo as a layer; False if nothing started."""
         order = self._order_of_photo(denoising_job(self.h))
-        return order is not None and self._workspace.run(*order)
+        return order is not None and self._workspace.run(order)
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
-        viewer = self._viewer_ref()
-        if viewer is None:
-            return
         if self.mechanism not in OF_NETWORK:
             self._on_move(position)
             if self.mechanism == SINGLE and self._layer_photo is not None:
                 self._show_patch(_pixel_of(self._layer_photo, position))
             return
         job = window_job if self.mechanism == WINDOW else pixel_job
-        order = pixel_order(viewer, self._exploration, position, job)
+        order = pixel_order(self.viewer, self._exploration, position, job)
         if isinstance(order, str):
             self.changed.emit(order)
             return
@@ -154,8 +148,8 @@ class Picking:
             self.patch_changed.emit(made)
             self.changed.emit(self._sentence(made.pixel))
 
-    def _start(self, order: JobOrder) -> None:
-        if not self._workspace.run(*order):
+    def _start(self, order: Request) -> None:
+        if not self._workspace.run(order):
             self._pending = order
 
     def _prepare(self) -> None:
@@ -165,20 +159,18 @@ class Picking:
             self.changed.emit(WAITING)
             self._start(order)
 
-    def _order_of_photo(self, job: object) -> JobOrder | None:
+    def _order_of_photo(self, job: object) -> Request | None:
         layer = self._photo()
-        viewer = self._viewer_ref()
-        if layer is None or viewer is None:
+        if layer is None:
             self.changed.emit(NO_PHOTO)
             return None
-        self._layer_photo = LayerPhoto.of(layer, viewer.dims.point)
-        return JobOrder(self._layer_photo, "", job=job)  # type: ignore[arg-type]
+        self._layer_photo = LayerPhoto.of(layer, self.viewer.dims.point)
+        return Request(self._layer_photo, "", job=job)  # type: ignore[arg-type]
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""
-        viewer = self._viewer_ref()
-        alike, photo = self._alike, self._layer_photo
-        if viewer is None or self.mechanism != ALIKE or alike is None or photo is None:
+        viewer, alike, photo = self.viewer, self._alike, self._layer_photo
+        if self.mechanism != ALIKE or alike is None or photo is None:
             return
         pixel = _pixel_of(photo, position)
         if pixel == self._pixel:
@@ -199,8 +191,8 @@ class Picking:
         """Show every number of a single head on the patch that begins at *pixel*."""
         from napari_mst.attention.patch_steps import patch_steps  # the job has imported torch
 
-        viewer, alike, photo = self._viewer_ref(), self._alike, self._layer_photo
-        if viewer is None or alike is None or photo is None:
+        alike, photo = self._alike, self._layer_photo
+        if alike is None or photo is None:
             return
         try:
             found = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
@@ -208,7 +200,7 @@ class Picking:
             self.changed.emit(str(error))
             return
         self._pixel = pixel
-        show_patch(viewer, found, photo)
+        show_patch(self.viewer, found, photo)
         self.patch_changed.emit(found)
         last = (found.row + self.side - 1, found.column + self.side - 1)
         self.changed.emit(f"Pixels ({found.row}, {found.column}) to {last}, {self.side**2} tokens.")

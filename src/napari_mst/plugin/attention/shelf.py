@@ -10,7 +10,8 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError
 from napari_mst.messages import shown
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.request import Reports, Request
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Look(NamedTuple):
                 f"Expected a network with spectral attention, got {_name(request)}. "
                 "Take another model, or the page Pixel."
             )
-        return explorer.watched_by(reports.watch)
+        return explorer.watched_by(reports)
 
     def pixels(self, request: Request, reports: Reports) -> "PixelExplorer":
         """The explorer of pixels."""
@@ -126,7 +127,7 @@ def _made_ready(request: Request, reports: Reports) -> Ready:
             f"Expected a network with attention, got {_name(request)}, which has none. "
             "Take another model."
         )
-    reconstructor.prepare(reports.say, reports.watch)
+    reconstructor.prepare(reports.say, reports)
     region = options.region
     channels = AttentionExplorer(reconstructor, photo, region=region) if has_channels else None
     pixels = PixelExplorer(reconstructor, photo, region) if has_pixels else None

@@ -16,7 +16,6 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from napari.layers._source import layer_source
-from napari.qt.threading import create_worker
 from napari.utils.notifications import show_info, show_warning
 from numpy.typing import NDArray
 from psygnal import Signal
@@ -32,18 +31,18 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import builtin_writer, plain_arrays
 from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
-from napari_mst.plugin.jobs.composing import composer_of
-from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.composing import Composer
+from napari_mst.plugin.jobs.job import Job, Reports
 from napari_mst.plugin.jobs.side_by_side import SideBySide
-from napari_mst.plugin.jobs.wiper import wiper_of
-from napari_mst.plugin.jobs.worker import JobWorker
-from napari_mst.plugin.viewer.band_contrast import contrast_of
-from napari_mst.plugin.viewer.colour_bar import colour_bar_of
+from napari_mst.plugin.jobs.wiper import Wiper
+from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.viewer.band_contrast import BandContrast
+from napari_mst.plugin.viewer.colour_bar import ColourBar
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.viewer.sharing import shared
-from napari_mst.plugin.viewer.slider import bring_into_view, show_wavelength
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.plugin.viewer.slider import SliderLabel, bring_into_view
 
 UNTOUCHED = "gray"
 """The colour map that napari gives to a new stack."""
@@ -55,41 +54,36 @@ ON_ITS_SIDE = range(5, 9)
 
 def attend(viewer: ViewerModel) -> "Recogniser":
     """Look at every layer of *viewer*, now and to come, and at what napari saves."""
-    return shared(viewer, _new_recogniser)
+    return Recogniser.of(viewer)
 
 
-def _new_recogniser(viewer: ViewerModel) -> "Recogniser":
-    builtin_writer.watch()
-    recogniser = Recogniser(viewer)
-    viewer.layers.events.inserted.connect(recogniser.hear)
-    show_wavelength(viewer)
-    composer = composer_of(viewer)
-    contrast_of(viewer)
-    bar = colour_bar_of(viewer)
-    bar.is_awaiting_picture = composer.is_first_due
-    # A picture that could not be painted leaves the band with its bar.
-    composer.changed.connect(bar.request_update)
-    wiper_of(viewer)
-    SideBySide.of(viewer)
-    for layer in list(viewer.layers):
-        recogniser.look_at(layer)
-    return recogniser
-
-
-class Recogniser:
-    """Makes the layers of *viewer* what their files say; `changed` tells that one became a cube."""
+class Recogniser(ViewerHelper):
+    """Makes the layers of its viewer what their files say; `changed`: one has become a cube."""
 
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
+        super().__init__(viewer)
         self._seen: weakref.WeakSet[Layer] = weakref.WeakSet()
-        self._workers: set[JobWorker] = set()
+        self._running = 0
+        builtin_writer.watch()
+        viewer.layers.events.inserted.connect(self.hear)
+        SliderLabel.of(viewer)
+        composer = Composer.of(viewer)
+        BandContrast.of(viewer)
+        bar = ColourBar.of(viewer)
+        bar.is_awaiting_picture = composer.is_first_due
+        # A picture that could not be painted leaves the band with its bar.
+        composer.changed.connect(bar.request_update)
+        Wiper.of(viewer)
+        SideBySide.of(viewer)
+        for layer in list(viewer.layers):
+            self.look_at(layer)
 
     @property
     def is_busy(self) -> bool:
         """Tell whether a cube is being read."""
-        return bool(self._workers)
+        return self._running > 0
 
     def hear(self, event: Any) -> None:
         """Look at the layer that was added."""
@@ -110,40 +104,36 @@ class Recogniser:
         elif is_own_cube(path):
             self._read(layer, Path(path))
         elif plain_arrays.may_be_cube(layer):
-            plain_arrays.offer(layer, partial(self._on_told, Path(path)))
+            plain_arrays.offer(layer, partial(self._on_read, Path(path)))
         elif is_shown_otherwise(path):
             self._read_photo(layer, Path(path))
-
-    def _present(self, layer_ref: "weakref.ref[Image]") -> tuple[ViewerModel, Image] | None:
-        """Return the viewer and the layer, if both are still there."""
-        viewer = self._viewer_ref()
-        layer = layer_ref()
-        if viewer is None or layer is None or layer not in viewer.layers:
-            return None
-        return viewer, layer
 
     # ----------------------------------------------------------------------------------- cubes
 
     def _read(self, layer: Image, path: Path) -> None:
-        worker = create_worker(_read_cube, path, _worker_class=JobWorker, _ignore_errors=True)
-        # The user may remove the layer meanwhile, and napari keeps the slots of finished workers.
-        layer_ref = weakref.ref(layer)
-        worker.returned.connect(partial(self._on_read, layer_ref, path))
-        worker.reports.failed.connect(partial(self._on_failed, layer_ref, path))
-        worker.finished.connect(partial(self._workers.discard, worker))
-        self._workers.add(worker)
-        worker.start()
+        self._start(
+            Job(
+                run=partial(_read_cube, path),
+                on_done=partial(self._on_read, path, layer),
+                on_failed=partial(self._on_failed, path, layer),
+                on_end=self._on_end,
+            )
+        )
 
-    def _on_read(self, layer_ref: "weakref.ref[Image]", path: Path, cube: SpectralCube) -> None:
-        present = self._present(layer_ref)
-        if present is not None and not _is_cube(present):
-            self._show_cube(*present, path, cube)
+    def _start(self, job: Job) -> None:
+        self._running += 1
+        start(job)
 
-    def _on_failed(
-        self, layer_ref: "weakref.ref[Image]", path: Path, error: NapariMstError
-    ) -> None:
-        present = self._present(layer_ref)
-        if present is not None and not _is_cube(present):
+    def _on_end(self) -> None:
+        self._running -= 1
+
+    def _on_read(self, path: Path, layer: Image, cube: SpectralCube) -> None:
+        """Make *layer* that of the *cube* that its file holds, or that the user has described."""
+        if self.has(layer) and cube_of(layer) is None:
+            self._show_cube(self.viewer, layer, path, cube)
+
+    def _on_failed(self, path: Path, layer: Image, error: NapariMstError) -> None:
+        if self.has(layer) and cube_of(layer) is None:
             show_warning(f"{shown(path.name)} is shown without its wavelengths. {error}")
 
     def _show_cube(self, viewer: ViewerModel, layer: Image, path: Path, cube: SpectralCube) -> None:
@@ -163,18 +153,12 @@ class Recogniser:
             go_to(viewer, layer, float(cube.wavelengths[band]))
         self.changed.emit()
 
-    def _on_told(self, path: Path, layer: Image, cube: SpectralCube) -> None:
-        """Make the *layer* of a plain array the *cube* that the user has described."""
-        present = self._present(weakref.ref(layer))
-        if present is not None and not _is_cube(present):
-            self._show_cube(*present, path, cube)
-
     # ---------------------------------------------------------------------------------- photos
 
     def _read_photo(self, layer: Image, path: Path) -> None:
         """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
         # To compare a lazy layer would read all of it.
-        if self._viewer_ref() is None or not isinstance(layer.data, np.ndarray):
+        if not isinstance(layer.data, np.ndarray):
             return
         try:
             if not np.array_equal(layer.data, iio.imread(path)):
@@ -186,21 +170,20 @@ class Recogniser:
 
     def _develop(self, layer: Image, path: Path) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
-        worker = create_worker(_read_raw, path, _worker_class=JobWorker, _ignore_errors=True)
-        layer_ref = weakref.ref(layer)
-        worker.returned.connect(partial(self._on_developed, layer_ref, path))
-        worker.reports.failed.connect(partial(self._on_not_developed, path))
-        worker.finished.connect(partial(self._workers.discard, worker))
-        self._workers.add(worker)
-        worker.start()
+        self._start(
+            Job(
+                run=partial(_read_raw, path),
+                on_done=partial(self._on_developed, path, layer),
+                on_failed=partial(self._on_not_developed, path),
+                on_end=self._on_end,
+            )
+        )
 
-    def _on_developed(self, layer_ref: "weakref.ref[Image]", path: Path, photo: Photo) -> None:
-        present = self._present(layer_ref)
-        if present is not None:
-            viewer, layer = present
+    def _on_developed(self, path: Path, layer: Image, photo: Photo) -> None:
+        if self.has(layer):
             data, arguments, _ = raw_layer(photo, layer.name)
             with layer_source(path=str(path), reader_plugin=PLUGIN):
-                _exchange(viewer, layer, data, arguments)
+                _exchange(self.viewer, layer, data, arguments)
             self.changed.emit()
 
     def _on_not_developed(self, path: Path, error: NapariMstError) -> None:
@@ -220,7 +203,7 @@ class Recogniser:
             layer.data = pixels
         else:
             # napari is still about to select the layer that it has added, so it must not go yet.
-            QTimer.singleShot(0, partial(self._exchange, weakref.ref(layer), pixels, is_coloured))
+            QTimer.singleShot(0, partial(self._exchange, layer, pixels, is_coloured))
         is_turned = asked != UPRIGHT
         change = (
             "turned upright, as its file asks" if is_turned else "given the colours of its file"
@@ -230,18 +213,9 @@ class Recogniser:
             "napari's own reader shows the pixels as they are stored."
         )
 
-    def _exchange(
-        self, layer_ref: "weakref.ref[Image]", pixels: NDArray[Any], is_coloured: bool
-    ) -> None:
-        present = self._present(layer_ref)
-        if present is not None:
-            viewer, layer = present
-            _exchange(viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
-
-
-def _is_cube(present: tuple[ViewerModel, Image]) -> bool:
-    _, layer = present
-    return cube_of(layer) is not None
+    def _exchange(self, layer: Image, pixels: NDArray[Any], is_coloured: bool) -> None:
+        if self.has(layer):
+            _exchange(self.viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
 
 
 def _read_cube(path: Path, _: Reports) -> SpectralCube:
@@ -267,7 +241,7 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
         # The user may have changed the numbers while the file was read again: theirs stay.
         cube = replace(cube, data=layer.data)
     data, arguments, _ = cube_layer(cube, layer.name, Placement.of(layer))
-    # Before the data, as in `jobs.results`: who hears of new data looks here for the cube.
+    # Before the data, as in `session`: who hears of new data looks here for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
     is_untouched = layer.colormap.name == UNTOUCHED
     if is_untouched:
@@ -277,7 +251,7 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
         setattr(layer, name, arguments[name])
     layer.data = data
     if is_untouched:
-        contrast_of(viewer).renew(layer)
+        BandContrast.of(viewer).renew(layer)
     return layer
 
 

@@ -8,13 +8,13 @@ of our writers. It then waits in an event loop, so that the window goes on livin
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.qt.threading import create_worker
 from napari.utils.history import get_save_history, update_save_history
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
@@ -26,8 +26,8 @@ from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.saved_cube import cube_to_save
-from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.jobs.job import Job, Reports
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 
 TITLE = "Save cube"
@@ -161,19 +161,21 @@ class Save(QObject):
         self.error: NapariMstError | None = None
         self.has_ended = False
         self._name = order.path.name
-        self._worker = create_worker(_write, order, _worker_class=JobWorker, _ignore_errors=True)
         self._dialog: QProgressDialog | None = self._progress_dialog()
-        self._worker.reports.progressed.connect(self._on_progress)
-        self._worker.reports.failed.connect(self._on_failed)
-        self._worker.returned.connect(self._on_returned)
-        self._worker.finished.connect(self._on_finished)
         self.running.add(self)
-        # The thread starts last, so that nothing is reported before the slots are connected.
-        self._worker.start()
+        self._cancel = start(
+            Job(
+                partial(_write, order),
+                self._on_done,
+                self._on_failed,
+                self._on_end,
+                self._on_progress,
+            )
+        )
 
     def cancel(self) -> None:
         """Stop: nothing is saved, and what was there before is intact."""
-        self._worker.quit()
+        self._cancel()
 
     def wait(self) -> Path:
         """Return the file to open, once it is written; until then the application goes on.
@@ -221,13 +223,13 @@ class Save(QObject):
             # At its last step a progress dialog would close itself before the file is in place.
             self._dialog.setValue(min(round(fraction * STEPS), STEPS - 1))
 
-    def _on_returned(self, path: Path) -> None:
+    def _on_done(self, path: Path) -> None:
         self.path = path
 
     def _on_failed(self, error: NapariMstError) -> None:
         self.error = error
 
-    def _on_finished(self) -> None:
+    def _on_end(self) -> None:
         if self._dialog is not None:
             self._dialog.canceled.disconnect(self.cancel)
             self._dialog.reset()
@@ -239,7 +241,7 @@ class Save(QObject):
 
 def _write(order: SaveOrder, reports: Reports) -> Path:
     """Write the file, on the worker's thread."""
-    return write_cube(order.path, order.cube, overwrite=order.may_replace, watch=reports.watch)
+    return write_cube(order.path, order.cube, overwrite=order.may_replace, watch=reports)
 
 
 # ------------------------------------------------------------------------- where it is saved

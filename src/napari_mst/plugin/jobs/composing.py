@@ -5,14 +5,13 @@ sample, or another plugin. Small cubes become pictures at once, large ones on an
 """
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.qt.threading import create_worker
 from napari.utils.notifications import show_error
 from numpy.typing import NDArray
 from psygnal import Signal
@@ -22,13 +21,14 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import Part, Recipe, composite_of, paint, rendering
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.jobs.job import Job, Latest
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import composites
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.picture_choices import recalled
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.plugin.viewer.slots import calling
 from napari_mst.watch import UNWATCHED, Watch
 
 AT_ONCE = 2**21
@@ -88,15 +88,15 @@ class Order:
 
 @dataclass(eq=False)
 class Sitter:
-    """The picture of one cube layer: how it is to be painted, and who paints it just now.
+    """The picture of one cube layer: how it is to be painted, and the job that paints it.
 
-    *is_coarse* tells that it shows a part only, while a colour is dragged.
+    *is_coarse*: it shows a part only, while a colour is dragged.
     """
 
     colours: Colours = BEST
     title: str = ""
     is_coarse: bool = False
-    worker: JobWorker | None = None
+    painting: Latest = field(default_factory=partial(Latest, start))
 
 
 def painted(order: Order, watch: Watch = UNWATCHED) -> Painted:
@@ -105,18 +105,8 @@ def painted(order: Order, watch: Watch = UNWATCHED) -> Painted:
     return Painted(paint(order.cube, recipe, watch=watch), recipe.title)
 
 
-def paint_order(order: Order, reports: Reports) -> Painted:
-    """Paint the picture, on the worker's thread."""
-    return painted(order, reports.watch)
-
-
-def composer_of(viewer: ViewerModel) -> "Composer":
-    """Return what paints the cubes of *viewer*, made on first use."""
-    return shared(viewer, Composer)
-
-
-class Composer:
-    """Paints the cubes of *viewer*, which it does not keep alive; `changed` tells of a picture.
+class Composer(ViewerHelper):
+    """Paints the cubes of its viewer; `changed` is emitted after a picture.
 
     Attributes
     ----------
@@ -129,31 +119,31 @@ class Composer:
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         kept = recalled()
         self.is_on = AS_PICTURES and kept.has_pictures
         self.first = Colours(light=kept.light, is_adapted=kept.is_adapted)
-        self._viewer_ref = weakref.ref(viewer)
         self._sitters: weakref.WeakKeyDictionary[Image, Sitter] = weakref.WeakKeyDictionary()
         self._shown: tuple[weakref.ref[Image], int] | None = None
         self._count = len(viewer.layers)
         viewer.layers.events.connect(self._on_layers)
         viewer.dims.events.current_step.connect(self._on_step)
-        viewer.bind_key("H", self._on_key, overwrite=True)
+        viewer.bind_key("H", calling(self.toggle), overwrite=True)
         for layer in list(viewer.layers):
             self.look_at(layer)
 
     @property
     def is_busy(self) -> bool:
         """Tell whether a picture is being painted."""
-        return any(sitter.worker is not None for sitter in self._sitters.values())
+        return any(sitter.painting.is_busy for sitter in self._sitters.values())
 
     def is_first_due(self, layer: Image) -> bool:
         """Tell whether the first picture of *layer* is being painted, or is about to be."""
-        viewer, sitter = self._viewer_ref(), self._sitters.get(layer)
-        if viewer is None or cube_of(layer) is None or composites.composite_of(viewer, layer):
+        sitter = self._sitters.get(layer)
+        if cube_of(layer) is None or composites.composite_of(self.viewer, layer):
             return False
         # A new cube is looked at a moment after it was added.
-        return self.is_on if sitter is None else sitter.worker is not None
+        return self.is_on if sitter is None else sitter.painting.is_busy
 
     # ------------------------------------------------------------------- for docks and scripts
 
@@ -193,13 +183,12 @@ class Composer:
             If the cube cannot be rendered so; its picture stays as it was.
         """
         cube = cube_of(layer)
-        viewer = self._viewer_ref()
-        if cube is None or viewer is None:
+        if cube is None:
             return
         colours.recipe(cube)
         self._sitters.setdefault(layer, Sitter()).colours = colours
         self._paint(layer)
-        for picture in composites.composites_of(viewer, layer):
+        for picture in composites.composites_of(self.viewer, layer):
             picture.visible = True
 
     def drag(self, layer: Image, wavelengths: Wavelengths) -> None:
@@ -207,8 +196,8 @@ class Composer:
 
         Only the part of the image that is on the screen is painted.
         """
-        viewer, cube = self._viewer_ref(), cube_of(layer)
-        if viewer is None or cube is None:
+        cube = cube_of(layer)
+        if cube is None:
             return
         self._sitters.setdefault(layer, Sitter()).colours = Colours(wavelengths)
         part, step = _visible_part(layer)
@@ -217,15 +206,14 @@ class Composer:
         # The first pixel of a coarser picture is centred between the pixels that it stands for.
         middle = np.array(first) + (step - 1) / 2
         place = Placement.of(layer).of_part(middle, (step, step))
-        self._put(viewer, layer, Painted(paint(cube, recipe, part), recipe.title), place)
+        self._put(layer, Painted(paint(cube, recipe, part), recipe.title), place)
 
     def toggle(self, layer: Image | None = None) -> None:
         """Show the bands of a cube instead of its picture, or its picture again."""
-        viewer = self._viewer_ref()
-        layer = layer or (None if viewer is None else active_cube_layer(viewer))
-        if viewer is None or layer is None:
+        layer = layer or active_cube_layer(self.viewer)
+        if layer is None:
             return
-        pictures = composites.composites_of(viewer, layer)
+        pictures = composites.composites_of(self.viewer, layer)
         if not pictures:
             # The user has removed it, or does not want pictures by themselves.
             layer.metadata.pop(composites.MODEL_KEY, None)
@@ -253,25 +241,19 @@ class Composer:
         if QApplication.instance() is None:
             action(layer)
         else:
-            QTimer.singleShot(0, partial(self._do, weakref.ref(layer), action))
-
-    def _do(self, layer_ref: "weakref.ref[Image]", action: Any) -> None:
-        layer = layer_ref()
-        if layer is not None and self._viewer_ref() is not None:
-            action(layer)
+            QTimer.singleShot(0, calling(action, layer))
 
     def _on_change(self, event: Any) -> None:
-        viewer = self._viewer_ref()
-        at = getattr(event, "index", None)
-        if viewer is None or not isinstance(at, int) or not 0 <= at < len(viewer.layers):
+        at, layers = getattr(event, "index", None), self.viewer.layers
+        if not isinstance(at, int) or not 0 <= at < len(layers):
             return
-        layer = viewer.layers[at]
+        layer = layers[at]
         if not isinstance(layer, Image) or cube_of(layer) is None:
             return
         if event.type == "data":
             self._on_data(layer)
             return
-        for picture in composites.composites_of(viewer, layer):
+        for picture in composites.composites_of(self.viewer, layer):
             if event.type == "name":
                 _rename(picture, layer)
             else:
@@ -286,23 +268,19 @@ class Composer:
 
     def _forget(self, layer: Image) -> None:
         """Take the pictures of a removed cube away."""
-        viewer = self._viewer_ref()
-        if viewer is None or layer in viewer.layers:
+        if layer in self.viewer.layers:
             return
         sitter = self._sitters.pop(layer, None)
-        if sitter is not None and sitter.worker is not None:
-            sitter.worker.quit()
-        for picture in composites.composites_of(viewer, layer):
-            viewer.layers.remove(picture)
-
-    def _on_key(self, _: ViewerModel) -> None:
-        self.toggle()
+        if sitter is not None:
+            sitter.painting.cancel()
+        for picture in composites.composites_of(self.viewer, layer):
+            self.viewer.layers.remove(picture)
 
     def _on_step(self) -> None:
         """Show the band to which the user has moved the slider, instead of the picture."""
-        viewer = self._viewer_ref()
-        layer = None if viewer is None else active_cube_layer(viewer)
-        if viewer is None or layer is None:
+        viewer = self.viewer
+        layer = active_cube_layer(viewer)
+        if layer is None:
             return
         shown = (weakref.ref(layer), band_of(layer, viewer.dims.point))
         before, self._shown = self._shown, shown
@@ -319,11 +297,8 @@ class Composer:
     def _paint(self, layer: Image) -> None:
         cube = cube_of(layer)
         sitter = self._sitters[layer]
-        if sitter.worker is not None:
-            sitter.worker.quit()  # it paints what nobody wants any more
-            sitter.worker = None
-        viewer = self._viewer_ref()
-        if cube is None or viewer is None or layer not in viewer.layers:
+        sitter.painting.cancel()
+        if cube is None or layer not in self.viewer.layers:
             return
         # New numbers may have lost what a light needs. The best colours always fit.
         try:
@@ -336,45 +311,21 @@ class Composer:
         # A memory map is an array as well, but to read it may take long.
         is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:
-            self._put(viewer, layer, painted(order))
+            self._put(layer, painted(order))
             return
-        worker = create_worker(paint_order, order, _worker_class=JobWorker, _ignore_errors=True)
-        # The user may remove the layer meanwhile, and napari keeps the slots of finished workers.
-        worker.returned.connect(partial(self._on_painted, weakref.ref(layer), weakref.ref(worker)))
-        worker.reports.failed.connect(_tell)
-        worker.finished.connect(partial(self._on_finished, weakref.ref(worker)))
-        sitter.worker = worker
-        worker.start()
+        sitter.painting.run(
+            Job(partial(painted, order), partial(self._put, layer), _tell, self.changed.emit)
+        )
 
-    def _on_painted(
-        self,
-        layer_ref: "weakref.ref[Image]",
-        worker_ref: "weakref.ref[JobWorker]",
-        found: Painted,
-    ) -> None:
-        viewer, layer = self._viewer_ref(), layer_ref()
-        sitter = None if layer is None else self._sitters.get(layer)
-        if viewer is None or layer is None or layer not in viewer.layers or sitter is None:
+    def _put(self, layer: Image, found: Painted, place: Placement | None = None) -> None:
+        if not self.has(layer):
             return
-        # One that was told to stop may have been just ready.
-        if sitter.worker is worker_ref():
-            self._put(viewer, layer, found)
-
-    def _on_finished(self, worker_ref: "weakref.ref[JobWorker]") -> None:
-        for sitter in self._sitters.values():
-            if sitter.worker is worker_ref():
-                sitter.worker = None
-        self.changed.emit()
-
-    def _put(
-        self, viewer: ViewerModel, layer: Image, found: Painted, place: Placement | None = None
-    ) -> None:
         sitter = self._sitters[layer]
         sitter.title = found.title
         sitter.is_coarse = place is not None
-        picture = composites.composite_of(viewer, layer)
+        picture = composites.composite_of(self.viewer, layer)
         if picture is None:
-            composites.add_composite(viewer, layer, found.picture)
+            composites.add_composite(self.viewer, layer, found.picture)
         else:
             composites.set_picture(picture, layer, found.picture, place)
         self.changed.emit()

@@ -1,18 +1,26 @@
-"""The words between a dock and a job: what is asked for, how a job reports, what it leaves behind.
+"""The words between a dock and a job: what is asked for, the job itself, what it leaves behind.
 
 Nothing here knows Qt or napari.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.plugin.jobs.job import Reports
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch, Watched
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+
+PREVIEW_FROM = 2_000_000
+"""Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
 
 
 class PhotoSource(Protocol):
@@ -31,23 +39,6 @@ class PhotoSource(Protocol):
 
     def reference(self) -> Any:
         """Return what finds the photo again, without keeping its pixels."""
-
-
-class Reports(Protocol):
-    """Takes what a job has to say, on the job's thread."""
-
-    @property
-    def watch(self) -> Watch:
-        """Takes the share that is done, and says when to stop."""
-
-    def say(self, text: str) -> None:
-        """Tell the user one sentence."""
-
-    def preview(self, cube: SpectralCube) -> None:
-        """Show what the cube will look like."""
-
-    def record(self, record: AttentionRecord) -> None:
-        """Hand over the attention of the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,24 +78,14 @@ class CubeCorrection(Protocol):
         """The *cube* of all of the corrected *photo*, corrected as well."""
 
 
-class JobOrder(NamedTuple):
-    """All that a person decides before a job starts: `workspace.run(*order)` starts it."""
-
-    source: PhotoSource
-    model: str
-    options: RunOptions = DEFAULTS
-    job: SideJob | None = None
-    corrections: tuple[PhotoCorrection, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Request:
-    """All that one job needs: the photo's source, a model's name or file, the options.
+    """All that a person decides before a job starts; `workspace.run(request)` starts it.
 
     Attributes
     ----------
-    generation
-        Number of the request; what an older one still reports is dropped.
+    model
+        The name of a bundled model, or a file of weights.
     job
         None for a reconstruction, which makes a cube.
     corrections
@@ -112,7 +93,6 @@ class Request:
         colours of a chart.
     """
 
-    generation: int
     source: PhotoSource
     model: str
     options: RunOptions = DEFAULTS
@@ -173,3 +153,46 @@ def extent(provenance: Provenance) -> str:
     # An ensemble is the mean over eight passes; only the first, unflipped one is recorded.
     flips = ", unflipped of 8" if provenance.is_ensemble else ""
     return region + flips
+
+
+def reconstruct(request: Request, reports: Reports) -> SpectralCube:
+    """Read the photo, load the model and run it; the job of the reconstruction dock."""
+    # These import torch, which takes seconds: here they do so on the job's thread.
+    from napari_mst.attention.recorder import record_attention
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    photo = request.read()
+    options = request.options
+    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
+    reconstructor.prepare(reports.say, reports)
+    _say_how(photo, reconstructor, request, reports)
+    if _is_large(photo, request):
+        preview = reconstructor.preview(photo, reports, region=options.region)
+        reports.preview(preview)
+    with record_attention(reconstructor.model) as record:
+        cube = reconstructor.reconstruct(photo, watch=reports, **options.for_photo)
+    cube = request.adapted(cube, photo, reports)
+    # A network without attention leaves the record empty.
+    if record:
+        # By the provenance the attention dock finds the cube of this run again.
+        reports.record(replace(record, provenance=cube.provenance))
+    return cube
+
+
+def _say_how(
+    photo: Photo, reconstructor: "Reconstructor", request: Request, reports: Reports
+) -> None:
+    """Tell the user on which device and by which plan *photo* will be run, and what was assumed."""
+    plan = reconstructor.plan_for(photo, **request.options.for_photo, watch=reports)
+    device = reconstructor.device
+    running = f"Running on {device.name} ({device.reason}): {plan}."
+    reports.say(" ".join([running, *photo.assumptions]))
+
+
+def _is_large(photo: Photo, request: Request) -> bool:
+    """Tell whether the wanted part of *photo* has so many pixels that a preview helps."""
+    region = request.options.region
+    part = photo if region is None else photo.cropped(region)
+    rows, columns = part.shape
+    return rows * columns >= PREVIEW_FROM

@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
 
-from napari_mst.plugin.jobs.wiper import wiper_of
+from napari_mst.plugin.jobs.wiper import Wiper
 from napari_mst.plugin.viewer.layers import active_cube_layer, put_on_top
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slots import calling
@@ -54,7 +54,7 @@ class SideBySide(ViewerHelper):
         layer = active_cube_layer(self.viewer)
         if layer is None:
             return
-        wiper_of(self.viewer).close()
+        Wiper.of(self.viewer).close()
         put_on_top(self.viewer, layer)
         if not any(
             below.visible for below in self.viewer.layers[: self.viewer.layers.index(layer)]

@@ -1,12 +1,12 @@
-"""The wiper: the picture of a cube on one side of a line, and whatever lies below on the other.
+"""The wiper: the picture of a cube on one side of a line, and what lies below on the other.
 
 What lies below is the photo, or the picture of another cube, in the same view: so nothing has to be
 linked, and the same spot is compared with itself. Only the picture is cut, as a view of its
 columns; the cube layer keeps all its numbers. Letters: H rows, W columns.
 """
 
-import weakref
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,12 @@ from napari.components import ViewerModel
 from napari.layers import Image, Vectors
 from numpy.typing import NDArray
 
-from napari_mst.plugin.jobs.composing import Composer, composer_of
+from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.viewer.canvas_mouse import LEFT
-from napari_mst.plugin.viewer.composites import composite_of, cube_layer_of, set_picture
+from napari_mst.plugin.viewer.composites import composite_of, set_picture
 from napari_mst.plugin.viewer.layers import active_cube_layer, put_on_top
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slots import calling
 
 KEY = "W"
@@ -30,8 +30,19 @@ THINNESS = 400
 """The line is as wide as the image is high, divided by this."""
 
 
-class Wiper:
-    """Cuts the picture of one cube of *viewer* at a line that can be dragged.
+@dataclass(eq=False)
+class _Cut:
+    """A cube layer, its picture that is cut, all of that, the part that is seen, and the line."""
+
+    layer: Image
+    picture: Image
+    whole: NDArray[np.uint8]
+    part: NDArray[np.uint8]
+    line: Vectors
+
+
+class Wiper(ViewerHelper):
+    """Cuts the picture of one cube at a line that can be dragged.
 
     Attributes
     ----------
@@ -40,13 +51,10 @@ class Wiper:
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         self.share = 0.5
-        self._viewer_ref = weakref.ref(viewer)
-        self._composer: Composer = composer_of(viewer)
-        self._picture_ref: weakref.ref[Image] | None = None
-        self._line_ref: weakref.ref[Vectors] | None = None
-        self._whole: NDArray[np.uint8] | None = None
-        self._cut: NDArray[np.uint8] | None = None
+        self._composer = Composer.of(viewer)
+        self._cut: _Cut | None = None
         self._composer.changed.connect(self._on_painted)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.mouse_drag_callbacks.append(self._press)
@@ -55,92 +63,75 @@ class Wiper:
     @property
     def is_open(self) -> bool:
         """Tell whether a picture is cut."""
-        return self._whole is not None
+        return self._cut is not None
 
     def toggle(self) -> None:
         """Open the wiper on the active cube, or close it."""
-        if self.is_open:
-            self.close()
-        else:
-            self.open()
+        self.close() if self.is_open else self.open()
 
     def open(self) -> None:
         """Cut the picture of the active cube; nothing happens where there is none.
 
         The cube comes on top, and its bands are hidden: they would lie between both pictures.
         """
-        viewer = self._viewer_ref()
-        layer = None if viewer is None else active_cube_layer(viewer)
-        picture = None if viewer is None or layer is None else composite_of(viewer, layer)
-        if viewer is None or layer is None or picture is None:
+        viewer = self.viewer
+        layer = active_cube_layer(viewer)
+        picture = None if layer is None else composite_of(viewer, layer)
+        if layer is None or picture is None:
             return
         # Each in a cell of its own, they could not be wiped.
         viewer.canvas.grid.enabled = False
         put_on_top(viewer, layer)
         picture.visible = True
         layer.visible = False
-        self._picture_ref = weakref.ref(picture)
         # Any part that shows while a colour is dragged is painted in full when it is dropped.
-        self._whole = picture.data
-        self._line_ref = weakref.ref(_add_line(viewer, layer))
+        whole = picture.data
+        self._cut = _Cut(layer, picture, whole, whole, _add_line(viewer, layer))
         self.move_to(self.share)
 
     def close(self) -> None:
         """Show the whole picture again."""
-        viewer, layer, picture, line = self._parts()
-        whole = self._whole
-        self._whole = self._cut = self._picture_ref = self._line_ref = None
-        if viewer is None:
+        cut, self._cut = self._cut, None
+        if cut is None:
             return
-        if line is not None and line in viewer.layers:
-            viewer.layers.remove(line)
-        if layer is not None and picture is not None and whole is not None:
-            set_picture(picture, layer, whole)
-            layer.visible = True
+        if cut.line in self.viewer.layers:
+            self.viewer.layers.remove(cut.line)
+        set_picture(cut.picture, cut.layer, cut.whole)
+        cut.layer.visible = True
 
     def move_to(self, share: float) -> None:
         """Move the line to *share* of the width."""
-        viewer, layer, picture, line = self._parts()
-        if viewer is None or layer is None or picture is None or self._whole is None:
+        cut = self._cut
+        if cut is None:
             return
-        columns = self._whole.shape[1]
+        columns = cut.whole.shape[1]
         # One column stays on each side, so that neither picture gets lost.
         column = int(np.clip(round(share * columns), min(1, columns - 1), columns - 1))
         self.share = column / columns
-        self._cut = self._whole[:, column:]
-        set_picture(picture, layer, self._cut, Placement.of(layer).of_part((0, column)))
-        if line is not None:
-            line.data = _line_at(layer, self.share)
+        cut.part = cut.whole[:, column:]
+        set_picture(cut.picture, cut.layer, cut.part, Placement.of(cut.layer).of_part((0, column)))
+        cut.line.data = _line_at(cut.layer, self.share)
 
     # ----------------------------------------------------------------------------- listening
 
-    def _parts(self) -> tuple[ViewerModel | None, Image | None, Image | None, Vectors | None]:
-        """Return the viewer, the cube, its picture and the line, as far as they are there."""
-        picture = None if self._picture_ref is None else self._picture_ref()
-        line = None if self._line_ref is None else self._line_ref()
-        layer = None if picture is None else cube_layer_of(picture)
-        return self._viewer_ref(), layer, picture, line
-
     def _on_painted(self) -> None:
-        """Cut a picture that was painted anew; it is whole while a colour is dragged."""
-        _, layer, picture, _ = self._parts()
-        if layer is None or picture is None or self._composer.is_coarse(layer):
+        """Cut a picture that was painted again; it is whole while a colour is dragged."""
+        cut = self._cut
+        if cut is None or self._composer.is_coarse(cut.layer):
             return
-        if self.is_open and picture.data is not self._cut:
-            self._whole = picture.data
+        if cut.picture.data is not cut.part:
+            cut.whole = cut.picture.data
             self.move_to(self.share)
 
     def _on_removed(self, event: Any) -> None:
-        *_, picture, line = self._parts()
-        if self.is_open and event.value in (picture, line):
+        if self._cut is not None and event.value in (self._cut.picture, self._cut.line):
             self.close()
 
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
         # napari runs this up to the next `yield` at the press, at each move, and at the release.
-        _, layer, _, _ = self._parts()
-        if layer is None or event.button != LEFT or not self._is_near(viewer, event.position):
+        if self._cut is None or event.button != LEFT or not self._is_near(event.position):
             return
-        camera = viewer.scene.camera
+        layer, camera = self._cut.layer, viewer.scene.camera
         could_pan = camera.mouse_pan
         camera.mouse_pan = False
         yield
@@ -151,12 +142,12 @@ class Wiper:
         finally:
             camera.mouse_pan = could_pan
 
-    def _is_near(self, viewer: ViewerModel, position: Any) -> bool:
-        _, layer, _, _ = self._parts()
-        if layer is None:
+    def _is_near(self, position: Any) -> bool:
+        if self._cut is None:
             return False
+        layer = self._cut.layer
         off = abs(_share_at(layer, position) - self.share) * layer.data.shape[-1]
-        per_pixel = viewer.scene.camera.zoom * abs(layer.scale[-1])
+        per_pixel = self.viewer.scene.camera.zoom * abs(layer.scale[-1])
         return bool(off * per_pixel <= NEAR)
 
 
@@ -184,8 +175,3 @@ def _add_line(viewer: ViewerModel, layer: Image) -> Vectors:
     )
     viewer.layers.selection.active = active
     return line
-
-
-def wiper_of(viewer: ViewerModel) -> Wiper:
-    """Return the wiper of *viewer*, made on first use."""
-    return shared(viewer, Wiper)

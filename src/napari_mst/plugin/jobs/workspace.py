@@ -1,13 +1,13 @@
 """The state of the one running job that the docks share, without Qt.
 
-user -> dock -> `Workspace.run` -> frozen `Request` -> a job on another thread
--> `Workspace.deliver` on the main thread, which drops what an older generation sends
--> signals -> docks and layers
+user -> dock -> frozen `Request` -> `Workspace.run` -> a `Job` on another thread
+-> listeners of the job on the main thread -> signals -> docks and layers
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from psygnal import Signal
@@ -15,23 +15,14 @@ from psygnal import Signal
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.request import (
-    PhotoCorrection,
-    PhotoSource,
-    Recording,
-    Request,
-    SideJob,
-)
-from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
+from napari_mst.plugin.jobs.request import Recording, Request, reconstruct
 
 SURE = 0.02
 """Share of the work after which its pace tells how long the rest takes."""
 
-Start = Callable[["Request", "Workspace"], Callable[[], None]]
-"""Starts the job of a request and returns what cancels it.
-
-The job reports to the workspace, on the main thread.
-"""
+Make = Callable[[Request, Reports], Any]
+"""The work of a job, done on its thread."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,7 @@ class JobState:
 class Workspace:
     """Runs one job at a time: `run` it, `cancel` it, and hear of it through the signals.
 
-    A job reports through `report`, `say`, `preview`, `record`, `deliver`, `fail` and `end`, always
-    with its generation.
+    *make* makes the cube of a request, and *start* starts any job.
     """
 
     state_changed = Signal(JobState)
@@ -81,15 +71,17 @@ class Workspace:
     # An error, and the `Request` that it ended.
     failed = Signal(NapariMstError, object)
 
-    def __init__(self, start: Start, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, start: Start, make: Make = reconstruct, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.state = JobState()
         self.recordings: list[Recording] = []
         self.last_made: Any = None  # for a dock that was hidden when it was delivered
         self._start = start
+        self._make = make
         self._clock = clock
         self._request: Request | None = None
-        self._cancel_job: Callable[[], None] | None = None
-        self._generation = 0
+        self._cancel_job: Cancel = ignore
         self._began = 0.0
         self._first_report: tuple[float, float] | None = None
 
@@ -98,33 +90,36 @@ class Workspace:
         """Tell whether a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
-    def run(
-        self,
-        source: PhotoSource,
-        model: str,
-        options: RunOptions = DEFAULTS,
-        job: SideJob | None = None,
-        corrections: tuple[PhotoCorrection, ...] = (),
-    ) -> bool:
-        """Start *job*, or a reconstruction; False, and nothing happens, if a job is running.
+    def run(self, request: Request) -> bool:
+        """Start the job of *request*; False, and nothing happens, if a job is running.
 
-        The region of the options is that of *source*.
+        The region of its options is that of its source.
         """
         if self.is_busy:
             return False
-        self._generation += 1
         self._began = self._clock()
         self._first_report = None
-        options = replace(options, region=source.region)
-        self._request = Request(self._generation, source, model, options, job, corrections)
-        # Shown before the start: what a job reports in any other phase is dropped.
-        self._show(JobState("running", text=f"Reading {source.name} ..."))
-        self._cancel_job = self._start(self._request, self)
+        options = replace(request.options, region=request.source.region)
+        request = self._request = replace(request, options=options)
+        make = self._make if request.job is None else request.job.make
+        self._show(JobState("running", text=f"Reading {request.source.name} ..."))
+        self._cancel_job = self._start(
+            Job(
+                run=partial(make, request),
+                on_done=partial(self._deliver, request),
+                on_failed=partial(self._fail, request),
+                on_end=partial(self._end, request),
+                on_progress=self._report,
+                on_said=self._say,
+                on_preview=partial(self._preview, request),
+                on_record=partial(self._record, request),
+            )
+        )
         return True
 
     def cancel(self) -> None:
         """Ask the job to stop; whatever it still delivers is dropped."""
-        if self.state.phase == "running" and self._cancel_job is not None:
+        if self.state.phase == "running":
             self._show(JobState("cancelling", self.state.fraction, text="Cancelling ..."))
             self._cancel_job()
 
@@ -135,34 +130,25 @@ class Workspace:
 
     # ------------------------------------------------------------------------ what the job reports
 
-    def report(self, generation: int, fraction: float) -> None:
+    def _report(self, fraction: float) -> None:
         """The job has done *fraction* (0-1) of its work."""
-        if self._current(generation) is not None:
-            seconds_left = self._seconds_left(fraction)
-            self._show(JobState("running", fraction, seconds_left, self.state.text))
+        seconds_left = self._seconds_left(fraction)
+        self._show(JobState("running", fraction, seconds_left, self.state.text))
 
-    def say(self, generation: int, text: str) -> None:
+    def _say(self, text: str) -> None:
         """The job has one sentence for the user."""
-        if self._current(generation) is not None:
-            self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+        self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
 
-    def preview(self, generation: int, cube: SpectralCube) -> None:
+    def _preview(self, request: Request, cube: SpectralCube) -> None:
         """The job shows what its cube will look like."""
-        request = self._current(generation)
-        if request is not None:
-            self.preview_ready.emit(cube, request.source)
+        self.preview_ready.emit(cube, request.source)
 
-    def record(self, generation: int, record: AttentionRecord) -> None:
+    def _record(self, request: Request, record: AttentionRecord) -> None:
         """The job has recorded the attention of its run."""
-        request = self._current(generation)
-        if request is not None:
-            self.keep(Recording.of(record, request))
+        self.keep(Recording.of(record, request))
 
-    def deliver(self, generation: int, result: Any) -> None:
-        """The job has finished its cube, or whatever it makes; `end` follows."""
-        request = self._current(generation)
-        if request is None:
-            return
+    def _deliver(self, request: Request, result: Any) -> None:
+        """The job has finished its cube, or another result; `_end` follows."""
         seconds = self._clock() - self._began
         where = result.provenance.device or "this computer"
         done = f"Done in {seconds:.1f} s on {where}."
@@ -174,25 +160,16 @@ class Workspace:
             self.last_made = result
             self.made.emit(result, request)
 
-    def fail(self, generation: int, error: NapariMstError) -> None:
-        """The job has failed; `end` follows."""
-        request = self._current(generation)
-        if request is not None:
-            self._close(str(error))
-            self.failed.emit(error, request)
+    def _fail(self, request: Request, error: NapariMstError) -> None:
+        """The job has failed; `_end` follows."""
+        self._close(str(error))
+        self.failed.emit(error, request)
 
-    def end(self, generation: int) -> None:
-        """The job's thread has ended, whatever came of it."""
-        if self._request is not None and generation == self._request.generation:
-            # `deliver` and `fail` leave no request behind, so this job was cancelled.
+    def _end(self, request: Request) -> None:
+        """The job's thread has ended, with or without a result."""
+        # `_deliver` and `_fail` leave no request behind, so this job was cancelled.
+        if self._request is request:
             self._close("Cancelled.")
-
-    def _current(self, generation: int) -> Request | None:
-        """Return the running request of that *generation*; None if it is older, or cancelled."""
-        request = self._request
-        if request is None or generation != request.generation:
-            return None
-        return request if self.state.phase == "running" else None
 
     def _seconds_left(self, fraction: float) -> float | None:
         """Estimate the time left by the mean pace since the first report.
@@ -209,7 +186,7 @@ class Workspace:
 
     def _close(self, text: str) -> None:
         # What cancels the job is a method of its worker, and would keep the worker alive.
-        self._cancel_job = None
+        self._cancel_job = ignore
         self._show(JobState(text=text))
 
     def _show(self, state: JobState) -> None:

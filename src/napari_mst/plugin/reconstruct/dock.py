@@ -16,7 +16,7 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.bar import JobBar
-from napari_mst.plugin.jobs.request import JobOrder, Request
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.keys import RUN, Act, Key
 from napari_mst.plugin.reconstruct import texts
@@ -163,7 +163,7 @@ class ReconstructDock(Dock):
             self.text.setText(order)
             return False
         self.cpu_button.hide()
-        return self.workspace.run(*order)
+        return self.workspace.run(order)
 
     def find_light(self) -> None:
         """Tell the light of the photo, from the photo itself."""
@@ -202,11 +202,11 @@ class ReconstructDock(Dock):
     def _on_chart(self, places: Places) -> None:
         self._look(chart_order(self.form, self.viewer, places))
 
-    def _look(self, order: JobOrder | str) -> None:
+    def _look(self, order: Request | str) -> None:
         """Start the job of *order*, or say why there is none."""
         if isinstance(order, str):
             self.text.setText(order)
-        elif not self.workspace.run(*order):
+        elif not self.workspace.run(order):
             self.text.setText(BUSY)
 
     def save_cube(self) -> None:

@@ -21,7 +21,7 @@ from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.files import camera_named_in
-from napari_mst.plugin.jobs.request import JobOrder
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.crop import Part, photo_part
 from napari_mst.plugin.reconstruct.finding import Finding
@@ -270,7 +270,7 @@ class ReconstructionForm:
         return matching_camera(*camera_named_in(Path(path))) if path else ""
 
 
-def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     """Turn *form* into an order for a job, or a sentence that says why there is none.
 
     Both *form* and *viewer* are only read.
@@ -297,7 +297,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
         ensemble=form.is_ensemble,
     )
     corrections = finding.corrections if finding is not None else ()
-    return JobOrder(photo, form.model, options, corrections=corrections)
+    return Request(photo, form.model, options, corrections=corrections)
 
 
 def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:

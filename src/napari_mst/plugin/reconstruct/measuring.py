@@ -19,7 +19,8 @@ from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
-from napari_mst.plugin.jobs.request import JobOrder, Reports, Request, SideJob
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct.crop import drawn_place
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm, check_linear, photo_layer
@@ -38,7 +39,7 @@ Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
 
 
-def light_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     """Order the estimate of the light, or say why it cannot be told."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
@@ -54,7 +55,7 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str
 
 def patch_order(
     form: ReconstructionForm, viewer: ViewerModel, places: Places = ()
-) -> JobOrder | str:
+) -> Request | str:
     """Order the measurement of a grey patch: at a place, or in the rectangle that is drawn."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
@@ -84,7 +85,7 @@ def _clicked(places: Places) -> Place:
     return round(row), round(column)
 
 
-def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> JobOrder | str:
+def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> Request | str:
     """Order the calibration by the chosen chart whose four corner patches are at *corners*."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
@@ -92,7 +93,7 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) 
     return _order(form, viewer, partial(_chart, weakref.ref(layer), corners, form.chart))
 
 
-def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     """Order the search for the chosen chart, and the calibration by it."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
@@ -100,7 +101,7 @@ def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder 
     return _order(form, viewer, partial(_found_chart, weakref.ref(layer), form.chart))
 
 
-def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> JobOrder | str:
+def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     """Order that the photo is divided by its white frame, whose middle tells the light."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
@@ -141,13 +142,13 @@ def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
     return layer
 
 
-def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> JobOrder:
+def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
     encoding: Encoding | None = "linear" if form.needs_camera else None
     flat_field = form.finding.flat_field if form.finding is not None else None
     make = partial(_found, look, encoding, flat_field)
-    return JobOrder(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
+    return Request(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
 
 
 def _found(

@@ -23,11 +23,11 @@ from napari.layers import Image, Shapes
 from psygnal import Signal
 
 from napari_mst.errors import NapariMstError
+from napari_mst.plugin.jobs.job import Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known.actions import KnownSpectra
 from napari_mst.plugin.spectra.known.adapter import Listener
 from napari_mst.plugin.spectra.maps import MapMaker
-from napari_mst.plugin.spectra.reader import Start, run_now
 from napari_mst.plugin.spectra.resolve import resolve
 from napari_mst.plugin.spectra.rows import Entry, by_rows
 from napari_mst.plugin.spectra.saving import Saver, restore

@@ -55,7 +55,7 @@ class BenchDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._dress()
-        self.shared.join(self.viewer)
+        self.shared.join()
         # Another dock may have been seen before: what it shows is drawn here at once.
         self._draw(self.bench.snapshot)
 
@@ -64,7 +64,7 @@ class BenchDock(Dock):
         was_shown = bool(self._connected)
         super().hideEvent(event)
         if was_shown:
-            self.shared.leave(self._viewer_ref())
+            self.shared.leave()
         # The snapshot that was drawn last holds a cube.
         self._drawn = _nothing()
 

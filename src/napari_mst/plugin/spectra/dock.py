@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 from superqt import QFlowLayout
 
 from napari_mst.plugin.dock import Link
-from napari_mst.plugin.jobs.composing import composer_of
+from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known_menu import KnownMenu
@@ -115,7 +115,7 @@ class SpectraDock(BenchDock):
 
     def links(self) -> list[Link]:
         """See `Dock`."""
-        return [*super().links(), (composer_of(self.viewer).changed, self._draw_bars)]
+        return [*super().links(), (Composer.of(self.viewer).changed, self._draw_bars)]
 
     def refresh(self) -> None:
         """See `Dock`."""

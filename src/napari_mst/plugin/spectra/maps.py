@@ -15,7 +15,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Cancel, Start, Work
+from napari_mst.plugin.jobs.job import Cancel, Job, Start
 from napari_mst.plugin.spectra.regions import ROLE
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import Scene
@@ -274,7 +274,7 @@ class MapMaker:
         run = self._job()
         self._generation += 1
         generation = self._generation
-        work = Work(
+        work = Job(
             run=run,
             on_done=partial(self._on_made, generation, self.kind),
             on_failed=self._on_failed,

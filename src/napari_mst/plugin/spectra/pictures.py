@@ -2,11 +2,11 @@
 
 import weakref
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.qt.threading import create_worker
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtCore import QObject
 from qtpy.QtGui import QAction
@@ -24,25 +24,25 @@ from napari_mst.plugin.jobs.composing import (
     Composer,
     Order,
     Wavelengths,
-    composer_of,
-    paint_order,
+    painted,
 )
-from napari_mst.plugin.jobs.request import Reports
+from napari_mst.plugin.jobs.job import Job
 from napari_mst.plugin.jobs.side_by_side import KEY as SIDES_KEY
 from napari_mst.plugin.jobs.side_by_side import SideBySide
 from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
-from napari_mst.plugin.jobs.wiper import wiper_of
-from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.jobs.wiper import Wiper
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.shared_bench import Pace
 from napari_mst.plugin.spectra.snapshot import Marker
-from napari_mst.plugin.viewer.band_contrast import contrast_of
-from napari_mst.plugin.viewer.colour_bar import colour_bar_of
+from napari_mst.plugin.viewer.band_contrast import BandContrast
+from napari_mst.plugin.viewer.colour_bar import ColourBar
 from napari_mst.plugin.viewer.composites import is_picture_shown
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.picture_choices import recalled, remember
 from napari_mst.plugin.viewer.sharing import unwrapped
 from napari_mst.plugin.viewer.slots import calling
+from napari_mst.watch import Watch
 
 PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
 LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
@@ -64,7 +64,6 @@ class PictureMenu:
     def __init__(self, viewer: ViewerModel, menu: QMenu, parent: QWidget) -> None:
         self._viewer_ref = weakref.ref(unwrapped(viewer))
         self._parent = parent
-        self._worker: JobWorker | None = None
         self.menu = menu.addMenu("Picture of the cube")
         self.menu.setToolTipsVisible(True)
         self.is_shown = self._check("Picture", self._toggle)
@@ -122,15 +121,15 @@ class PictureMenu:
             action.setEnabled(layer is not None)
         if viewer is None or layer is None:
             return
-        contrast = contrast_of(viewer)
+        contrast = BandContrast.of(viewer)
         self.is_shown.setChecked(is_picture_shown(viewer, layer))
-        self.wiper.setChecked(wiper_of(viewer).is_open)
+        self.wiper.setChecked(Wiper.of(viewer).is_open)
         self.sides.setChecked(SideBySide.of(viewer).is_open)
         self.own.setChecked(contrast.is_own)
-        self.always.setChecked(composer_of(viewer).is_on)
+        self.always.setChecked(Composer.of(viewer).is_on)
         self.coloured.setChecked(contrast.is_coloured)
-        self.bar.setChecked(colour_bar_of(viewer).is_on)
-        title = composer_of(viewer).title(layer)
+        self.bar.setChecked(ColourBar.of(viewer).is_on)
+        title = Composer.of(viewer).title(layer)
         self.is_shown.setText(f"Picture ({title})" if title else "Picture")
 
     # ------------------------------------------------------------ colours
@@ -143,15 +142,15 @@ class PictureMenu:
         viewer, layer = self._viewer_ref(), self._layer
         if viewer is not None and layer is not None:
             with reported():
-                composer_of(viewer).show(layer, colours)
-                composer_of(viewer).first = colours
+                Composer.of(viewer).show(layer, colours)
+                Composer.of(viewer).first = colours
                 remember(light=colours.light, is_adapted=self.adapted.isChecked())
 
     def _set_adapted(self) -> None:
         viewer, layer = self._viewer_ref(), self._layer
         if viewer is None or layer is None:
             return
-        colours = composer_of(viewer).colours(layer)
+        colours = Composer.of(viewer).colours(layer)
         if colours.light:
             self._choose(replace(colours, is_adapted=self.adapted.isChecked()))
 
@@ -165,12 +164,12 @@ class PictureMenu:
     def _toggle(self) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            composer_of(viewer).toggle()
+            Composer.of(viewer).toggle()
 
     def _toggle_wiper(self) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            wiper_of(viewer).toggle()
+            Wiper.of(viewer).toggle()
 
     def _toggle_sides(self) -> None:
         viewer = self._viewer_ref()
@@ -180,25 +179,25 @@ class PictureMenu:
     def _set_always(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            composer_of(viewer).is_on = is_on
+            Composer.of(viewer).is_on = is_on
             remember(has_pictures=is_on)
 
     def _set_own(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            contrast_of(viewer).is_own = is_on
+            BandContrast.of(viewer).is_own = is_on
             remember(has_own_contrast=is_on)
 
     def _set_coloured(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            contrast_of(viewer).is_coloured = is_on
+            BandContrast.of(viewer).is_coloured = is_on
             remember(has_own_colour=is_on)
 
     def _set_bar(self, is_on: bool) -> None:
         viewer = self._viewer_ref()
         if viewer is not None:
-            colour_bar_of(viewer).is_on = is_on
+            ColourBar.of(viewer).is_on = is_on
 
     # ------------------------------------------------------------ saving
 
@@ -221,24 +220,19 @@ class PictureMenu:
         cube = cube_of(layer)
         if viewer is None or layer is None or cube is None:
             return
-        order = Order(cube, composer_of(viewer).colours(layer))
-        errand = Errand(order, path, layer.name)
-        worker = create_worker(_save, errand, _worker_class=JobWorker, _ignore_errors=True)
-        worker.returned.connect(_tell_saved)
-        worker.reports.failed.connect(_tell_error)
-        self._worker = worker
-        worker.start()
+        order = Order(cube, Composer.of(viewer).colours(layer))
+        start(Job(partial(_save, Errand(order, path, layer.name)), _tell_saved, _tell_error))
 
 
-def _save(errand: Errand, reports: Reports) -> str:
+def _save(errand: Errand, watch: Watch) -> str:
     """Paint and write the picture, on the worker's thread."""
-    painted = paint_order(errand.order, reports)
+    found = painted(errand.order, watch)
     colours = errand.order.colours
     facts: dict[str, object] = {"source": errand.source}
     if colours.light:
         facts |= {"illuminant": illuminant_title(colours.light), "adapted": colours.is_adapted}
     # The dialog has asked already whether this file may be replaced.
-    path = write_picture(errand.path, painted.picture, painted.title, facts, overwrite=True)
+    path = write_picture(errand.path, found.picture, found.title, facts, overwrite=True)
     return path.name
 
 
@@ -266,7 +260,7 @@ class PictureBars(QObject):
 
     def __init__(self, viewer: ViewerModel, plot: SpectraPlot) -> None:
         super().__init__(plot)
-        self._composer: Composer = composer_of(viewer)
+        self._composer: Composer = Composer.of(viewer)
         self._plot = plot
         # Neither a viewer nor a cube may be kept alive by a dock.
         self._layer_ref: weakref.ref[Image] | None = None

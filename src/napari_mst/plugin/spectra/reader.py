@@ -1,7 +1,4 @@
-"""Work that takes long: on another thread in a window, at once in a script.
-
-The reader has the points and regions read that were asked for last.
-"""
+"""Has the points and regions read that were asked for last, on another thread in a window."""
 
 import logging
 import weakref
@@ -14,63 +11,8 @@ from typing import Any
 from psygnal import Signal
 
 from napari_mst.errors import Cancelled
+from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.watch import Watch
-
-Cancel = Callable[[], None]
-"""Asks the work to stop; its result is then not delivered."""
-
-
-def _ignore(_: float) -> None:
-    pass
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """Something to compute, and who is told about it.
-
-    Attributes
-    ----------
-    run
-        Computes; it may be called on another thread, and raises `Cancelled` soon after its watch
-        asks for that.
-    on_done
-        Gets what `run` has returned, unless the work was cancelled.
-    on_failed
-        Gets what `run` has raised.
-    on_end
-        Called last, whatever came of the work.
-    on_progress
-        Told now and then the share that is done, 0-1.
-    """
-
-    run: Callable[[Watch], Any]
-    on_done: Callable[[Any], None]
-    on_failed: Callable[[Exception], None]
-    on_end: Callable[[], None]
-    on_progress: Callable[[float], None] = _ignore
-
-
-Start = Callable[[Work], Cancel]
-"""Starts work; everybody but `run` is told on the thread that has called it."""
-
-
-def run_now(work: Work) -> Cancel:
-    """Do *work* before returning, as a script needs it; what it raises reaches the caller."""
-    try:
-        result = work.run(Watch(work.on_progress))
-    except Exception as error:
-        # Told before it is raised: a listener hears the same in a script as in a window.
-        work.on_failed(error)
-        raise
-    else:
-        work.on_done(result)
-    finally:
-        work.on_end()
-    return _nothing_to_cancel
-
-
-def _nothing_to_cancel() -> None:
-    pass
 
 
 class Identity:
@@ -202,7 +144,7 @@ class Reader:
         # One for each batch: the last may be set for good, and its thread may still look at it.
         self._stop = Event()
         generation = self._generation
-        work = Work(
+        work = Job(
             run=partial(run_all, self._running, self._stop),
             on_done=partial(self._on_found, generation),
             on_failed=partial(self._on_failed, generation),

@@ -12,8 +12,8 @@ from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.plugin.jobs.job import Job, Start
 from napari_mst.plugin.spectra import regions
-from napari_mst.plugin.spectra.reader import Start, Work
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
@@ -56,7 +56,7 @@ class Saver:
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.
         say = self._say
         self._running += 1
-        work = Work(
+        work = Job(
             run=partial(_used, use, entries),
             on_done=lambda result: say(said(result)),
             on_failed=self._on_failed,

@@ -10,8 +10,9 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes
 
+from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra.pick_rows import ErrorBands, PickRows
-from napari_mst.plugin.spectra.reader import Reader, Start, Task
+from napari_mst.plugin.spectra.reader import Reader, Task
 from napari_mst.plugin.spectra.region_tasks import errors_of, spectra_of
 from napari_mst.plugin.spectra.regions import (
     Group,

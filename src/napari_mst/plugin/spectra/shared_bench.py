@@ -3,24 +3,19 @@
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from napari.components import ViewerModel
-from napari.qt import threading as napari_threads
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QObject, Qt, QTimer
 from qtpy.QtWidgets import QApplication
-from superqt.utils import create_worker
 
-from napari_mst.plugin.jobs.request import Reports
-from napari_mst.plugin.jobs.worker import JobWorker
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.reader import Cancel, Work
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import shared
 from napari_mst.plugin.viewer.slots import calling
-from napari_mst.watch import UNWATCHED, Watch
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
@@ -83,11 +78,11 @@ class SharedBench:
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self.bench = Bench(viewer, start_reading, start_job)
+        self.bench = Bench(viewer, partial(start, is_listed=False), start)
         # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
         self.pace = Pace(calling(self._update), QApplication.instance())
         weakref.finalize(self, self.pace.deleteLater).atexit = False
-        self._mouse = CanvasMouse(self._on_move, self.bench.click, self.bench.undo)
+        self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click, self.bench.undo)
         self._joined = 0
         # Also while no dock is seen: a file may be written then.
         self.bench.failed.connect(self._tell)
@@ -98,14 +93,14 @@ class SharedBench:
         """True while a redraw is due, or a cube is being read."""
         return self.pace.is_due or self.bench.is_busy
 
-    def join(self, viewer: ViewerModel) -> None:
-        """Listen to *viewer*, that of the bench: a dock is seen."""
+    def join(self) -> None:
+        """Listen to the viewer: a dock is seen."""
         self._joined += 1
-        self._mouse.attach(viewer)
+        self._mouse.attach()
         self.bench.attach()
 
-    def leave(self, viewer: ViewerModel | None) -> None:
-        """Listen no more if it was the last dock that is gone; None: the viewer is closed."""
+    def leave(self) -> None:
+        """Listen no more if it was the last dock that is gone; the viewer may be closed."""
         self._joined -= 1
         if self._joined:
             return
@@ -113,8 +108,7 @@ class SharedBench:
         self.pace.stop()
         self.bench.maps.cancel()
         self.bench.detach()
-        if viewer is not None:
-            self._mouse.detach(viewer)
+        self._mouse.detach()
 
     def _update(self) -> None:
         # While a button is down, points may be on their way somewhere.
@@ -132,55 +126,3 @@ class SharedBench:
 def bench_of(viewer: ViewerModel) -> SharedBench:
     """Return the bench that all docks of *viewer* show."""
     return shared(viewer, SharedBench)
-
-
-Run = Callable[[Watch], Any]
-
-
-def start_reading(work: Work) -> Cancel:
-    """Start *work* that nobody waits for, such as the reading of a region that is dragged.
-
-    napari would list each of these as a task. It reports no progress.
-    """
-    worker = create_worker(_read, [work.run], _ignore_errors=True, _start_thread=False)
-    # Connected before it starts: a quick read could end while nobody listens.
-    _listen(worker, worker.errored, work)
-    worker.start()
-    # `quit` cannot stop such a worker; the reader stops its tasks by an event of its own.
-    cancel: Cancel = worker.quit
-    return cancel
-
-
-def start_job(work: Work) -> Cancel:
-    """Start *work* that napari lists among its tasks."""
-    worker = napari_threads.create_worker(
-        _do, work.run, _worker_class=JobWorker, _ignore_errors=True, _start_thread=False
-    )
-    worker.reports.progressed.connect(work.on_progress)
-    _listen(worker, worker.reports.failed, work)
-    worker.start()
-    cancel: Cancel = worker.quit
-    return cancel
-
-
-def _listen(worker: Any, failed: Any, work: Work) -> None:
-    """Tell those who wait for *work*, until it has ended."""
-    listeners = {"done": work.on_done, "failed": work.on_failed}
-    last = [work.on_end]
-
-    def on_end(*_: object) -> None:
-        # PySide6 may keep this slot after the work is over: so nothing is left in what it holds.
-        listeners.clear()
-        last.pop()()
-
-    worker.returned.connect(lambda result: listeners["done"](result))
-    failed.connect(lambda error: listeners["failed"](error))
-    worker.finished.connect(on_end)
-
-
-def _read(box: list[Run]) -> Any:
-    return box.pop()(UNWATCHED)
-
-
-def _do(run: Run, reports: Reports) -> Any:
-    return run(reports.watch)

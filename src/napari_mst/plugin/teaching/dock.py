@@ -28,7 +28,7 @@ from napari_mst.plugin.teaching.colours import ColourTable, Row
 from napari_mst.plugin.teaching.estimating import estimator
 from napari_mst.plugin.teaching.lesson import FIRST_AMOUNT, TO_ESTIMATE, Codes, Lesson, Page
 from napari_mst.plugin.teaching.pixels import subject_at
-from napari_mst.plugin.viewer.canvas_mouse import CanvasClicks
+from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.spectra.spectrum import Spectrum
@@ -145,7 +145,7 @@ class MetamersDock(Dock):
             (self.lesson.changed, self._draw),
             (estimator().known, self._take),
             (estimator().failed, self.text.setText),
-            (CanvasClicks(self.viewer), self.look_at),
+            (CanvasMouse(self.viewer), self.look_at),
             (self.viewer.events.theme, self._on_theme),
         ]
 

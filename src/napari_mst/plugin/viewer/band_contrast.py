@@ -12,7 +12,7 @@ from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_
 from napari_mst.cube.layer import COLORMAP, contrast_limits
 from napari_mst.plugin.viewer.layers import band_of, cube_of
 from napari_mst.plugin.viewer.picture_choices import recalled
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 VISIBLE = (380.0, 780.0)
 """nm; bands beyond are shown in grey, as the eye sees no colour there."""
@@ -24,15 +24,15 @@ SAMPLES = 2**17
 Limits = tuple[float, float]
 
 
-class BandContrast:
-    """Gives the bands of *viewer* their own contrast, or the colour of their wavelength.
+class BandContrast(ViewerHelper):
+    """Gives the bands of its viewer their own contrast, or the colour of their wavelength.
 
     At first each band has its own contrast: in that of the whole cube, most bands are dim. Limits
     that the user sets are not touched again until the switch is turned.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
+        super().__init__(viewer)
         self._limits: weakref.WeakKeyDictionary[Image, Limits] = weakref.WeakKeyDictionary()
         self._maps: weakref.WeakKeyDictionary[Image, Any] = weakref.WeakKeyDictionary()
         kept = recalled()
@@ -52,8 +52,7 @@ class BandContrast:
     @is_own.setter
     def is_own(self, is_own: bool) -> None:
         self._is_own = is_own
-        viewer = self._viewer_ref()
-        for layer in () if viewer is None else viewer.layers:
+        for layer in self.viewer.layers:
             # To turn the switch is to give up limits of one's own.
             if cube_of(layer) is not None:
                 layer.contrast_limits = contrast_limits(layer.data)
@@ -92,15 +91,14 @@ class BandContrast:
             self._limits[layer] = _limits_of(layer)
 
     def _on_step(self, _: object = None) -> None:
-        viewer = self._viewer_ref()
-        if viewer is None or not (self._is_own or self._is_coloured):
+        if not (self._is_own or self._is_coloured):
             return
-        for layer in viewer.layers:
-            if cube_of(layer) is not None and viewer.dims.ndisplay == 2:
-                self._dress(viewer, layer)
+        for layer in self.viewer.layers:
+            if cube_of(layer) is not None and self.viewer.dims.ndisplay == 2:
+                self._dress(layer)
 
-    def _dress(self, viewer: ViewerModel, layer: Image) -> None:
-        band = band_of(layer, viewer.dims.point)
+    def _dress(self, layer: Image) -> None:
+        band = band_of(layer, self.viewer.dims.point)
         if self._is_own:
             self._limit(layer, band)
         if self._is_coloured:
@@ -144,8 +142,3 @@ def colormap_of(wavelength: float) -> Colormap | str:
 
 def _rgb(wavelengths: Any) -> Any:
     return np.clip(colour_matching_functions(wavelengths) @ XYZ_TO_SRGB.T, 0, None)
-
-
-def contrast_of(viewer: ViewerModel) -> BandContrast:
-    """Return what dresses the bands of *viewer*, made on first use."""
-    return shared(viewer, BandContrast)

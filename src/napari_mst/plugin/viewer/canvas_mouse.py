@@ -1,6 +1,5 @@
 """Tells a dock what the mouse and the undo key do on the canvas."""
 
-import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from napari.components import ViewerModel
 
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 CLICK_RADIUS = 4.0
 """Canvas pixels; a press that moves further is a drag, which pans."""
@@ -17,24 +17,31 @@ LEFT = 1
 """Number of the left button in events of the canvas."""
 
 
-class CanvasMouse:
-    """Calls its functions while it is attached to a viewer.
+def _ignore(_: Position) -> None:
+    pass
+
+
+class CanvasMouse(ViewerHelper):
+    """Calls its functions while it is attached to its viewer.
 
     *on_move* and *on_click* are given the world position; *on_undo*, if there is one, nothing.
     """
 
     def __init__(
         self,
-        on_move: Callable[[Position], None],
-        on_click: Callable[[Position], object],
+        viewer: ViewerModel,
+        on_move: Callable[[Position], None] = _ignore,
+        on_click: Callable[[Position], object] = _ignore,
         on_undo: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__(viewer)
         self._on_move = on_move
         self._on_click = on_click
         self._on_undo = on_undo
 
-    def attach(self, viewer: ViewerModel) -> None:
+    def attach(self) -> None:
         """Begin to listen, if it does not listen already."""
+        viewer = self.viewer
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
@@ -42,13 +49,23 @@ class CanvasMouse:
                 # Without `overwrite` napari raises an error where the key is bound already.
                 viewer.bind_key(UNDO, self._undo, overwrite=True)
 
-    def detach(self, viewer: ViewerModel) -> None:
-        """Stop listening."""
-        if self._move in viewer.mouse_move_callbacks:
+    def detach(self) -> None:
+        """Stop listening; the viewer may be closed."""
+        viewer = self._viewer_ref()
+        if viewer is not None and self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
             viewer.mouse_drag_callbacks.remove(self._press)
             if self._on_undo is not None:
                 viewer.bind_key(UNDO, None)
+
+    def connect(self, on_click: Callable[[Position], object]) -> None:
+        """Call *on_click* at each click from now on, as an emitter of events does."""
+        self._on_click = on_click
+        self.attach()
+
+    def disconnect(self, _: object = None) -> None:
+        """Stop listening."""
+        self.detach()
 
     def _move(self, _: ViewerModel, event: Any) -> None:
         self._on_move(event.position)
@@ -62,36 +79,6 @@ class CanvasMouse:
     def _undo(self, _: ViewerModel) -> None:
         if self._on_undo is not None:
             self._on_undo()
-
-
-class CanvasClicks:
-    """An emitter of the clicks on the canvas of *viewer*, which it does not keep alive.
-
-    Whoever is connected is called with the world position.
-    """
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
-        self._slot: Callable[[Position], object] | None = None
-
-    def connect(self, slot: Callable[[Position], object]) -> None:
-        """Call *slot* at each click from now on."""
-        viewer = self._viewer_ref()
-        if viewer is not None:
-            self._slot = slot
-            viewer.mouse_drag_callbacks.append(self._press)
-
-    def disconnect(self, _: object = None) -> None:
-        """Call nothing any more."""
-        viewer = self._viewer_ref()
-        self._slot = None
-        if viewer is not None and self._press in viewer.mouse_drag_callbacks:
-            viewer.mouse_drag_callbacks.remove(self._press)
-
-    def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
-        position = event.position
-        if (yield from _is_clicked(viewer, event)) and self._slot is not None:
-            self._slot(position)
 
 
 def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:

@@ -4,7 +4,6 @@ napari's bar follows the colour map and the limits, and has no unit: that is a t
 the same corner. Pictures have no bar, since their colours are colours.
 """
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from napari.layers import Image
 from napari_mst.cube import SpectralCube
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_of
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.soon import Soon
 
 OVERLAY = "napari_mst_unit"
@@ -43,8 +42,8 @@ def _unit_of_cube(cube: SpectralCube) -> str:
     return ", ".join(shown(one, _LONGEST) for one in known if one)
 
 
-class ColourBar:
-    """Shows the colour bar of the topmost band or map of *viewer*, unless a picture covers it.
+class ColourBar(ViewerHelper):
+    """Shows the colour bar of the topmost band or map of its viewer, unless a picture covers it.
 
     A bar that a person hides by napari's own menu stays hidden until another layer is seen.
     napari takes as long to make a bar as to add its layer, so the bar comes a moment later, once
@@ -58,8 +57,8 @@ class ColourBar:
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
-        self._measured: weakref.ref[Image] | None = None
+        super().__init__(viewer)
+        self._measured: Image | None = None
         self._is_on = True
         self._soon = Soon(self.update)
         self.is_awaiting_picture: Callable[[Image], bool] = _awaits_none
@@ -83,40 +82,31 @@ class ColourBar:
     @property
     def measured(self) -> Image | None:
         """The layer whose bar is shown; None if there is none."""
-        layer = None if self._measured is None else self._measured()
+        layer = self._measured
         return layer if layer is not None and layer.colorbar.visible else None
 
     def update(self) -> None:
         """Show the bar of the layer that is seen now, and no other."""
-        viewer = self._viewer_ref()
-        if viewer is None:
-            return
-        layer = _seen(viewer) if self._is_on else None
+        layer = _seen(self.viewer) if self._is_on else None
         if layer is not None and self.is_awaiting_picture(layer):
             layer = None
-        before = None if self._measured is None else self._measured()
-        if layer is not before:
+        if layer is not self._measured:
             self._measure(layer)
         self._write()
 
     def _measure(self, layer: Image | None) -> None:
         """Take the bar from the layer that had it to *layer*."""
-        before = None if self._measured is None else self._measured()
-        self._measured = None
+        before, self._measured = self._measured, layer
         if before is not None:
             before.colorbar.events.visible.disconnect(self._write)
             before.colorbar.visible = False
         if layer is not None:
-            self._measured = weakref.ref(layer)
             layer.colorbar.visible = True
             layer.colorbar.events.visible.connect(self._write)
 
     def _write(self, _: object = None) -> None:
         """Write the unit beside the bar that is shown, or nothing."""
-        viewer = self._viewer_ref()
-        if viewer is None:
-            return
-        overlays = viewer.canvas.overlays
+        overlays = self.viewer.canvas.overlays
         text = unit_of(self.measured)
         if OVERLAY not in overlays:
             if not text:
@@ -124,7 +114,7 @@ class ColourBar:
             overlays[OVERLAY] = TextOverlay(position=CORNER)
         overlays[OVERLAY].text = text
         # In a grid the bar is in the cell of its layer, where no text of the canvas follows it.
-        overlays[OVERLAY].visible = bool(text) and not viewer.canvas.grid.enabled
+        overlays[OVERLAY].visible = bool(text) and not self.viewer.canvas.grid.enabled
 
     def request_update(self) -> None:
         """Update a moment later."""
@@ -144,8 +134,3 @@ def _seen(viewer: ViewerModel) -> Image | None:
     images = (one for one in reversed(viewer.layers) if isinstance(one, Image) and one.visible)
     topmost = next(images, None)
     return topmost if unit_of(topmost) else None
-
-
-def colour_bar_of(viewer: ViewerModel) -> ColourBar:
-    """Return what shows the colour bars of *viewer*, made on first use."""
-    return shared(viewer, ColourBar)

@@ -46,7 +46,7 @@ class LayerReference:
         return LayerPhoto.of_page(layer, self.index, self.region) if has_page else None
 
 
-# Two photos are equal only if they are the same object: `jobs.results` uses them as keys, and
+# Two photos are equal only if they are the same object: `session` uses them as keys, and
 # their arrays have no hash and no single truth value.
 @dataclass(frozen=True, eq=False)
 class LayerPhoto:

@@ -36,8 +36,8 @@ def unwrapped(viewer: ViewerModel) -> ViewerModel:
 class ViewerHelper:
     """The base of what each viewer has one of: it finds its viewer, and does not keep it alive.
 
-    Events, keys and docks of the viewer call it, so the viewer is there when its methods run. A
-    thread may outlive the viewer: see `napari_mst.plugin.jobs.worker`.
+    Events, keys and docks of the viewer call it, so the viewer is there when its methods run. Only
+    a job may end after the viewer was closed: ask `has` first.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
@@ -47,6 +47,11 @@ class ViewerHelper:
     def viewer(self) -> ViewerModel:
         """The viewer that it helps."""
         return cast(ViewerModel, self._viewer_ref())
+
+    def has(self, layer: object) -> bool:
+        """Tell whether *layer* is in the viewer, and the viewer still there."""
+        viewer = self._viewer_ref()
+        return viewer is not None and layer in viewer.layers
 
     @classmethod
     def of(cls, viewer: ViewerModel) -> Self:

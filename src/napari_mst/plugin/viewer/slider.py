@@ -4,52 +4,49 @@ napari's own text of the slice (the overlay `current_slice`) is left alone: unde
 crashes napari when the layers are cleared.
 """
 
-import weakref
 from typing import Any
 
 from napari.components import ViewerModel
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of, go_to
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 FIRST_BAND = 550.0
 """nm; the band that is shown first, where the eye is most sensitive."""
 
 
-class SliderLabel:
-    """Writes the wavelength of the active cube of *viewer* beside the slider.
+class SliderLabel(ViewerHelper):
+    """Writes the wavelength of the active cube beside the slider.
 
     It also moves the slider to a cube that opens.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
+        super().__init__(viewer)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.layers.events.removed.connect(self.write)
         viewer.layers.selection.events.active.connect(self.write)
         viewer.dims.events.current_step.connect(self.write)
         # napari writes labels of its own when a layer is added.
         viewer.dims.events.axis_labels.connect(self.write)
+        self.write()
 
     def write(self, _: object = None) -> None:
         """Write the wavelength, or the number of the band; nothing where there is no cube."""
-        viewer = self._viewer_ref()
-        layer = None if viewer is None else active_cube_layer(viewer)
+        dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
         cube = cube_of(layer)
-        if viewer is None or layer is None or cube is None:
+        if layer is None or cube is None:
             return
-        text = _band_label(cube, band_of(layer, viewer.dims.point))
-        labels = (*viewer.dims.axis_labels[:-3], text, *viewer.dims.axis_labels[-2:])
+        text = _band_label(cube, band_of(layer, dims.point))
+        labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])
         # Without this comparison, writing would call this method again, without end.
-        if viewer.dims.axis_labels != labels:
-            viewer.dims.axis_labels = labels
+        if dims.axis_labels != labels:
+            dims.axis_labels = labels
 
     def _on_inserted(self, event: Any) -> None:
-        viewer = self._viewer_ref()
-        if viewer is not None:
-            bring_into_view(viewer, event.value)
-            self.write()
+        bring_into_view(self.viewer, event.value)
+        self.write()
 
 
 def _band_label(cube: SpectralCube, band: int) -> str:
@@ -76,8 +73,3 @@ def _first_wavelength(cube: SpectralCube) -> float:
     if cube.has_wavelengths and low <= FIRST_BAND <= high:
         return FIRST_BAND
     return float(cube.wavelengths[len(cube.wavelengths) // 2])
-
-
-def show_wavelength(viewer: ViewerModel) -> None:
-    """Have the slider of *viewer* say its wavelength, from now on."""
-    shared(viewer, SliderLabel).write()

@@ -23,6 +23,7 @@ from napari_mst.adaptation.parts import Part
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
+from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import pick_rows
 from napari_mst.plugin.spectra.known.adapter import (
     Adapter,
@@ -33,7 +34,6 @@ from napari_mst.plugin.spectra.known.adapter import (
     photos_for,
 )
 from napari_mst.plugin.spectra.known.layers import KnownLayers
-from napari_mst.plugin.spectra.reader import Start
 from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import KnownState

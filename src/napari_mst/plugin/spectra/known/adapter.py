@@ -22,9 +22,10 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.plugin.jobs.job import Cancel, Job, Start
 from napari_mst.plugin.spectra.known.layers import KnownLayers
 from napari_mst.plugin.spectra.known.preview import PreviewData, drawn
-from napari_mst.plugin.spectra.reader import Cancel, Identity, Start, Work
+from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.snapshot import KnownState
 from napari_mst.plugin.viewer.layers import cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
@@ -314,7 +315,7 @@ class Adapter:
         self._share = 0.0
         self._set_task(task)
         self._cancel = self._start_work(
-            Work(
+            Job(
                 run=work,
                 on_done=partial(self._on_done, generation, use),
                 on_failed=partial(self._on_failed, generation),
