@@ -3,44 +3,48 @@
 Here `evaluate` has all baselines.
 """
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from lab import baselines
 from lab.retrain import RETRAIN
 from napari_mst.cli.command import DONE, Command
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.evaluation.methods import BASELINES
+from napari_mst.option import Option
 from napari_mst.training.calibrate import calibrate
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="weights file with a card (.safetensors); its card is changed",
-    )
+@dataclass(frozen=True)
+class Calibrate:
+    """Weights files whose cards get a measured error band."""
+
+    files: Annotated[
+        tuple[Path, ...],
+        Option(
+            "weights file with a card (.safetensors); its card is changed",
+            "FILE",
+            nargs="+",
+            is_positional=True,
+        ),
+    ]
+
+    examples = ("calibrate mine.safetensors",)
+
+    def run(self) -> int:
+        """Measure the error band of each model, and print it."""
+        for file in self.files:
+            card = calibrate(file)
+            print(file.name, flush=True)
+            for kind, numbers in card.error_band.items():
+                by_band = " ".join(f"{number:.2f}" for number in numbers)
+                print(f"  {kind:7} {by_band}", flush=True)
+        return DONE
 
 
-def _calibrate(arguments: argparse.Namespace) -> int:
-    for file in arguments.files:
-        card = calibrate(file)
-        print(file.name, flush=True)
-        for kind, numbers in card.error_band.items():
-            by_band = " ".join(f"{number:.2f}" for number in numbers)
-            print(f"  {kind:7} {by_band}", flush=True)
-    return DONE
-
-
-CALIBRATE = Command(
-    name="calibrate",
-    help="measure the error band of a model and write it into its file",
-    add_arguments=_add_arguments,
-    run=_calibrate,
-)
+CALIBRATE = Command("calibrate", "measure the error band of a model, into its file", Calibrate)
 
 if __name__ == "__main__":
     BASELINES.update(baselines.BASELINES)

@@ -6,7 +6,6 @@ Deterministic for a seed, step counts and a number of processes and threads; a r
 continues from its last checkpoint to the same weights.
 """
 
-import argparse
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,14 @@ from torch import Tensor
 
 from lab.camera_scenes import CameraScenes, CameraSimulator
 from lab.cards import CARD, accuracy, made_by
+from lab.order import Order
 from napari_mst.evaluation.inputs import (
     HELD_OUT_CAMERAS,
     TRAINING_LIGHTS,
     camera_inputs,
     training_cameras,
 )
-from napari_mst.evaluation.methods import ModelMethod
+from napari_mst.evaluation.methods import ON_CPU, ModelMethod
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
@@ -33,13 +33,13 @@ from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
-    FitSettings,
     join_processes,
     reconstruction_loss,
     save,
     start_network,
 )
 from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.settings import FitSettings
 
 CAMERA_SETTINGS = FitSettings(steps=30_000, size=64)
 """The settings of `mstpp-camera`."""
@@ -209,22 +209,22 @@ def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
     )
 
 
-def fit_camera_to_file(settings: FitSettings, arguments: argparse.Namespace) -> None:
+def fit_camera_to_file(settings: FitSettings, order: Order) -> None:
     """Fit `mstpp-camera`, and write it with its band; of several processes the first writes."""
-    device = join_processes(arguments.device)
-    output: Path = arguments.output
+    device = join_processes(order.device)
+    output: Path = order.output
     checkpoint = output.with_suffix(".checkpoint")
     pixelwise = pixelwise_of(checkpoint)
     if pixelwise is None:
         pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
         pixelwise = fit_camera_network(pixel_settings)
     fit = CameraFit(settings, checkpoint, pixelwise, device)
-    best = fit.run(arguments.report_every)
+    best = fit.run(order.report_every)
     if fit.rank == 0:
         save(best, output, camera_card(settings, fit.processes, output.stem))
         calibrate(output)
-        if arguments.scenes:
-            measure(output, arguments.scenes)
+        if order.scenes:
+            measure(output, order.scenes)
 
 
 def judged_captures() -> list[Capture]:
@@ -243,7 +243,9 @@ def measure(path: Path, folder: Path) -> ModelCard:
         found = []
         for capture in judged_captures():
             photos = next(each for each in camera_inputs(capture) if each.name == kind)
-            found.append(accuracy(ModelMethod(str(path), capture=capture), folder, photos))
+            found.append(
+                accuracy(ModelMethod(str(path), replace(ON_CPU, capture=capture)), folder, photos)
+            )
         means = {}
         for label in found[0]:
             means[label] = round(sum(each[label] for each in found) / len(found), 4)

@@ -8,7 +8,6 @@ the settings and a number of threads. Letters: N photos, S compositions, P patch
 side of a patch, M materials.
 """
 
-import argparse
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from torch.nn import functional as F
 from lab.cards import made_by
 from lab.compositions import CompositionSimulator
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
+from lab.order import Order
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.light.lights import common_response, log_ratios
 from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
@@ -370,10 +370,10 @@ def light_card(settings: LightSettings, name: str) -> ModelCard:
     )
 
 
-def fit_light_to_file(settings: LightSettings, arguments: argparse.Namespace) -> None:
+def fit_light_to_file(settings: LightSettings, order: Order) -> None:
     """Fit `light-vit`, and write it."""
-    network = fit_light(settings, arguments.report_every)
-    save(network, arguments.output, light_card(settings, arguments.output.stem))
+    network = fit_light(settings, order.report_every)
+    save(network, order.output, light_card(settings, order.output.stem))
 
 
 def _told(network: VisionTransformer, lesson: Lesson) -> Posterior:

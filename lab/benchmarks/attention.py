@@ -42,7 +42,7 @@ from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.evaluation.inputs import INPUTS, Input
-from napari_mst.evaluation.methods import Method, ModelMethod
+from napari_mst.evaluation.methods import ON_CPU, Method, ModelMethod
 from napari_mst.evaluation.scenes import Scene, read_scenes
 from napari_mst.evaluation.tables import compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
@@ -51,7 +51,8 @@ from napari_mst.networks.network import Network
 from napari_mst.photo.cameras import GRID
 from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.calibrate import calibrate
-from napari_mst.training.fit import Fit, FitOptions, FitSettings, pixelwise_network, save
+from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
+from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import Simulated
 
 CPU = torch.device("cpu")
@@ -328,7 +329,7 @@ def _alone(network: nn.Module) -> Method:
 
 def _denoised() -> Method:
     """The estimate of the pixelwise network on photos that are denoised if they are noisy."""
-    return ModelMethod(START_MODEL, correct_colour=False)
+    return ModelMethod(START_MODEL, replace(ON_CPU, correct_colour=False))
 
 
 def _accuracy(method: Method, scenes: list[Scene]) -> dict[str, tuple[float, float]]:

@@ -16,8 +16,9 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, Capture, camera_response, load_cameras
 from napari_mst.simulation.scenes import USUAL
 from napari_mst.training import calibrate
-from napari_mst.training.fit import FitOptions, FitSettings
+from napari_mst.training.fit import FitOptions
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
+from napari_mst.training.settings import FitSettings
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
 QUIET = FitOptions(report=lambda _: None)

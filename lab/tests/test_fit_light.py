@@ -1,6 +1,5 @@
 """The fit of the network that tells the light: its lessons are right, and it learns from them."""
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from lab.fit_light import (
     with_mixtures,
 )
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
+from lab.order import Order
 from napari_mst.light.lights import common_response, known_lights
 from napari_mst.light.posterior import angles, posterior_of, white_of
 from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
@@ -151,7 +151,7 @@ def test_a_fit_repeats_for_a_seed() -> None:
 
 def test_the_file_has_a_card_that_says_how_it_was_made(tmp_path: Path) -> None:
     output = tmp_path / "mine.safetensors"
-    fit_light_to_file(TINY, argparse.Namespace(output=output, report_every=10))
+    fit_light_to_file(TINY, Order(output, report_every=10))
     card = card_of_file(output)
     assert card is not None
     assert (card.name, card.tells_light) == ("mine", True)

@@ -1,11 +1,13 @@
 """The command line as a whole: its table, its exit statuses, Ctrl-C and streams that fail."""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ from tests.cli.conftest import (
 )
 
 import napari_mst
-from napari_mst.cli.command import DONE, REFUSED, UNWRITTEN
-from napari_mst.cli.main import COMMANDS, main
+from napari_mst.cli.arguments import record_of
+from napari_mst.cli.command import DONE, REFUSED, UNWRITTEN, Command
+from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
+from napari_mst.watch import Watch
 
 
 def test_control_c_ends_with_130_and_leaves_no_cube(
@@ -47,6 +51,52 @@ def test_every_command_has_one_line_of_help_and_a_help_of_its_own(
         assert f"usage: napari-mst {command.name} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_example_of_a_help_is_a_command_that_parses(command: Command) -> None:
+    parser = parser_of([command])
+    for line in command.load().examples:
+        words = shlex.split(line.partition(" >")[0])
+        assert words[0] == command.name
+        record_of(command.load(), vars(parser.parse_args(words)))
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["recnstruct", "photo.jpg"])
+    assert "got 'recnstruct'. Did you mean reconstruct?" in capsys.readouterr().err
+
+
+def test_help_and_a_mistyped_command_wait_for_no_library() -> None:
+    code = (
+        "import contextlib, sys; from napari_mst.cli.main import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "print(sorted({'numpy', 'torch', 'napari'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_bash_completes_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == DONE
+    script = capsys.readouterr().out
+    assert "reconstruct" in script
+    assert "--error-bands" in script
+
+
+def test_facts_are_printed_as_json_for_programs(
+    run: Run, tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("reconstruct", photo)  # without -o, the cube gets the name of the photo, here
+    cube = tmp_path / "photo.hdr"
+    assert json.loads(run("info", cube, "--json")[1])["shape"] == "4 bands x 6 rows x 9 columns"
+    compared = json.loads(run("compare", cube, cube, "--json")[1])
+    assert (compared["RMSE"], compared["PSNR"], len(compared["by_band"])) == (0, None, 4)
+    assert "mstpp-srgb" in json.loads(run("models", "--json")[1])
+
+
 def test_commands_have_names_of_their_own() -> None:
     names = [command.name for command in COMMANDS]
     assert len(set(names)) == len(names)
@@ -66,9 +116,9 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 ) -> None:
     before, went_on = signal.getsignal(signal.SIGINT), []
 
-    def pressed(*_: object, is_cancelled: Callable[[], bool], **__: object) -> None:
+    def pressed(*_: object, watch: Watch, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
-        went_on.append(is_cancelled())
+        went_on.append(watch.is_cancelled is not None and watch.is_cancelled())
         raise Cancelled("The reconstruction was cancelled.")
 
     monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)

@@ -12,7 +12,7 @@ from napari_mst.colour import srgb_to_linear
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
-from napari_mst.evaluation.methods import Method, ModelMethod, least_squares, linear_method
+from napari_mst.evaluation.methods import ON_CPU, Method, ModelMethod, least_squares, linear_method
 from napari_mst.evaluation.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.evaluation.tables import (
     compared,
@@ -231,7 +231,10 @@ def _scene(cube: NDArray[np.float32]) -> Scene:
 
 def _with_and_without_correction(cube: NDArray[np.floating], kind: Input) -> list[dict[str, float]]:
     codes = kind.photograph(cube, GRID, "a")
-    methods = [ModelMethod("mstpp-srgb", correct_colour=correct) for correct in (True, False)]
+    methods = [
+        ModelMethod("mstpp-srgb", replace(ON_CPU, correct_colour=correct))
+        for correct in (True, False)
+    ]
     return [
         compared(method(codes) / kind.exposure, cube, kind.counted(codes)) for method in methods
     ]

@@ -15,10 +15,10 @@ from napari_mst.training.fit import (
     Fit,
     FitOptions,
     FitProgress,
-    FitSettings,
     reconstruction_loss,
     start_network,
 )
+from napari_mst.training.settings import FitSettings
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)
@@ -142,7 +142,7 @@ import sys
 from pathlib import Path
 import torch
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.training.fit import Fit, FitSettings, join_processes
+from napari_mst.training.fit import Fit, join_processes
 torch.manual_seed(0)
 pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
 device = join_processes("cpu")

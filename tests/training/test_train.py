@@ -21,7 +21,8 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
-from napari_mst.training.fit import Fit, FitOptions, FitProgress, FitSettings
+from napari_mst.training.fit import Fit, FitOptions, FitProgress
+from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import Cubes, Simulated, response_tensor
 
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")

@@ -1,31 +1,26 @@
 """The command `attention`: matrices of a photo, maps of them, and what its pixels attend to."""
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.attention.files import check_target, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.captures import Taken
+from napari_mst.cli.command import DONE
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import (
-    add_device,
-    add_model,
-    add_output,
-    add_overwrite,
-    add_region,
-    pixel,
-)
-from napari_mst.cli.photos import PhotoOptions, add_photo_arguments, load_reconstructor
+from napari_mst.cli.options import DEFAULT_MODEL, Model, Overwrite, pixel_of, to_file
+from napari_mst.cli.photos import PhotoOptions, load_reconstructor
 from napari_mst.errors import AttentionError, SaveError
 from napari_mst.messages import shown
+from napari_mst.option import Only, Option
 from napari_mst.photo.photo import Photo, Rectangle
-from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
@@ -42,63 +37,115 @@ Pixel = tuple[int, int]
 """Row and column of the photo."""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("photo", type=Path, metavar="PHOTO")
-    add_output(parser, "OUT.npz", "file to write; a .tif holds the maps only, a page each")
-    add_overwrite(parser)
-    add_model(parser)
-    add_device(parser)
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "float64"),
-        default="float32",
-        help="float64 is exact and six times slower (default: float32)",
-    )
-    add_region(parser)
-    _add_pixel_arguments(parser)
-    _add_map_arguments(parser)
-    add_photo_arguments(parser)
+_PIXELS = (
+    "pixels",
+    "for networks in which pixels attend to pixels (attention in windows, or between all pixels): "
+    "they have no matrices of channels, and --map, --key and --query do not apply, unless channels "
+    "attend to channels in them as well (hybrid)",
+)
+_MAPS = (
+    "maps",
+    "pictures of one head of a block, over the photo, for networks in which channels attend to "
+    "channels",
+)
 
 
-def _add_pixel_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "pixels",
-        "for networks in which pixels attend to pixels (attention in windows, or between all "
-        "pixels): they have no matrices of channels, and --map, --key and --query do not apply, "
-        "unless channels attend to channels in them as well (hybrid)",
+@dataclass(frozen=True)
+class Attention:
+    """A photo, a model, and what of the model's attention to the photo is saved."""
+
+    photo: Annotated[Path, Option("the photo that the network looks at", is_positional=True)]
+    output: Annotated[
+        Path | None,
+        to_file(
+            "file to write, .npz; a .tif holds the maps only, a page each (default: "
+            "PHOTO_attention.npz, here)"
+        ),
+    ] = None
+    overwrite: Overwrite = False
+    model: Model = DEFAULT_MODEL
+    options: Annotated[RunOptions, Only("device", "precision", "region")] = DEFAULTS
+    pixel: Annotated[
+        tuple[Pixel, ...],
+        Option(
+            "add the weights of every head for this pixel of the photo, in every block or in that "
+            "of --block; may be repeated",
+            "ROW,COLUMN",
+            parse=pixel_of,
+            is_repeated=True,
+            group=_PIXELS,
+        ),
+    ] = ()
+    map: Annotated[
+        tuple[str, ...],
+        Option("add this map; may be repeated", choices=OVERLAYS, is_repeated=True, group=_MAPS),
+    ] = ()
+    block: Annotated[
+        str,
+        Option(
+            f"block of the network (default: {FIRST_BLOCK}; with --pixel, all)", "NAME", group=_MAPS
+        ),
+    ] = ""
+    head: Annotated[int, Option("head of the block, from 0", "N", group=_MAPS)] = 0
+    key: Annotated[int | None, Option("key channel, from 0 (default: all)", "I", group=_MAPS)] = (
+        None
     )
-    group.add_argument(
-        "--pixel",
-        action="append",
-        type=pixel,
-        default=[],
-        metavar="ROW,COLUMN",
-        help="add the weights of every head for this pixel of the photo, in every block or in that "
-        "of --block; may be repeated",
+    query: Annotated[
+        int | None, Option("query channel, from 0 (default: all)", "J", group=_MAPS)
+    ] = None
+    taken: Taken = field(default_factory=Taken)
+
+    examples = (
+        "attention photo.jpg -o attention.npz",
+        "attention photo.jpg --map score --head 0 -o maps.tif",
     )
 
+    def run(self) -> int:
+        """Save the attention, and print the path of the file."""
+        target = self.output or Path(f"{self.photo.stem}_attention.npz")
+        self._check_target(target)
+        photos = PhotoOptions.of(self.taken, [self.photo])
+        reconstructor = load_reconstructor(
+            self.model, replace(self.options, capture=photos.capture)
+        )
+        with asked_to_stop() as watch:
+            photo = photos.read(self.photo)
+            exploration = _Exploration(reconstructor, photo, self.options.region)
+            exploration.check(shown(Path(self.model).name), bool(self.pixel))
+            maps = self._maps(exploration, watch)
+            record = exploration.record(watch)
+            for assumption in record.provenance.assumptions:
+                note(f"{self.photo.name}: {assumption}")
+            if target.suffix.lower() in TIFF_SUFFIXES:
+                print(write_maps(target, maps, overwrite=self.overwrite))
+            else:
+                print(write_attention(target, record, maps, overwrite=self.overwrite))
+        return DONE
 
-def _add_map_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "maps",
-        "pictures of one head of a block, over the photo, for networks in which channels attend to "
-        "channels",
-    )
-    group.add_argument(
-        "--map", action="append", choices=OVERLAYS, default=[], help="add this map; may be repeated"
-    )
-    group.add_argument(
-        "--block",
-        metavar="NAME",
-        help=f"block of the network (default: {FIRST_BLOCK}; with --pixel, all)",
-    )
-    group.add_argument(
-        "--head", type=int, default=0, metavar="N", help="head of the block, from 0 (default: 0)"
-    )
-    group.add_argument("--key", type=int, metavar="I", help="key channel, from 0 (default: all)")
-    group.add_argument(
-        "--query", type=int, metavar="J", help="query channel, from 0 (default: all)"
-    )
+    def _maps(self, exploration: "_Exploration", watch: Watch) -> list[AttentionMap]:
+        """Make all maps that are asked for."""
+        selection = Selection(self.block or FIRST_BLOCK, self.head, self.key, self.query)
+        maps = [exploration.map(overlay, selection, watch) for overlay in self.map]
+        blocks = [self.block] if self.block else []
+        for place in self.pixel:
+            maps += exploration.weights(place, blocks, watch)
+        return maps
+
+    def _check_target(self, target: Path) -> None:
+        """Refuse before computing what could not be saved."""
+        suffix = target.suffix.lower()
+        if suffix not in (".npz", *TIFF_SUFFIXES):
+            raise SaveError(
+                f"Expected a name that ends in .npz or .tif, got {shown(target.name)}. "
+                "Choose another."
+            )
+        if suffix in TIFF_SUFFIXES and not self.map and not self.pixel:
+            raise SaveError(
+                f"Expected --map or --pixel, got neither for {shown(target.name)}. "
+                "A TIFF holds maps; save matrices as .npz."
+            )
+        with asked_to_stop():
+            check_target(target, overwrite=self.overwrite)
 
 
 class _Exploration:
@@ -123,20 +170,20 @@ class _Exploration:
 
         return PixelExplorer(self._reconstructor, self.photo, self._region)
 
-    def check(self, arguments: argparse.Namespace) -> None:
+    def check(self, model: str, has_pixels: bool) -> None:
         """Refuse what the network does not have. Raises `AttentionError`."""
         from napari_mst.attention.blocks import attention_blocks, pixel_blocks  # imports torch
 
         network = self._reconstructor.network
-        if pixel_blocks(network) and not attention_blocks(network) and not arguments.pixel:
+        if pixel_blocks(network) and not attention_blocks(network) and not has_pixels:
             raise AttentionError(
-                f"Expected --pixel ROW,COLUMN, for pixels attend to pixels in {_name(arguments)}, "
+                f"Expected --pixel ROW,COLUMN, for pixels attend to pixels in {model}, "
                 "got none. Name one: there are no matrices of channels, nor maps of them."
             )
-        if arguments.pixel and not pixel_blocks(network):
+        if has_pixels and not pixel_blocks(network):
             raise AttentionError(
                 "Expected a network with attention between pixels for --pixel, got "
-                f"{_name(arguments)}. Leave it out, or take another model."
+                f"{model}. Leave it out, or take another model."
             )
 
     def record(self, watch: Watch) -> AttentionRecord:
@@ -173,73 +220,3 @@ class _Exploration:
                 found += own.maps((top, left))
                 part.reach(1)
         return found
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    _check_output(arguments)
-    photos = PhotoOptions.from_arguments(arguments, [arguments.photo])
-    options = RunOptions(
-        device=arguments.device, precision=arguments.precision, capture=photos.capture
-    )
-    reconstructor = load_reconstructor(arguments.model, options)
-    with asked_to_stop() as watch:
-        photo = photos.read(arguments.photo)
-        exploration = _Exploration(reconstructor, photo, arguments.region)
-        exploration.check(arguments)
-        maps = _maps(exploration, arguments, watch)
-        record = exploration.record(watch)
-        for assumption in record.provenance.assumptions:
-            note(f"{arguments.photo.name}: {assumption}")
-        print(_save(arguments, record, maps))
-    return DONE
-
-
-def _maps(
-    exploration: _Exploration, arguments: argparse.Namespace, watch: Watch
-) -> list[AttentionMap]:
-    """All maps that are asked for."""
-    block = arguments.block or FIRST_BLOCK
-    selection = Selection(block, arguments.head, arguments.key, arguments.query)
-    maps = [exploration.map(overlay, selection, watch) for overlay in arguments.map]
-    blocks = [arguments.block] if arguments.block else []
-    for place in arguments.pixel:
-        maps += exploration.weights(place, blocks, watch)
-    return maps
-
-
-def _save(
-    arguments: argparse.Namespace, record: AttentionRecord, maps: Sequence[AttentionMap]
-) -> Path:
-    output: Path = arguments.output
-    if output.suffix.lower() in TIFF_SUFFIXES:
-        return write_maps(output, maps, overwrite=arguments.overwrite)
-    return write_attention(output, record, maps, overwrite=arguments.overwrite)
-
-
-def _name(arguments: argparse.Namespace) -> str:
-    return shown(Path(arguments.model).name)
-
-
-def _check_output(arguments: argparse.Namespace) -> None:
-    """Refuse before computing what could not be saved."""
-    output: Path = arguments.output
-    suffix = output.suffix.lower()
-    if suffix not in (".npz", *TIFF_SUFFIXES):
-        raise SaveError(
-            f"Expected a name that ends in .npz or .tif, got {shown(output.name)}. Choose another."
-        )
-    if suffix in TIFF_SUFFIXES and not arguments.map and not arguments.pixel:
-        raise SaveError(
-            f"Expected --map or --pixel, got neither for {shown(output.name)}. "
-            "A TIFF holds maps; save matrices as .npz."
-        )
-    with asked_to_stop():
-        check_target(output, overwrite=arguments.overwrite)
-
-
-ATTENTION = Command(
-    name="attention",
-    help="save the attention to a photo: matrices, maps, pixels",
-    add_arguments=_add_arguments,
-    run=_run,
-)

@@ -1,14 +1,15 @@
-"""Camera, light and white of the photos of a command, from its arguments."""
+"""Camera, light, white and chart of the photos of a command, as the user gave them."""
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.cli.console import note, tell
-from napari_mst.cli.options import pixel, rectangle
+from napari_mst.cli.options import pixel_of
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.messages import shown
+from napari_mst.option import Option
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import Chart
 from napari_mst.photo.chart_finding import find_chart
@@ -17,135 +18,162 @@ from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
+from napari_mst.reconstruction.options import rectangle
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
 
 
-def add_camera_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what tells camera, light and white: names, numbers, patches and frames."""
-    group = parser.add_argument_group(
-        "for mstpp-camera", "how the photo was taken; `napari-mst cameras` lists the names"
-    )
-    group.add_argument(
-        "--camera",
-        default="",
-        metavar="NAME|FILE",
-        help="a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the "
-        "photo's file names)",
-    )
-    group.add_argument(
-        "--illuminant",
-        default="",
-        metavar="NAME|FILE",
-        help="a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or "
-        "estimate: RAW and --unbalanced photos tell it themselves (default: the one that a grey "
-        "patch or a white frame shows; estimate with --unbalanced)",
-    )
-    group.add_argument(
-        "--white",
-        type=float,
-        default=0.0,
-        metavar="VALUE",
-        help="stored value of a white surface (default: full scale)",
-    )
-    group.add_argument(
-        "--unbalanced",
-        action="store_true",
-        help="the values come from the sensor without any white balance; a RAW photo is balanced "
-        "as shot otherwise",
-    )
-    _add_patch_arguments(group)
-    _add_chart_arguments(parser)
-
-
-def _add_patch_arguments(group: "argparse._ArgumentGroup") -> None:
-    group.add_argument(
-        "--white-patch",
-        type=place,
-        metavar="ROW,COLUMN",
-        help="a grey or white patch, which tells white, balance and light; or a rectangle "
-        "ROW0:ROW1,COL0:COL1",
-    )
-    group.add_argument(
-        "--patch-photo",
-        type=Path,
-        metavar="FILE",
-        help="another photo that shows the patch (also that of --balance), of the same light and "
-        "exposure",
-    )
-    group.add_argument(
-        "--patch-reflectance",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="reflectance of the patch or the white frame: 0.18 for a grey card (default: 1)",
-    )
-    group.add_argument(
-        "--white-frame",
-        type=Path,
-        metavar="FILE",
-        help="a photo of a white surface that fills it, by which each photo is divided",
-    )
-    group.add_argument(
-        "--dark-frame",
-        type=Path,
-        metavar="FILE",
-        help="a photo with the lens covered, which is subtracted from both first",
-    )
-
-
-def _add_chart_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear ones"
-    )
-    group.add_argument(
-        "--chart",
-        nargs=4,
-        type=pixel,
-        metavar="ROW,COLUMN",
-        help="the middles of its corner patches, in their order around it; the report says how far "
-        "each patch is off, and the cube is corrected by the patches",
-    )
-    group.add_argument(
-        "--find-chart",
-        action="store_true",
-        help="look for the chart in the photo, instead of --chart (extra `charts`)",
-    )
-    group.add_argument(
-        "--chart-kind",
-        choices=CHARTS,
-        default=next(iter(CHARTS)),
-        help="which chart it is (default: classic)",
-    )
-    group.add_argument(
-        "--chart-photo",
-        type=Path,
-        metavar="FILE",
-        help="another photo that shows the chart, of the same camera, light and exposure",
-    )
-
-
 def place(text: str) -> Place:
     """A pixel from "120,80", or a rectangle from "100:140,60:100"."""
-    return rectangle(text) if ":" in text else pixel(text)
+    return rectangle(text) if ":" in text else pixel_of(text)
 
 
-def flat_field_of(arguments: argparse.Namespace) -> FlatField | None:
-    """The frames of the arguments; None without a white one. Raises `PhotoError`."""
-    if arguments.white_frame is None:
-        if arguments.dark_frame is not None:
+def _where(text: str) -> Place | str:
+    """The word "estimate", or the place of a grey patch."""
+    return text if text == ESTIMATED else place(text)
+
+
+Corners = tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]
+
+_CAMERA = ("for mstpp-camera", "how the photo was taken; `napari-mst cameras` lists the names")
+_CHART = ("a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear ones")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the user knows of how photos were taken: encoding, balance, camera, light and chart."""
+
+    linear: Annotated[bool, Option("the photo holds linear light, not sRGB")] = False
+    balance: Annotated[
+        Place | str | None,
+        Option(
+            "correct the white balance of sRGB photos: by the light that each photo itself shows, "
+            "if that is far from D65, or by a grey patch in it (a pixel, or a rectangle "
+            "ROW0:ROW1,COL0:COL1; see --patch-photo)",
+            "estimate|ROW,COLUMN",
+            parse=_where,
+        ),
+    ] = None
+    camera: Annotated[
+        str,
+        Option(
+            "a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the "
+            "photo's file names)",
+            "NAME|FILE",
+            group=_CAMERA,
+        ),
+    ] = ""
+    illuminant: Annotated[
+        str,
+        Option(
+            "a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or "
+            "estimate: RAW and --unbalanced photos show it themselves (default: the one that a "
+            "grey patch or a white frame shows; estimate with --unbalanced)",
+            "NAME|FILE",
+            group=_CAMERA,
+        ),
+    ] = ""
+    white: Annotated[
+        float,
+        Option("stored value of a white surface (default: full scale)", "VALUE", group=_CAMERA),
+    ] = 0.0
+    unbalanced: Annotated[
+        bool,
+        Option(
+            "the values come from the sensor without any white balance; a RAW photo is balanced "
+            "as shot otherwise",
+            group=_CAMERA,
+        ),
+    ] = False
+    white_patch: Annotated[
+        Place | None,
+        Option(
+            "a grey or white patch, which shows white, balance and light; or a rectangle "
+            "ROW0:ROW1,COL0:COL1",
+            "ROW,COLUMN",
+            parse=place,
+            group=_CAMERA,
+        ),
+    ] = None
+    patch_photo: Annotated[
+        Path | None,
+        Option(
+            "another photo that shows the patch (also that of --balance), of the same light and "
+            "exposure",
+            "FILE",
+            group=_CAMERA,
+        ),
+    ] = None
+    patch_reflectance: Annotated[
+        float,
+        Option(
+            "reflectance of the patch or the white frame: 0.18 for a grey card",
+            "SHARE",
+            group=_CAMERA,
+        ),
+    ] = 1.0
+    white_frame: Annotated[
+        Path | None,
+        Option(
+            "a photo of a white surface that fills it, by which each photo is divided",
+            "FILE",
+            group=_CAMERA,
+        ),
+    ] = None
+    dark_frame: Annotated[
+        Path | None,
+        Option(
+            "a photo with the lens covered, which is subtracted from both first",
+            "FILE",
+            group=_CAMERA,
+        ),
+    ] = None
+    chart: Annotated[
+        Corners | None,
+        Option(
+            "the middles of its corner patches, in their order around it; the report says how far "
+            "each patch is off, and the cube is corrected by the patches",
+            "ROW,COLUMN",
+            parse=pixel_of,
+            nargs=4,
+            group=_CHART,
+        ),
+    ] = None
+    find_chart: Annotated[
+        bool,
+        Option(
+            "look for the chart in the photo, instead of --chart (extra `charts`)", group=_CHART
+        ),
+    ] = False
+    chart_kind: Annotated[str, Option("which chart it is", choices=CHARTS, group=_CHART)] = next(
+        iter(CHARTS)
+    )
+    chart_photo: Annotated[
+        Path | None,
+        Option(
+            "another photo that shows the chart, of the same camera, light and exposure",
+            "FILE",
+            group=_CHART,
+        ),
+    ] = None
+
+
+def flat_field_of(taken: Taken) -> FlatField | None:
+    """The frames of *taken*; None without a white one. Raises `PhotoError`."""
+    if taken.white_frame is None:
+        if taken.dark_frame is not None:
             raise PhotoError(
                 "Expected --white-frame with --dark-frame, got none. "
                 "Photograph a white surface, too."
             )
         return None
-    dark = arguments.dark_frame
-    return FlatField(_linear(arguments.white_frame), None if dark is None else _linear(dark))
+    dark = taken.dark_frame
+    return FlatField(_linear(taken.white_frame), None if dark is None else _linear(dark))
 
 
-def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Calibration | None":
-    """The calibration by the chart of the arguments, with its report; None without a chart.
+def calibration_of(taken: Taken, photos: Sequence[Path]) -> "Calibration | None":
+    """The calibration by the chart of *taken*, with its report; None without a chart.
 
     Raises
     ------
@@ -154,21 +182,21 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
     PhotoError
         If the chart is none, or a photo cannot be read.
     """
-    if arguments.chart is None and not arguments.find_chart:
+    if taken.chart is None and not taken.find_chart:
         return None
-    told = (
+    known = (
         *("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame"),
         "balance",
-        *(("chart",) if arguments.find_chart else ()),
+        *(("chart",) if taken.find_chart else ()),
     )
-    option = "--find-chart" if arguments.find_chart else "--chart"
-    others = [name for name in told if getattr(arguments, name)]
+    option = "--find-chart" if taken.find_chart else "--chart"
+    others = [name for name in known if getattr(taken, name)]
     if others:
         raise CameraError(
             f"Expected {option} alone, got --{others[0].replace('_', '-')} as well. "
             "The chart tells camera, light and white."
         )
-    if arguments.chart_photo is None and len(photos) != 1:
+    if taken.chart_photo is None and len(photos) != 1:
         raise PhotoError(
             f"Expected one photo with {option}, got {len(photos)}. "
             "Say with --chart-photo which one shows the chart."
@@ -176,24 +204,24 @@ def calibration_of(arguments: argparse.Namespace, photos: Sequence[Path]) -> "Ca
     # It imports torch, which a refused argument must not wait for.
     from napari_mst.adaptation.calibrating import calibrate
 
-    encoding: Encoding | None = "linear" if arguments.linear else None
-    photo = Photo.read(arguments.chart_photo or photos[0], encoding=encoding)
-    calibration = calibrate(photo, _chart_in(photo, arguments))
+    encoding: Encoding | None = "linear" if taken.linear else None
+    photo = Photo.read(taken.chart_photo or photos[0], encoding=encoding)
+    calibration = calibrate(photo, _chart_in(photo, taken))
     tell(calibration.table())
     return calibration
 
 
-def _chart_in(photo: Photo, arguments: argparse.Namespace) -> Chart:
-    if not arguments.find_chart:
-        return Chart(tuple(arguments.chart), arguments.chart_kind)
-    chart = find_chart(photo, arguments.chart_kind)
+def _chart_in(photo: Photo, taken: Taken) -> Chart:
+    if taken.chart is not None:
+        return Chart(taken.chart, taken.chart_kind)
+    chart = find_chart(photo, taken.chart_kind)
     corners = " ".join(f"{row:.0f},{column:.0f}" for row, column in chart.corners)
     note(f"found a chart with the corners {corners}")
     return chart
 
 
 def capture_of(
-    arguments: argparse.Namespace, photos: Sequence[Path], flat_field: FlatField | None
+    taken: Taken, photos: Sequence[Path], flat_field: FlatField | None
 ) -> Capture | None:
     """Camera, light and white; None if the user said nothing about them.
 
@@ -204,18 +232,19 @@ def capture_of(
     PhotoError
         If the patch is none, or a photo cannot be read.
     """
-    patch = arguments.white_patch
+    patch = taken.white_patch
     if patch is None and flat_field is None:
-        return _told_capture(arguments, photos)
-    if arguments.white:
+        return _named_capture(taken, photos)
+    if taken.white:
         raise CameraError(
             "Expected --white or a grey patch or frame, got both. Leave one of them out."
         )
-    camera = arguments.camera or _camera_of(photos)
+    camera = taken.camera or _camera_of(photos)
     if patch is not None:
-        capture = _of_patch(arguments, camera, photos, flat_field)
+        grey = GreyPatch(patch, taken.patch_reflectance)
+        capture = _of_patch(taken, grey, camera, photos, flat_field)
     elif flat_field is not None:
-        capture = _of_frame(arguments, camera, flat_field)
+        capture = _of_frame(taken, camera, flat_field)
     note(
         f"the grey surface tells white {capture.white:.5g}, balance {capture.balance}, "
         f"illuminant {capture.illuminant}"
@@ -224,12 +253,13 @@ def capture_of(
 
 
 def _of_patch(
-    arguments: argparse.Namespace,
+    taken: Taken,
+    patch: GreyPatch,
     camera: str,
     photos: Sequence[Path],
     flat_field: FlatField | None,
 ) -> Capture:
-    path = arguments.patch_photo
+    path = taken.patch_photo
     if path is None:
         if len(photos) != 1:
             raise PhotoError(
@@ -240,33 +270,30 @@ def _of_patch(
     photo = _linear(path)
     if flat_field is not None:
         photo = flat_field.corrected(photo)
-    patch = GreyPatch(arguments.white_patch, arguments.patch_reflectance)
-    start = OF_SENSOR if arguments.unbalanced else BALANCED
-    light = arguments.illuminant
+    start = OF_SENSOR if taken.unbalanced else BALANCED
+    light = taken.illuminant
     if flat_field is not None and not light:
-        light = _of_frame(arguments, camera, flat_field).illuminant
+        light = _of_frame(taken, camera, flat_field).illuminant
     return capture_from_patch(photo, patch, camera, light, start)
 
 
-def _of_frame(arguments: argparse.Namespace, camera: str, flat_field: FlatField) -> Capture:
-    return capture_from_frame(
-        flat_field.white, arguments.patch_reflectance, camera, arguments.illuminant
-    )
+def _of_frame(taken: Taken, camera: str, flat_field: FlatField) -> Capture:
+    return capture_from_frame(flat_field.white, taken.patch_reflectance, camera, taken.illuminant)
 
 
 def _linear(path: Path) -> Photo:
     return Photo.read(path, encoding="linear")
 
 
-def _told_capture(arguments: argparse.Namespace, photos: Sequence[Path]) -> Capture | None:
+def _named_capture(taken: Taken, photos: Sequence[Path]) -> Capture | None:
     """The capture that the user named, with the camera of the file; None if nothing was named."""
-    camera = arguments.camera
+    camera = taken.camera
     # Only the values of the sensor tell the light: where there are others, it has to be named.
-    light = arguments.illuminant or (ESTIMATED if arguments.unbalanced else "")
+    light = taken.illuminant or (ESTIMATED if taken.unbalanced else "")
     if light and not camera:
         camera = _camera_of(photos)
-    if not camera and not arguments.illuminant:
-        if arguments.white or arguments.unbalanced:
+    if not camera and not taken.illuminant:
+        if taken.white or taken.unbalanced:
             raise CameraError(
                 "Expected --camera and --illuminant with --white or --unbalanced, got none. "
                 "Add them."
@@ -279,8 +306,8 @@ def _told_capture(arguments: argparse.Namespace, photos: Sequence[Path]) -> Capt
             "`napari-mst cameras` lists the names; "
             "the light of a RAW or --unbalanced photo can be estimated: --illuminant estimate."
         )
-    balance = OF_SENSOR if arguments.unbalanced else BALANCED
-    return Capture(camera, light, arguments.white, balance)
+    balance = OF_SENSOR if taken.unbalanced else BALANCED
+    return Capture(camera, light, taken.white, balance)
 
 
 def _camera_of(photos: Sequence[Path]) -> str:

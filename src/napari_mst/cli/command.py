@@ -1,8 +1,8 @@
 """A command of the command line, and the exit statuses that it may return."""
 
-import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 DONE = 0
 SOME_FAILED = 1
@@ -25,16 +25,19 @@ class Command:
         The word after `napari-mst`.
     help
         One line of `napari-mst --help`.
-    add_arguments
-        Adds the arguments of the command to its parser.
-    run
-        Runs the command with the parsed arguments, and returns the exit status.
-    epilog
-        Shown below the help of the command, as it is.
+    record
+        A dataclass whose fields with an `Option` are the arguments, and whose `run` does the work
+        and returns the exit status; or "module:Class", which is imported when the command is used.
+        Its `examples` are shown below the help, and so is its `more`.
     """
 
     name: str
     help: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-    epilog: str = ""
+    record: type | str
+
+    def load(self) -> Any:
+        """Return the record."""
+        if isinstance(self.record, str):
+            module, name = self.record.split(":")
+            return getattr(import_module(f"napari_mst.cli.{module}"), name)
+        return self.record

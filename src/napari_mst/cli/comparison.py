@@ -1,14 +1,16 @@
 """The command `compare`: how far a cube is from its reference, in total, by band and as a map."""
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from napari_mst.cli.command import DONE, Command
-from napari_mst.cli.console import progress_bar
+from napari_mst.cli.command import DONE
+from napari_mst.cli.console import print_json, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import add_overwrite
+from napari_mst.cli.options import AsJson, Cube, Overwrite, to_file
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
+from napari_mst.option import Option
 from napari_mst.spectra.cube_errors import MEASURES, CubeErrors, cube_errors
 from napari_mst.spectra.map_files import FinishedMap, check_map_target, write_map
 from napari_mst.spectra.map_kind import MapInputs
@@ -16,84 +18,74 @@ from napari_mst.spectra.maps import MAPS
 from napari_mst.watch import Watch
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cube", type=Path, metavar="CUBE")
-    parser.add_argument("reference", type=Path, metavar="REFERENCE", help="the true cube")
-    parser.add_argument(
-        "--bands", action="store_true", help="print the errors of every band as well"
-    )
-    parser.add_argument(
-        "--peak",
-        type=float,
-        default=1.0,
-        metavar="VALUE",
-        help="value of white, which PSNR refers to (default: 1)",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="also write an error map to this file"
-    )
-    parser.add_argument(
-        "--measure",
-        choices=MEASURES,
-        default="rmse",
-        help="what the error map shows (default: rmse)",
-    )
-    add_overwrite(parser)
+@dataclass(frozen=True)
+class Compare:
+    """Two cube files, and the errors of the first that are printed or drawn."""
+
+    cube: Cube
+    reference: Annotated[Path, Option("the true cube", is_positional=True)]
+    bands: Annotated[bool, Option("print the errors of every band as well")] = False
+    peak: Annotated[float, Option("value of white, which PSNR refers to", "VALUE")] = 1.0
+    output: Annotated[Path | None, to_file("also write an error map to this file")] = None
+    measure: Annotated[str, Option("what the error map shows", choices=MEASURES)] = "rmse"
+    overwrite: Overwrite = False
+    json: AsJson = False
+
+    examples = ("compare cube.hdr true.hdr --bands", "compare cube.hdr true.hdr -o error.png")
+
+    def __post_init__(self) -> None:
+        if not self.peak > 0:
+            raise SpectrumError(f"Expected a --peak above 0, got {self.peak:g}.")
+
+    def run(self) -> int:
+        """Print the errors, and write a map of them if there is a file for it."""
+        if self.output is not None:
+            with asked_to_stop():
+                check_map_target(self.output, overwrite=self.overwrite)
+        cube, reference = read_cube(self.cube), read_cube(self.reference)
+        with asked_to_stop() as watch:
+            errors = cube_errors(cube, reference, self.peak, watch)
+            if self.json:
+                print_json(_facts(errors) | {"by_band": _by_band(errors)})
+            else:
+                _print_errors(errors, self.bands)
+            if self.output is not None:
+                inputs = MapInputs(cube, reference=reference)
+                print(self._write_map(self.output, inputs, watch))
+        return DONE
+
+    def _write_map(self, target: Path, inputs: MapInputs, watch: Watch) -> Path:
+        kind = MAPS[f"reference-{self.measure}"]
+        with progress_bar(kind.title, watch) as bar:
+            result = kind.make(inputs, bar)
+        return write_map(target, FinishedMap(kind, inputs, result), overwrite=self.overwrite)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    if not arguments.peak > 0:
-        raise SpectrumError(f"Expected a --peak above 0, got {arguments.peak:g}.")
-    if arguments.output is not None:
-        with asked_to_stop():
-            check_map_target(arguments.output, overwrite=arguments.overwrite)
-    cube = read_cube(arguments.cube)
-    reference = read_cube(arguments.reference)
-    with asked_to_stop() as watch:
-        errors = cube_errors(cube, reference, arguments.peak, watch=watch)
-        _print_errors(errors)
-        if arguments.bands:
-            _print_bands(errors)
-        if arguments.output is not None:
-            path = _write_map(MapInputs(cube, reference=reference), arguments, watch)
-            print(path)
-    return DONE
-
-
-def _print_errors(errors: CubeErrors) -> None:
-    facts = {
-        "MRAE": f"{errors.mrae:.4f}",
-        "RMSE": f"{errors.rmse:.4f}",
-        "PSNR": f"{errors.psnr:.2f} dB",
-        "SAM": f"{errors.angle:.2f} deg",
-        "pixels": f"{errors.pixels}",
-        "bands": f"{len(errors.wavelengths)}",
+def _facts(errors: CubeErrors) -> dict[str, Any]:
+    return {
+        "MRAE": errors.mrae,
+        "RMSE": errors.rmse,
+        "PSNR": errors.psnr,
+        "SAM": errors.angle,
+        "pixels": errors.pixels,
+        "bands": len(errors.wavelengths),
     }
-    for name, value in facts.items():
-        print(f"{name:<8}{value}")
 
 
-def _print_bands(errors: CubeErrors) -> None:
-    """A table with tabs between the columns, as `napari-mst spectra` prints one."""
-    print(f"wavelength ({errors.unit})\tMRAE\tRMSE\tPSNR (dB)")
-    rows = zip(
-        errors.wavelengths, errors.band_mrae, errors.band_rmse, errors.band_psnr, strict=True
-    )
-    for wavelength, mrae, rmse, psnr in rows:
-        print(f"{wavelength:g}\t{mrae:.4f}\t{rmse:.4f}\t{psnr:.2f}")
+def _by_band(errors: CubeErrors) -> list[dict[str, float]]:
+    names = ("wavelength", "MRAE", "RMSE", "PSNR")
+    columns = (errors.wavelengths, errors.band_mrae, errors.band_rmse, errors.band_psnr)
+    return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _write_map(inputs: MapInputs, arguments: argparse.Namespace, watch: Watch) -> Path:
-    kind = MAPS[f"reference-{arguments.measure}"]
-    with progress_bar(kind.title, watch) as bar:
-        result = kind.make(inputs, bar)
-    finished = FinishedMap(kind, inputs, result)
-    return write_map(arguments.output, finished, overwrite=arguments.overwrite)
+_SHOWN = {"MRAE": "{:.4f}", "RMSE": "{:.4f}", "PSNR": "{:.2f} dB", "SAM": "{:.2f} deg"}
 
 
-COMPARE = Command(
-    name="compare",
-    help="measure how far a cube is from a reference cube",
-    add_arguments=_add_arguments,
-    run=_run,
-)
+def _print_errors(errors: CubeErrors, has_bands: bool) -> None:
+    """Print the totals, then a table of the bands with tabs, as `napari-mst spectra` prints one."""
+    for name, value in _facts(errors).items():
+        print(f"{name:<8}{_SHOWN.get(name, '{}').format(value)}")
+    if has_bands:
+        print(f"wavelength ({errors.unit})\tMRAE\tRMSE\tPSNR (dB)")
+        for band in _by_band(errors):
+            print("{wavelength:g}\t{MRAE:.4f}\t{RMSE:.4f}\t{PSNR:.2f}".format(**band))

@@ -1,10 +1,13 @@
 """Notes and progress of the command line, which go to standard error."""
 
+import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -38,6 +41,19 @@ def progress_bar(title: str, watch: Watch) -> Iterator[Watch]:
 def print_path(path: Path) -> None:
     """Print a file that was written; at once, since a batch takes long and Ctrl-C may end it."""
     print(path, flush=True)
+
+
+def print_json(facts: Any) -> None:
+    """Print *facts* as JSON; numbers that JSON does not know, as infinity, become null."""
+    print(json.dumps(_of_json(facts), indent=2))
+
+
+def _of_json(facts: Any) -> Any:
+    if isinstance(facts, dict):
+        return {name: _of_json(fact) for name, fact in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [_of_json(fact) for fact in facts]
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,45 @@
 """The command `convert`: a cube file of any kind as a file of another, with its wavelengths."""
 
-import argparse
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
-from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.command import DONE
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import add_output, add_overwrite, add_reading, reader_options
+from napari_mst.cli.options import Cube, Overwrite, Reading, to_file
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.messages import shown
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cube", type=Path, metavar="CUBE", help="a cube file of any kind")
-    add_output(parser, "OUT", "file to write; its suffix says the format (.hdr, .tif, .npz, ...)")
-    add_overwrite(parser)
-    add_reading(parser)
+@dataclass(frozen=True)
+class Convert:
+    """A cube file and the file of another format that it becomes."""
 
+    cube: Cube
+    output: Annotated[
+        Path | None,
+        to_file(
+            "file to write; its suffix says the format, .hdr, .tif, .npz, ... (default: an ENVI "
+            "file of the same name, here)"
+        ),
+    ] = None
+    overwrite: Overwrite = False
+    reading: Reading = field(default_factory=Reading)
 
-def _run(arguments: argparse.Namespace) -> int:
-    with asked_to_stop():
-        check_target(arguments.output, overwrite=arguments.overwrite)
-    cube = read_cube(arguments.cube, **reader_options(arguments))
-    for warning in cube.metadata.get("warnings", ()):
-        note(shown(warning, 300))
-    with (
-        asked_to_stop() as watch,
-        progress_bar(arguments.output.name, watch) as bar,
-    ):
-        path = write_cube(arguments.output, cube, overwrite=arguments.overwrite, watch=bar)
-    print(path)
-    return DONE
+    examples = (
+        "convert cube.mat -o cube.hdr",
+        "convert cube.npy --wavelengths 400:700 -o cube.tif",
+    )
 
-
-CONVERT = Command(
-    name="convert",
-    help="save a cube file in another format",
-    add_arguments=_add_arguments,
-    run=_run,
-)
+    def run(self) -> int:
+        """Read one file, write the other and print its path."""
+        target = self.output or Path(f"{self.cube.stem}.hdr")
+        with asked_to_stop():
+            check_target(target, overwrite=self.overwrite)
+        cube = read_cube(self.cube, **self.reading.given)
+        for warning in cube.metadata.get("warnings", ()):
+            note(shown(warning, 300))
+        with asked_to_stop() as watch, progress_bar(target.name, watch) as bar:
+            print(write_cube(target, cube, overwrite=self.overwrite, watch=bar))
+        return DONE

@@ -1,18 +1,21 @@
 """The command `doctor`: all that a bug report needs, and the usual faults of an installation."""
 
-import argparse
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import metadata
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from napari_mst.cli.command import DONE, REFUSED, Command
+from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.console import print_json
+from napari_mst.cli.options import AsJson
 from napari_mst.errors import NapariMstError
 from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
+from napari_mst.option import Option
 
 PACKAGES = (
     "napari-mst",
@@ -202,29 +205,31 @@ def _compile_all() -> Iterator[Finding]:
     non_local_means(np.zeros((3, 9, 9)), h=1.0, distance=1)
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--compile",
-        action="store_true",
-        help="only compile the kernels for this processor, as in building a container",
-    )
+@dataclass(frozen=True)
+class Doctor:
+    """A look at the installation."""
 
+    compile: Annotated[
+        bool,
+        Option("only compile the kernels for this processor, as in building a container"),
+    ] = False
+    json: AsJson = False
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    faults = 0
-    for name, text, advice in _compile_all() if arguments.compile else findings():
-        print(f"{name:<14}  {shown(text, 300)}", flush=True)
-        if advice:
-            faults += 1
-            print(f"{'':<14}  ! {advice}", flush=True)
-    print("no fault was found" if faults == 0 else f"faults (!): {faults}")
-    return REFUSED if faults else DONE
+    examples = ("doctor", "doctor --json > report.json")
+    more = "Each line with ! is a fault; the exit status is then 2."
 
-
-DOCTOR = Command(
-    "doctor",
-    "print what a bug report needs, and look for usual faults",
-    _add_arguments,
-    _doctor,
-    epilog="Each line with ! is a fault; the exit status is then 2.",
-)
+    def run(self) -> int:
+        """Print the findings, and how many of them are faults."""
+        lines = []
+        for name, text, advice in _compile_all() if self.compile else findings():
+            lines.append({"name": name, "text": text, "advice": advice})
+            if not self.json:
+                print(f"{name:<14}  {shown(text, 300)}", flush=True)
+                if advice:
+                    print(f"{'':<14}  ! {advice}", flush=True)
+        faults = sum(bool(line["advice"]) for line in lines)
+        if self.json:
+            print_json(lines)
+        else:
+            print("no fault was found" if faults == 0 else f"faults (!): {faults}")
+        return REFUSED if faults else DONE

@@ -1,14 +1,12 @@
-"""The commands that only tell: `models`, `cameras` and `info`."""
+"""The commands that only print: `models`, `cameras` and `info`."""
 
-import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from napari_mst.cli.command import DONE, Command
-from napari_mst.cli.console import note
-from napari_mst.cli.options import add_reading, reader_options
+from napari_mst.cli.command import DONE
+from napari_mst.cli.console import note, print_json
+from napari_mst.cli.options import AsJson, Cube, Reading
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import read_cube
 from napari_mst.messages import shown
@@ -17,14 +15,22 @@ from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
-def _add_nothing(_: argparse.ArgumentParser) -> None:
-    """The command has no arguments."""
+@dataclass(frozen=True)
+class Models:
+    """The list of the bundled models."""
 
+    json: AsJson = False
 
-def _models(_: argparse.Namespace) -> int:
-    texts = [_card_text(card) for card in (*MODELS.values(), *LIGHT_MODELS.values())]
-    print("\n\n".join(texts))
-    return DONE
+    examples = ("models", "models --json")
+
+    def run(self) -> int:
+        """Print the card of each model."""
+        cards = (*MODELS.values(), *LIGHT_MODELS.values())
+        if self.json:
+            print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
+        else:
+            print("\n\n".join(_card_text(card) for card in cards))
+        return DONE
 
 
 def _card_text(card: ModelCard) -> str:
@@ -62,10 +68,17 @@ def _accuracy(card: ModelCard) -> str:
     return "; ".join(scores)
 
 
-def _cameras(_: argparse.Namespace) -> int:
-    _print_list("cameras (--camera):", load_cameras())
-    _print_list("illuminants (--illuminant):", load_illuminants())
-    return DONE
+@dataclass(frozen=True)
+class Cameras:
+    """The list of the cameras and the lights."""
+
+    examples = ("cameras",)
+
+    def run(self) -> int:
+        """Print the names."""
+        _print_list("cameras (--camera):", load_cameras())
+        _print_list("illuminants (--illuminant):", load_illuminants())
+        return DONE
 
 
 def _print_list(title: str, names: Any) -> None:
@@ -74,20 +87,31 @@ def _print_list(title: str, names: Any) -> None:
         print(f"  {name}")
 
 
-def _add_info_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE")
-    add_reading(parser)
+@dataclass(frozen=True)
+class Info:
+    """A cube file that is described."""
 
+    cube: Cube
+    reading: Reading = field(default_factory=Reading)
+    json: AsJson = False
 
-def _info(arguments: argparse.Namespace) -> int:
-    cube = read_cube(arguments.file, **reader_options(arguments))
-    for name, value in _facts(cube).items():
-        print(f"{name:<14}  {shown(value, 200)}")
-    for assumption in cube.provenance.assumptions:
-        print(f"{'assumed':<14}  {shown(assumption, 300)}")
-    for warning in cube.metadata.get("warnings", ()):
-        note(shown(warning, 300))
-    return DONE
+    examples = ("info cube.hdr", "info cube.mat --variable reflectance --json")
+
+    def run(self) -> int:
+        """Print what the file holds and where it came from."""
+        cube = read_cube(self.cube, **self.reading.given)
+        assumptions = list(cube.provenance.assumptions)
+        warnings = list(cube.metadata.get("warnings", ()))
+        if self.json:
+            print_json({**_facts(cube), "assumed": assumptions, "warnings": warnings})
+            return DONE
+        for name, value in _facts(cube).items():
+            print(f"{name:<14}  {shown(value, 200)}")
+        for assumption in assumptions:
+            print(f"{'assumed':<14}  {shown(assumption, 300)}")
+        for warning in warnings:
+            note(shown(warning, 300))
+        return DONE
 
 
 def _facts(cube: SpectralCube) -> dict[str, str]:
@@ -117,23 +141,3 @@ def _wavelengths(cube: SpectralCube) -> str:
 
 def _range(wavelengths: Sequence[float], unit: str) -> str:
     return f"{wavelengths[0]:g} to {wavelengths[-1]:g} {unit}"
-
-
-INFO = Command(
-    name="info",
-    help="tell what a cube file holds and where it came from",
-    add_arguments=_add_info_arguments,
-    run=_info,
-)
-MODELS_COMMAND = Command(
-    name="models",
-    help="list the models: what they are for and how accurate they are",
-    add_arguments=_add_nothing,
-    run=_models,
-)
-CAMERAS = Command(
-    name="cameras",
-    help="list the cameras and illuminants that mstpp-camera knows",
-    add_arguments=_add_nothing,
-    run=_cameras,
-)

@@ -5,6 +5,7 @@ are those of `napari_mst.cli.command`, and 130 for Ctrl-C.
 """
 
 import argparse
+import difflib
 import errno
 import os
 import sys
@@ -13,39 +14,30 @@ from contextlib import suppress
 from functools import partial
 
 from napari_mst import __version__
-from napari_mst.cli.adaptation import ADAPT
-from napari_mst.cli.attention import ATTENTION
+from napari_mst.cli.arguments import add_arguments, record_of
 from napari_mst.cli.command import REFUSED, UNREAD, UNWRITTEN, Command
-from napari_mst.cli.comparison import COMPARE
 from napari_mst.cli.console import tell
 from napari_mst.cli.control_c import INTERRUPTED
-from napari_mst.cli.conversion import CONVERT
-from napari_mst.cli.doctor import DOCTOR
-from napari_mst.cli.evaluation import EVALUATE
-from napari_mst.cli.inspection import CAMERAS, INFO, MODELS_COMMAND
-from napari_mst.cli.maps import MAP
-from napari_mst.cli.reconstruct import RECONSTRUCT
-from napari_mst.cli.rendering import RENDER
-from napari_mst.cli.spectra import SPECTRA
-from napari_mst.cli.training import TRAIN
 from napari_mst.errors import Cancelled, NapariMstError
+from napari_mst.messages import shown
 from napari_mst.terminal import harmless_output
 
 COMMANDS: list[Command] = [
-    RECONSTRUCT,
-    MODELS_COMMAND,
-    CAMERAS,
-    INFO,
-    CONVERT,
-    SPECTRA,
-    RENDER,
-    MAP,
-    COMPARE,
-    ADAPT,
-    ATTENTION,
-    EVALUATE,
-    TRAIN,
-    DOCTOR,
+    Command("reconstruct", "turn photos into spectral cubes", "reconstruct:Reconstruct"),
+    Command("models", "list the models: what they are for, how accurate", "inspection:Models"),
+    Command("cameras", "list the cameras and illuminants of mstpp-camera", "inspection:Cameras"),
+    Command("info", "show what a cube file holds and its history", "inspection:Info"),
+    Command("convert", "save a cube file in another format", "conversion:Convert"),
+    Command("spectra", "read the spectra of pixels, as a table", "spectra:Spectra"),
+    Command("render", "render a cube as an eye sees it under a light", "rendering:Render"),
+    Command("map", "make a map of a cube, as of classes or ratios", "maps:Map"),
+    Command("compare", "measure how far a cube is from a reference", "comparison:Compare"),
+    Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:Adapt"),
+    Command("attention", "save the attention: matrices, maps, pixels", "attention:Attention"),
+    Command("evaluate", "measure how well models do on real scenes", "evaluation:Evaluate"),
+    Command("train", "train a new model, or tune one to your cubes", "training:Train"),
+    Command("doctor", "check the installation, for a bug report", "doctor:Doctor"),
+    Command("completion", "print what completes commands in a shell", "completion:Completion"),
 ]
 """Every command, in the order of `napari-mst --help`."""
 
@@ -78,10 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     """Run one command; its errors are told in a sentence."""
-    parsed = _parser().parse_args(arguments)
-    command: Command = parsed.command
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = [word for word in given if not word.startswith("-")]
+    parser = parser_of([command for command in COMMANDS if command.name in words[:1]])
+    if words and words[0] not in {command.name for command in COMMANDS}:
+        parser.error(_unknown(words[0]))
+    parsed = vars(parser.parse_args(given))
     try:
-        return command.run(parsed)
+        status: int = record_of(parsed["command"].load(), parsed).run()
+        return status
     except (KeyboardInterrupt, Cancelled):
         tell("cancelled")
         return INTERRUPTED
@@ -90,8 +87,17 @@ def _run(arguments: Sequence[str] | None) -> int:
         return REFUSED
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The parser of all `COMMANDS`."""
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, [command.name for command in COMMANDS], 1)
+    advice = f"Did you mean {near[0]}?" if near else "`napari-mst --help` lists them."
+    return f"Expected a command, got {shown(name)!r}. {advice}"
+
+
+def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    """Return the parser of all `COMMANDS`, with the arguments of some *commands*.
+
+    The arguments of the others are left out, for a command is imported to know them.
+    """
     parser = argparse.ArgumentParser(
         prog="napari-mst",
         description="Hyperspectral cubes from RGB photos with MST++.",
@@ -105,11 +111,15 @@ def _parser() -> argparse.ArgumentParser:
             command.name,
             help=command.help,
             description=f"{command.help[0].upper()}{command.help[1:]}.",
-            epilog=command.epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(subparser)
         subparser.set_defaults(command=command)
+        if command in commands:
+            record = command.load()
+            add_arguments(subparser, record)
+            examples = ["examples:", *(f"  napari-mst {line}" for line in record.examples)]
+            parts = ("\n".join(examples), getattr(record, "more", ""))
+            subparser.epilog = "\n\n".join(part for part in parts if part)
     return parser
 
 

@@ -1,18 +1,11 @@
 """Options and reconstructor of the commands that read photos."""
 
-import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_mst.cli.balance import Balancing, add_balance_argument, balancing_of
-from napari_mst.cli.captures import (
-    add_camera_arguments,
-    calibration_of,
-    capture_of,
-    flat_field_of,
-)
+from napari_mst.cli.captures import Taken, calibration_of, capture_of, flat_field_of
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
@@ -26,16 +19,63 @@ from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
+    from napari_mst.light.white_balance import WhiteBalance
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
-def add_photo_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how a photo was taken: `--linear`, and camera and light."""
-    parser.add_argument(
-        "--linear", action="store_true", help="the photo holds linear light, not sRGB"
-    )
-    add_balance_argument(parser)
-    add_camera_arguments(parser)
+@dataclass(frozen=True)
+class Balancing:
+    """Corrects the white balance of sRGB photos.
+
+    Attributes
+    ----------
+    measured
+        The white of a grey patch, for all photos; None where each photo tells its own.
+    """
+
+    measured: "WhiteBalance | None" = None
+
+    def balanced(self, photo: Photo) -> Photo:
+        """The *photo* corrected; as it is, with a note, where its own light is near D65.
+
+        Raises
+        ------
+        PhotoError
+            If the photo is not in sRGB, or tells nothing.
+        """
+        # It imports torch, which --help and a refused argument must not wait for.
+        from napari_mst.light.white_balance import white_balance
+
+        white = self.measured or white_balance(photo)
+        if white.is_far:
+            return white.corrected(photo)
+        note = f"The white balance was left as it is: {white}."
+        return replace(photo, assumptions=(*photo.assumptions, note))
+
+
+def _balancing_of(taken: Taken, photos: Sequence[Path]) -> Balancing | None:
+    """The white balance that the user asks for; None if there is none.
+
+    Raises
+    ------
+    PhotoError
+        If the patch is none, or nobody says which of several photos shows it.
+    """
+    where = taken.balance
+    if where is None:
+        return None
+    if isinstance(where, str):
+        return Balancing()
+    from napari_mst.light.white_balance import white_balance
+
+    path = taken.patch_photo
+    if path is None and len(photos) != 1:
+        raise PhotoError(
+            f"Expected one photo with --balance ROW,COLUMN, got {len(photos)}. "
+            "Say with --patch-photo which one shows the patch, or let each photo tell its light: "
+            "--balance estimate."
+        )
+    return Balancing(white_balance(Photo.read(path or photos[0]), where))
 
 
 @dataclass(frozen=True)
@@ -66,27 +106,25 @@ class PhotoOptions:
     shows_chart: bool = False
 
     @classmethod
-    def from_arguments(
-        cls, arguments: argparse.Namespace, photos: Sequence[Path]
-    ) -> "PhotoOptions":
-        """Check and collect what `add_photo_arguments` added; *photos* may name their camera.
+    def of(cls, taken: Taken, photos: Sequence[Path]) -> "PhotoOptions":
+        """Read what shows how *photos* were *taken*; they may name their camera.
 
         Raises `CameraError`, and `PhotoError` for a photo that is not there or that shows no grey
         surface where one is asked for.
         """
         _check_there(photos)
-        calibration = calibration_of(arguments, photos)
+        calibration = calibration_of(taken, photos)
         if calibration is not None:
-            shows_chart = arguments.chart_photo is None
+            shows_chart = taken.chart_photo is None
             return cls(
-                arguments.linear,
+                taken.linear,
                 calibration.capture,
                 calibration=calibration,
                 shows_chart=shows_chart,
             )
-        flat_field = flat_field_of(arguments)
-        capture = capture_of(arguments, photos, flat_field)
-        return cls(arguments.linear, capture, flat_field, balancing_of(arguments, photos))
+        flat_field = flat_field_of(taken)
+        capture = capture_of(taken, photos, flat_field)
+        return cls(taken.linear, capture, flat_field, _balancing_of(taken, photos))
 
     @property
     def encoding(self) -> Encoding | None:

@@ -4,6 +4,7 @@ Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.error_bands import half_widths
-from napari_mst.reconstruction.options import Denoise
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.spectra import measured_reflectances
 
@@ -25,36 +26,21 @@ Method = Callable[[NDArray[Any]], NDArray[np.floating]]
 RENDERED = "rendering it from the scene"
 """The words that say why a photo of the tables shows colours exactly."""
 
+ON_CPU = RunOptions(device="cpu")
+
 
 class ModelMethod:
     """A model as a method: by its name in `MODELS` or its file.
 
     Parameters
     ----------
-    correct_colour
-        Move its spectra to the colours of the photo, as a reconstruction does.
-    capture
-        The camera and the light of linear photos; None for photos in 8-bit sRGB.
-    denoise
-        Whether photos are denoised first: as a reconstruction does, "off", or with this h.
+    options
+        How it is run; the camera and the light are None for photos in 8-bit sRGB.
     """
 
-    def __init__(
-        self,
-        name: str,
-        device: str = "cpu",
-        correct_colour: bool = True,
-        capture: Capture | None = None,
-        denoise: Denoise = "auto",
-    ) -> None:
-        self._reconstructor = Reconstructor(
-            load_model(name),
-            device,
-            correct_colour=correct_colour,
-            capture=capture,
-            calibrated_by=RENDERED,
-            denoise=denoise,
-        )
+    def __init__(self, name: str, options: RunOptions = ON_CPU) -> None:
+        options = replace(options, calibrated_by=RENDERED)
+        self._reconstructor = Reconstructor(load_model(name), **options.for_reconstructor)
         self._band: Mapping[str, Any] = {}
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:

@@ -1,8 +1,10 @@
-"""The options of a reconstruction: one list for the dock, the command line and the API."""
+"""The options of a reconstruction: one record for the window, the command line and Python."""
 
+import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from napari_mst.option import Option
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Rectangle
 
@@ -14,6 +16,43 @@ h is in units of the noise that the photo has.
 
 OF_PHOTO = ("region", "ensemble")
 """Options that may differ from photo to photo; a `Reconstructor` is made with the others."""
+
+
+def rectangle(text: str) -> Rectangle:
+    """Rows and columns from "100:300,0:512"."""
+    try:
+        rows, columns = text.split(",")
+        (top, bottom), (left, right) = rows.split(":"), columns.split(":")
+        return int(top), int(bottom), int(left), int(right)
+    except ValueError:
+        raise ValueError(f"expected a region like 100:300,0:512, got {text[:40]!r}") from None
+
+
+def gigabytes(text: str) -> int:
+    """Bytes from a size in GB."""
+    size = _positive(text)
+    if not size:
+        raise ValueError(f"Expected a size in GB, as 4 or 0.5, got {text[:40]!r}.")
+    return int(size * 1e9)  # GB, not GiB
+
+
+def denoising(text: str) -> Denoise:
+    """The words "auto" and "off", or h from "0.8"."""
+    if text == "auto" or text == "off":
+        return text  # type: ignore[return-value] # mypy does not narrow a str to a Literal
+    h = _positive(text)
+    if not h:
+        raise ValueError(f"Expected auto, off or a number above 0, as 1.2, got {text[:40]!r}.")
+    return h
+
+
+def _positive(text: str) -> float:
+    """Return the finite number above 0 in *text*; 0 if there is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return 0.0
+    return number if 0 < number < math.inf else 0.0
 
 
 @dataclass(frozen=True)
@@ -47,16 +86,68 @@ class RunOptions:
         Whether the cube is the mean over eight flips and transposes of the photo.
     """
 
-    device: str = "auto"
-    memory: int | None = None
-    device_memory: int | None = None
-    precision: str = "float32"
-    denoise: Denoise = "auto"
-    correct_colour: bool = True
+    device: Annotated[str, Option("auto, cuda, cuda:1, mps or cpu")] = "auto"
+    memory: Annotated[
+        int | None,
+        Option(
+            "most memory of this computer to use (default: most of what is free)",
+            "GB",
+            parse=gigabytes,
+        ),
+    ] = None
+    device_memory: Annotated[
+        int | None,
+        Option(
+            "most memory of the GPU to use (default: most of what is free)", "GB", parse=gigabytes
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        Option(
+            "float64 is the reference; bfloat16 and float16 keep features in half the memory, with "
+            "an error that is measured on each photo",
+            choices=("float32", "bfloat16", "float16", "float64"),
+        ),
+    ] = "float32"
+    denoise: Annotated[
+        Denoise,
+        Option(
+            "denoise photos with non-local means before the network: those that are noisy and were "
+            "no JPEG (auto), none (off), or all, with this h in units of their noise (default: "
+            "auto, with h 1.2)",
+            "auto|off|H",
+            parse=denoising,
+        ),
+    ] = "auto"
+    correct_colour: Annotated[
+        bool,
+        Option(
+            "move spectra whose colour is not the photo's (default)",
+            flags=("--colour-correction",),
+        ),
+    ] = True
     capture: Capture | None = None
-    calibrated_by: str = ""
-    region: Rectangle | None = None
-    ensemble: bool = False
+    calibrated_by: Annotated[
+        str,
+        Option(
+            "what makes sure that the photos show colours exactly, as 'profile of a chart': error "
+            "bands are then narrower and say so",
+            "WHAT",
+        ),
+    ] = ""
+    region: Annotated[
+        Rectangle | None,
+        Option(
+            "use these pixels only; attention is global, so their numbers differ from those of the "
+            "whole photo",
+            "ROW0:ROW1,COL0:COL1",
+            parse=rectangle,
+        ),
+    ] = None
+    ensemble: Annotated[
+        bool,
+        Option("average over 8 flips and transposes, as published; takes 8 times as long"),
+    ] = False
 
     @property
     def for_reconstructor(self) -> dict[str, Any]:

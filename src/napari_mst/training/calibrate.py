@@ -39,7 +39,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.training.fit import FitSettings
+from napari_mst.training.settings import FitSettings
 
 COVERED = 0.9
 _SEED = 990

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, distributed, nn
 
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
@@ -31,99 +30,9 @@ from napari_mst.networks.layout import check_same_network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
-from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.drawing import Drawing, Order
+from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import LessonSource, Simulated
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """The settings that decide the outcome of a fit; times are in steps, sizes in pixels.
-
-    Attributes
-    ----------
-    batch
-        Scenes in a step of each process.
-    is_half
-        Compute the features in bfloat16, on a device that has instructions for it.
-    spectra_share
-        Share of the distance to the cube itself in the loss.
-    taught
-        How far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
-        knows them all.
-    attention, norm_before_attention
-        How the blocks of a new network attend: see `AttentionParameters`.
-
-    Raises
-    ------
-    ModelError
-        If a size cannot be.
-    """
-
-    steps: int = 26_000
-    batch: int = 1
-    size: int = 96
-    stages: int = 1
-    is_half: bool = True
-    spectra_share: float = 0.0
-    learning_rate: float = 1.5e-3
-    weight_decay: float = 1e-4
-    warm_up: int = 300
-    average_decay: float = 0.999
-    taught: float = 0.0
-    seed: int = 2026
-    attention: str = "spectral"
-    norm_before_attention: bool | None = None
-
-    def __post_init__(self) -> None:
-        # The network works on sides that are multiples of 8, and would pad others.
-        if min(self.batch, self.stages) < 1 or self.size < 8 or self.size % 8:
-            raise ModelError(
-                "Expected a batch and stages of at least 1 and a size divisible by 8, got "
-                f"{self.batch}, {self.stages} and {self.size}. Change them."
-            )
-
-    @property
-    def attention_parameters(self) -> AttentionParameters:
-        """The attention of the blocks of a new network."""
-        return {
-            "attention": self.attention,
-            "norm_before_attention": self.norm_before_attention,
-        }
-
-    @property
-    def attention_options(self) -> str:
-        """The options of a command that say how blocks attend; "" for those of the default."""
-        options = "" if self.attention == "spectral" else f" --attention {self.attention}"
-        if self.norm_before_attention is None:
-            return options
-        return f"{options} --{'' if self.norm_before_attention else 'no-'}norm-before-attention"
-
-    def learning_rate_at(self, step: int) -> float:
-        """Linear warm-up, then a cosine down to 1 % of the peak."""
-        if step < self.warm_up:
-            return self.learning_rate * (step + 1) / self.warm_up
-        progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
-        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
-
-    def lesson_at(self, step: int) -> Lesson:
-        """The lesson of a *step*: first noise in plain scenes, then grain that looks like noise.
-
-        The grain of the subjects grows for half of the steps and then stays.
-        """
-        progress = self._progress(step)
-        grain = 1e-7 * 1e3 ** min(2 * progress, 1)
-        return Lesson(degraded=0.6 - 0.25 * progress, grain=grain)
-
-    def tolerance_at(self, step: int) -> float:
-        """The error that counts as small beside that of the photo.
-
-        The smaller it is, the more a clean photo counts.
-        """
-        return 0.3 * (1 / 60) ** self._progress(step)
-
-    def _progress(self, step: int) -> float:
-        return self.taught + (1 - self.taught) * step / max(self.steps, 1)
 
 
 def pixelwise_network() -> PixelwiseNetwork:

@@ -5,7 +5,7 @@ Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst t
 
 import copy
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,9 +14,8 @@ from torch import nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import CheckpointError, ModelError
+from napari_mst.errors import CheckpointError
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.messages import shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -27,71 +26,13 @@ from napari_mst.training.fit import (
     Fit,
     FitOptions,
     FitProgress,
-    FitSettings,
     join_processes,
     pixelwise_network,
     save,
 )
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
+from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, LessonSource, Simulated, response_tensor
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """A training to run: where it starts, what it learns from, and the weights that it writes.
-
-    Attributes
-    ----------
-    output
-        The `.safetensors` file to write; its checkpoint and log lie beside it.
-    start
-        Name or file of the model to go on from; "" to begin anew.
-    cubes
-        Folder of reflectance cubes; None for simulated scenes.
-    full_scale
-        Stored value of the cubes that stands for reflectance 1; None for the one that
-        `read_scenes` takes.
-    camera, light
-        The camera and the light of the photos, as `camera_response` takes them.
-    patience
-        Reports without a better held-out loss after which the fit ends; 0 for never.
-    report_every
-        Steps between reports.
-    drawers
-        Processes that draw the photos of later steps meanwhile.
-
-    Raises
-    ------
-    ModelError
-        If *output* is no weights file, or a number cannot be.
-    """
-
-    output: Path
-    start: str = ""
-    cubes: Path | None = None
-    full_scale: float | None = None
-    camera: str = SRGB
-    light: str = DAYLIGHT
-    device: str = "auto"
-    patience: int = 0
-    report_every: int = 500
-    drawers: int = 0
-
-    def __post_init__(self) -> None:
-        check_weights_name(self.output)
-        if self.report_every < 1 or min(self.patience, self.drawers) < 0:
-            raise ModelError(
-                "Expected at least 1 step between reports, and a patience and drawers of at least "
-                f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
-            )
-
-
-def check_weights_name(output: Path) -> None:
-    """Refuse a name that is none of a weights file, before hours of work."""
-    if output.suffix != ".safetensors":
-        raise ModelError(
-            f"Expected a name ending in .safetensors, got {shown(output.name)}. Add it."
-        )
 
 
 def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:

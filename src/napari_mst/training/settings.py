@@ -1,0 +1,213 @@
+"""The settings of a training: what a model learns from, and how.
+
+`napari-mst train --help` reads them, so this file imports no torch.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from napari_mst.errors import ModelError
+from napari_mst.messages import shown
+from napari_mst.option import Option
+from napari_mst.photo.cameras import DAYLIGHT, SRGB, spelled
+
+if TYPE_CHECKING:
+    from napari_mst.networks.hyperparameters import AttentionParameters
+    from napari_mst.simulation.scenes import Lesson
+
+_FROM = ("what the model learns from", "")
+_HOW = ("how it learns", "")
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A training to run: where it starts, what it learns from, and the weights that it writes.
+
+    Attributes
+    ----------
+    output
+        The `.safetensors` file to write; its checkpoint and log lie beside it.
+    start
+        Name or file of the model to go on from; "" to begin anew.
+    cubes
+        Folder of reflectance cubes; None for simulated scenes.
+    full_scale
+        Stored value of the cubes that stands for reflectance 1; None for the one that
+        `read_scenes` takes.
+    camera, light
+        The camera and the light of the photos, as `camera_response` takes them.
+    patience
+        Reports without a better held-out loss after which the fit ends; 0 for never.
+    report_every
+        Steps between reports.
+    drawers
+        Processes that draw the photos of later steps meanwhile.
+
+    Raises
+    ------
+    ModelError
+        If *output* is no weights file, or a number cannot be.
+    """
+
+    output: Annotated[Path, Option("the .safetensors file to write", "OUT", ("-o", "--output"))] = (
+        Path("model.safetensors")
+    )
+    start: Annotated[str, Option("MST++ model to go on from", "NAME|FILE", ("--from",))] = ""
+    cubes: Annotated[
+        Path | None,
+        Option("folder of reflectance cubes (default: simulated scenes)", "FOLDER", group=_FROM),
+    ] = None
+    full_scale: Annotated[
+        float | None,
+        Option("stored value of the cubes that stands for reflectance 1", "VALUE", group=_FROM),
+    ] = None
+    camera: Annotated[
+        str,
+        Option(
+            "sRGB, Nikon_D5100, ..., or a CSV file: nm, r, g, b",
+            "NAME|FILE",
+            parse=spelled,
+            group=_FROM,
+        ),
+    ] = SRGB
+    light: Annotated[
+        str,
+        Option(
+            "D65, A, E, ..., or a CSV file: nm, power",
+            "NAME|FILE",
+            ("--illuminant", "--light"),
+            spelled,
+            group=_FROM,
+        ),
+    ] = DAYLIGHT
+    device: Annotated[str, Option("auto, cuda, cuda:1, mps or cpu")] = "auto"
+    patience: Annotated[
+        int, Option("end after N reports without a better one (default: never)", "N", group=_HOW)
+    ] = 0
+    report_every: Annotated[int, Option("steps between two reports", "STEPS", group=_HOW)] = 500
+    drawers: Annotated[
+        int,
+        Option(
+            "processes that draw the photos of later steps meanwhile (default: none)",
+            "N",
+            group=_HOW,
+        ),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        check_weights_name(self.output)
+        if self.report_every < 1 or min(self.patience, self.drawers) < 0:
+            raise ModelError(
+                "Expected at least 1 step between reports, and a patience and drawers of at least "
+                f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
+            )
+
+
+def check_weights_name(output: Path) -> None:
+    """Refuse a name that is none of a weights file, before hours of work."""
+    if output.suffix != ".safetensors":
+        raise ModelError(
+            f"Expected a name ending in .safetensors, got {shown(output.name)}. Add it."
+        )
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The settings that decide the outcome of a fit; times are in steps, sizes in pixels.
+
+    Attributes
+    ----------
+    batch
+        Scenes in a step of each process.
+    is_half
+        Compute the features in bfloat16, on a device that has instructions for it.
+    spectra_share
+        Share of the distance to the cube itself in the loss.
+    taught
+        How far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
+        knows them all.
+    attention, norm_before_attention
+        How the blocks of a new network attend: see `AttentionParameters`.
+
+    Raises
+    ------
+    ModelError
+        If a size cannot be.
+    """
+
+    steps: int = 26_000
+    batch: Annotated[int, Option("photos for each step and process", group=_HOW)] = 1
+    size: Annotated[int, Option("side of the photos in pixels", group=_HOW)] = 96
+    stages: Annotated[int, Option("stages of a new network", group=_HOW)] = 1
+    is_half: bool = True
+    spectra_share: float = 0.0
+    learning_rate: Annotated[float, Option("learning rate at its peak", "RATE", group=_HOW)] = (
+        1.5e-3
+    )
+    weight_decay: float = 1e-4
+    warm_up: int = 300
+    average_decay: float = 0.999
+    taught: float = 0.0
+    seed: Annotated[int, Option("seed of scenes and weights", group=_HOW)] = 2026
+    attention: str = "spectral"
+    norm_before_attention: Annotated[
+        bool | None,
+        Option(
+            "LayerNorm before attention (default: as published, for all kinds but spectral)",
+            group=_HOW,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        # The network works on sides that are multiples of 8, and would pad others.
+        if min(self.batch, self.stages) < 1 or self.size < 8 or self.size % 8:
+            raise ModelError(
+                "Expected a batch and stages of at least 1 and a size divisible by 8, got "
+                f"{self.batch}, {self.stages} and {self.size}. Change them."
+            )
+
+    @property
+    def attention_parameters(self) -> "AttentionParameters":
+        """The attention of the blocks of a new network."""
+        return {
+            "attention": self.attention,
+            "norm_before_attention": self.norm_before_attention,
+        }
+
+    @property
+    def attention_options(self) -> str:
+        """The options of a command that say how blocks attend; "" for those of the default."""
+        options = "" if self.attention == "spectral" else f" --attention {self.attention}"
+        if self.norm_before_attention is None:
+            return options
+        return f"{options} --{'' if self.norm_before_attention else 'no-'}norm-before-attention"
+
+    def learning_rate_at(self, step: int) -> float:
+        """Linear warm-up, then a cosine down to 1 % of the peak."""
+        if step < self.warm_up:
+            return self.learning_rate * (step + 1) / self.warm_up
+        progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
+        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+    def lesson_at(self, step: int) -> "Lesson":
+        """The lesson of a *step*: first noise in plain scenes, then grain that looks like noise.
+
+        The grain of the subjects grows for half of the steps and then stays.
+        """
+        from napari_mst.simulation.scenes import Lesson  # imports torch
+
+        progress = self._progress(step)
+        grain = 1e-7 * 1e3 ** min(2 * progress, 1)
+        return Lesson(degraded=0.6 - 0.25 * progress, grain=grain)
+
+    def tolerance_at(self, step: int) -> float:
+        """The error that counts as small beside that of the photo.
+
+        The smaller it is, the more a clean photo counts.
+        """
+        return 0.3 * (1 / 60) ** self._progress(step)
+
+    def _progress(self, step: int) -> float:
+        return self.taught + (1 - self.taught) * step / max(self.steps, 1)
