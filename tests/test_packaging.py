@@ -67,6 +67,12 @@ def test_the_conda_package_needs_what_the_wheel_needs_with_napari() -> None:
     assert recipe["build"]["python"]["entry_points"] == [" = ".join(script)]
 
 
+def test_the_licence_lists_every_bundled_table() -> None:
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    tables = {file.name for file in (ROOT / "src/napari_mst/data").iterdir()} - {"README.md"}
+    assert tables == set(re.findall(r"(?m)^  (\w+\.\w+)  ", text))
+
+
 def test_the_citation_is_of_this_version() -> None:
     citation = parsed("CITATION.cff")
     assert citation["version"] == napari_mst.__version__

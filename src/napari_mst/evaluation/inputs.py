@@ -27,7 +27,6 @@ HELD_OUT_CAMERAS = (
     "Hasselblad_L2D-20c",
     "Nikon_D5100",
     "Nikon_D850",
-    "NTIRE_2022_Basler_ace2",
     "Panasonic_DC-GX9",
     "Sony_ILCE-7RM4",
 )

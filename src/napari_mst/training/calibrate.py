@@ -45,8 +45,8 @@ COVERED = 0.9
 _SEED = 990
 _SCENES = 128
 _SIZE = FitSettings.size
-# Every held-out camera five times, every light three times.
-_CAMERA_SCENES = 45
+# Every held-out camera five times, every light two or three times.
+_CAMERA_SCENES = 40
 _STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours tell little new
 _DIGITS = 3
 
