@@ -1,7 +1,6 @@
 """MAT-files against scipy and h5py, laid out as the NTIRE, ARAD and ICVL cubes are."""
 
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import h5py
 import numpy as np
@@ -25,7 +24,8 @@ from scipy.io import loadmat, savemat
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.matlab import limits, process, reading
+from napari_mst.formats.matlab import process, reading
+from napari_mst.isolation import limits
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -184,37 +184,6 @@ def read_every_class(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_cube(folder / "a.mat").unit == "Unknown"
 
 
-def read_with_a_child(path: Path, code: str) -> SpectralCube:
-    """Read *path* with a process that runs this *code* instead of the reader."""
-    child = path.with_name("child.py")
-    child.write_text(code)
-    popen = subprocess.Popen
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            subprocess,
-            "Popen",
-            lambda _, **rest: popen([sys.executable, str(child)], **rest),
-        )
-        return read_cube(path)
-
-
-def survive_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder / "a.mat"
-    savemat(path, {"cube": DATA})
-    crash = (
-        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-        if os.name != "nt"
-        else "raise SystemExit(5)"
-    )
-    start = 'print(\'{"shape": [31, 12, 40], "dtype": "<f4"}\\nabc\', flush=True)\n'
-    for code in (crash, start + crash):
-        with pytest.raises(CubeFileError, match="crashes its reader"):
-            read_with_a_child(path, code)
-    monkeypatch.setattr(reading, "SECONDS", 0.2)
-    with pytest.raises(CubeFileError, match="its reader does not finish"):
-        read_with_a_child(path, "import time; time.sleep(100)")
-
-
 def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del monkeypatch
     savemat(folder / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
@@ -339,7 +308,6 @@ def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPat
     [
         pytest.param(read_published_cubes, id="043-published"),
         pytest.param(read_every_class, id="043-classes", marks=pytest.mark.slow),
-        pytest.param(survive_a_crash, id="044-crash"),
         pytest.param(refuse_damage, id="044-damaged", marks=pytest.mark.slow),
         pytest.param(refuse_a_damaged_index_of_chunks, id="044-index"),
         pytest.param(tell_of_chunks_that_are_not_there, id="044-chunks"),
@@ -356,24 +324,6 @@ def test_bad_input(
     check(tmp_path, monkeypatch)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows ends no process for want of memory")
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-        "raise MemoryError",
-        "raise ImportError('numpy.so: failed to map segment from shared object')",
-        'print(\'{"error": "x", "is_out_of_memory": true}\')',
-    ],
-)
-def test_a_reader_that_has_too_little_memory_does_not_blame_the_file(
-    tmp_path: Path, code: str
-) -> None:
-    savemat(tmp_path / "a.mat", {"cube": DATA})
-    with pytest.raises(OutOfMemory, match=r"Expected memory for a\.mat, got too little"):
-        read_with_a_child(tmp_path / "a.mat", code)
-
-
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
 @pytest.mark.parametrize("is_outside", [True, False])
 def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
@@ -385,18 +335,20 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
         "resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**27,) * 2)"
     )
     code = f"""
-import resource, psutil, h5py, pathlib
+import json, resource, psutil, h5py, pathlib
 from unittest.mock import patch
-from napari_mst.formats.matlab.limits import limit_memory
-from napari_mst.formats.matlab.process import Request, main
+from napari_mst.isolation.answering import answer
+from napari_mst.isolation.limits import limit_memory
 {limit if is_outside else ""}
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
-with patch("napari_mst.formats.matlab.limits.limit_memory", room):
-    main(pathlib.Path({str(tmp_path / "a.mat")!r}), Request(None, None, 2**32, 2**32))
+with patch("napari_mst.isolation.limits.limit_memory", room):
+    path = pathlib.Path({str(tmp_path / "a.mat")!r})
+    function = "napari_mst.formats.matlab.process:answer"
+    print(json.dumps(answer(function, path, [None, None, 2**32, 2**32])[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    told = json.loads(done.stdout.partition(b"\n")[0])
-    assert told.get("is_out_of_memory", False) == is_outside
+    told = json.loads(done.stdout)
+    assert (told["kind"] == "OutOfMemory") == is_outside
     assert (
         is_outside
         or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
@@ -407,9 +359,9 @@ def test_a_file_that_asks_for_more_than_any_machine_has_is_damaged() -> None:
     """HDF5 lets a damaged length become memory; a limit from outside is then not to blame."""
     error = RuntimeError("memory allocation failed for on disk image buffer")
     with patch.object(limits, "is_limited_from_outside", return_value=True):
-        assert "is_out_of_memory" not in process._failure(Path(__file__), error, 2**30)
+        assert isinstance(process._failure(Path(__file__), error, 2**30), CubeFileError)
         with patch.object(limits, "has_room", return_value=False):
-            assert "is_out_of_memory" in process._failure(Path(__file__), error, 2**30)
+            assert isinstance(process._failure(Path(__file__), error, 2**30), OutOfMemory)
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
@@ -417,27 +369,6 @@ def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
         (tmp_path / "a.mat").write_bytes(content)
         assert find_format(tmp_path / "a.mat") is None
         refuse(tmp_path / "a.mat", "a.mat")
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")
-def test_the_reader_stays_within_its_memory() -> None:
-    pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
-    code = """
-import numpy
-from napari_mst.formats.matlab.limits import limit_memory
-limit_memory(2**28)
-numpy.ones(2**29, 'u1')
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MemoryError" in done.stderr
-
-
-def test_the_reader_reads_where_no_memory_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
-    refuse_limit = Mock(side_effect=ValueError("current limit exceeds maximum limit"))
-    monkeypatch.setattr(resource, "setrlimit", refuse_limit)
-    limits.limit_memory(2**28)
-    refuse_limit.assert_called_once()
 
 
 def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Path) -> None:

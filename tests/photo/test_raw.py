@@ -1,5 +1,6 @@
 """RAW photos: the values of the sensor, upright, and never the small picture in the file."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,8 @@ from tests.raw_photos import (
 import napari_mst
 from napari_mst.batch.finding import find_photos
 from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.isolation import limits
+from napari_mst.photo import raw
 from napari_mst.photo.files import camera_named_in, decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES, is_raw_file
@@ -154,6 +157,14 @@ def with_white_pixels(path: Path) -> None:
     write_dng(path, np.dstack([FLAT] * 3), pattern=(0, 1, 6, 2))
 
 
+def enlarged(path: Path) -> None:
+    with tifffile.TiffFile(path, mode="r+") as file:
+        page = file.pages.first
+        page = page.pages[0].aspage() if page.pages else page
+        for tag in ("ImageWidth", "ImageLength"):
+            page.tags[tag].overwrite(20_000)
+
+
 def with_level(path: Path, tag: int, level: int) -> None:
     with tifffile.TiffFile(path, mode="r+") as file:
         page = file.pages.first
@@ -169,6 +180,7 @@ def with_level(path: Path, tag: int, level: int) -> None:
         (cut, "got .* it is cut off"),
         (cut_in_its_head, "cut off or damaged"),
         (text, "of a camera that LibRaw [0-9.]+ knows, got something else"),
+        (enlarged, "at most 178,956,970 pixels, got more"),
         (quad, "Bayer or X-Trans pattern of red, green and blue, got another pattern of 4 x 4"),
         (with_white_pixels, "got another pattern of 2 x 2"),
     ],
@@ -206,10 +218,27 @@ def test_any_failure_of_rawpy_is_told_as_what_it_was(
     def lacking(*_: object) -> None:
         raise AttributeError("'RawPy' object has no attribute 'other'")
 
-    monkeypatch.setattr("napari_mst.photo.raw._shot", lacking)
+    monkeypatch.setattr(raw, "_shot", lacking)
+    monkeypatch.setattr(limits, "limit_memory", lambda _: None)
     with pytest.raises(PhotoError, match=r"got AttributeError: .*'other'\. Update rawpy") as error:
-        Photo.read(path)
+        raw.developed(path)
     assert "damaged" not in str(error.value)
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="only Linux sets limits of memory")
+def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path) -> None:
+    path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
+    code = f"""
+import json, pathlib, sys
+from napari_mst.isolation.answering import answer
+from napari_mst.photo import raw
+raw.limits.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
+print(json.dumps(answer("napari_mst.photo.raw:developed", pathlib.Path({str(path)!r}), [])[0]))
+"""
+    for pixel_bytes, told in ((0, "more memory than its pixels need"), (64, "shape")):
+        command = [sys.executable, "-c", code, str(pixel_bytes)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert told in done.stdout
 
 
 def test_ordinary_photos_are_no_raw_photos(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.georeference import TAGS, Georeference
 from napari_mst.photo.planes import whole_series
-from napari_mst.photo.raw import develop_raw
+from napari_mst.photo.raw import check_size, develop_raw, too_large
 from napari_mst.photo.raw_header import camera_in_raw, check_raw, is_raw, is_raw_file
 from napari_mst.photo.shot import Shot
 
@@ -34,9 +34,6 @@ Pixels = NDArray[Any]
 
 _STRIP = 64
 """Rows that are copied at a time."""
-
-_MAX_PIXELS = 178_956_970
-"""Largest photo that is read; Pillow's own limit against decompression bombs."""
 
 # Orientations (EXIF and TIFF 6.0, tag 274): 1 is upright, the others are turned or mirrored.
 _ORIENTATIONS = range(1, 9)
@@ -82,7 +79,7 @@ def decode_file(path: Path, notes: list[str]) -> Decoded:
         # First of all: other decoders would take the small picture in it for the photo.
         if is_raw(path.suffix, file):
             check_raw(file)
-            pixels, shot = develop_raw(path, notes, _refuse_large)
+            pixels, shot = develop_raw(path, notes)
             return Decoded(pixels, sha256, shot)
         decode = _decode_tiff if _is_tiff(file) else _decode_image
         return Decoded(decode(file, notes), sha256)
@@ -109,7 +106,7 @@ def _explained(path: Path) -> Iterator[None]:
             f"Expected an image file, got {got}. Save it again, as PNG, TIFF or JPEG."
         ) from error
     except Image.DecompressionBombError as error:
-        raise _too_large() from error
+        raise too_large() from error
     except Exception as error:  # decoders meet damage with all kinds of exceptions, SyntaxError too
         reason = f"{type(error).__name__}: {str(error)[:80]}"
         raise PhotoError(
@@ -213,7 +210,7 @@ def _colour_pages(path: Path) -> Pixels | None:
             is_colour = is_rgb and page.samplesperpixel in (3, 4)
             if not is_colour or len(series.shape) != 4:
                 return None
-            _refuse_large(page.imagewidth, page.imagelength * series.size // page.size)
+            check_size(page.imagewidth, page.imagelength * series.size // page.size)
             stored = series.asarray()
             asked = _orientation_of_page(page)
     except PhotoError:
@@ -278,7 +275,7 @@ def _is_tiff(file: BinaryIO) -> bool:
 def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
     file.seek(0)
     image = Image.open(file)
-    _refuse_large(*image.size)
+    check_size(*image.size)
     pages = getattr(image, "n_frames", 1)
     # MPO is a JPEG of a phone, whose other pages are previews.
     if pages > 1 and image.format != "MPO":
@@ -309,7 +306,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
         if page.photometric not in (*_AS_STORED, tifffile.PHOTOMETRIC.MINISWHITE):
             return _decode_image(file, notes)
         is_planar = _is_planar_tiff(series)
-        _refuse_large(page.imagewidth, page.imagelength)
+        check_size(page.imagewidth, page.imagelength)
         pixels = series.asarray()
         if is_planar:
             pixels = np.moveaxis(pixels, 0, -1)
@@ -332,18 +329,6 @@ def _several(got: str) -> PhotoError:
     return PhotoError(
         f"Expected one image, got {got}. Save the page that you want as a file of its own."
     )
-
-
-def _too_large() -> PhotoError:
-    return PhotoError(
-        f"Expected at most {_MAX_PIXELS:,} pixels, got more. "
-        "Crop the photo, or pass it as an array."
-    )
-
-
-def _refuse_large(columns: int, rows: int) -> None:
-    if columns * rows > _MAX_PIXELS:
-        raise _too_large()
 
 
 def _orientation_of_page(page: tifffile.TiffPage) -> int:

@@ -2,14 +2,16 @@
 
 Black level and saturation are applied, and the photo is demosaiced and turned upright. Nothing else
 is done: no white balance, no colour matrix, no tone curve. rawpy (MIT) brings LibRaw (LGPL 2.1 or
-CDDL 1.0); it is the extra `raw`, and imported only where a RAW photo is read.
+CDDL 1.0); it is the extra `raw`, and imported only in the process that decodes (`isolation`).
 
 Letters: H rows, W columns.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import PhotoError
+from napari_mst.isolation import Answer, limits
+from napari_mst.isolation.asking import decoding
 from napari_mst.messages import shown
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw
@@ -28,18 +32,23 @@ if TYPE_CHECKING:
 SATURATED = 65535
 """The value of a pixel at the saturation of its sensor: the full scale of a developed photo."""
 
+_MAX_PIXELS = 178_956_970
+"""Largest photo that is read; Pillow's own limit against decompression bombs."""
+
+# Of memory for each pixel: its samples, four colours, the photo developed twice, and as floats.
+_PIXEL_BYTES = 64
+_AGAIN = "Copy it again."
+
 _XTRANS = (6, 6)
 _NO_COLOUR = 1
 _COLOURS = b"RGB"
 _RARE = 1e-4  # share of saturated pixels that is not worth a note
 
 
-def develop_raw(
-    path: Path, notes: list[str], check_size: Callable[[int, int], None]
-) -> tuple[NDArray[np.uint16], Shot]:
+def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]:
     """The linear values of the sensor, (H, W, 3) or for a grey one (H, W), and how it was taken.
 
-    *check_size* is asked with columns and rows, before any pixel is read.
+    LibRaw runs in a process of its own.
 
     Raises
     ------
@@ -47,10 +56,29 @@ def develop_raw(
         If rawpy is not installed, LibRaw does not know the file, it is damaged, its sensor has
         other colours than red, green and blue, or its black level is not below its white level.
     """
+    if find_spec("rawpy") is None:
+        raise PhotoError(
+            "Expected rawpy, which reads RAW photos, got no such package. "
+            "Install it: pip install 'napari-mst[raw]'."
+        )
+    with decoding("napari_mst.photo.raw:developed", path, (), _refusal) as decoder:
+        told = decoder.description()
+        pixels = decoder.numbers(told["shape"], told["dtype"])
+    neutral = told["shot"]["neutral"]
+    shot = Shot(**told["shot"] | {"neutral": neutral and tuple(neutral)})
+    notes += [*shot.notes, *saturation_notes(pixels)]
+    return (pixels[..., 0] if pixels.shape[-1] == 1 else pixels), shot
+
+
+def developed(path: Path) -> Answer:
+    """How the photo was taken, and its pixels (H, W, C): the part of `develop_raw` for LibRaw."""
     rawpy = _rawpy()
+    limits.limit_memory(limits.ROOM_BYTES)
     with _explained(), rawpy.RawPy() as raw:
         raw.open_file(str(path))
-        check_size(raw.sizes.width, raw.sizes.height)
+        columns, rows = raw.sizes.width, raw.sizes.height
+        check_size(columns, rows)
+        limits.limit_memory(limits.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
         raw.unpack()
         _check_colours(raw)
         shot = _shot(raw, path)
@@ -65,9 +93,26 @@ def develop_raw(
             user_wb=[1.0, 1.0, 1.0, 1.0],
             adjust_maximum_thr=0.0,
         )
-    developed = _scaled(pixels, scales)
-    notes += [*shot.notes, *saturation_notes(developed)]
-    return (developed[..., 0] if developed.shape[-1] == 1 else developed), shot
+    scaled = np.ascontiguousarray(_scaled(pixels, scales))
+    return {"shot": asdict(shot), "shape": scaled.shape, "dtype": scaled.dtype.str}, (scaled,)
+
+
+def check_size(columns: int, rows: int) -> None:
+    """Refuse a photo of more than 178 megapixels. Raises `PhotoError`."""
+    if columns * rows > _MAX_PIXELS:
+        raise too_large()
+
+
+def too_large() -> PhotoError:
+    """The error about a photo of too many pixels."""
+    return PhotoError(
+        f"Expected at most {_MAX_PIXELS:,} pixels, got more. "
+        "Crop the photo, or pass it as an array."
+    )
+
+
+def _refusal(got: str, advice: str) -> PhotoError:
+    return PhotoError(f"Expected a RAW photo, got {got}. {advice}")
 
 
 @contextmanager
@@ -84,11 +129,18 @@ def _explained() -> Iterator[None]:
         ) from error
     except (rawpy.LibRawIOError, rawpy.LibRawDataError) as error:
         raise PhotoError(
-            "Expected an intact RAW file, got one that is cut off or damaged. Copy it again."
+            f"Expected an intact RAW file, got one that is cut off or damaged. {_AGAIN}"
         ) from error
-    except rawpy.LibRawUnsufficientMemoryError as error:
-        raise MemoryError from error
-    except (PhotoError, MemoryError):
+    except (
+        MemoryError,
+        rawpy.LibRawUnsufficientMemoryError,
+        rawpy.LibRawMemPoolOverflowError,
+        rawpy.LibRawTooBigError,
+    ) as error:
+        if limits.is_limited_from_outside():
+            raise MemoryError from error
+        raise _refusal("one that asks for more memory than its pixels need", _AGAIN) from error
+    except PhotoError:
         raise
     except Exception as error:  # also of a rawpy that lacks what is asked of it
         reason = shown(f"{type(error).__name__}: {error}", 100)
@@ -99,14 +151,9 @@ def _explained() -> Iterator[None]:
 
 
 def _rawpy() -> Any:
-    """The library of the extra `raw`."""
-    try:
-        import rawpy
-    except ImportError as error:
-        raise PhotoError(
-            "Expected rawpy, which reads RAW photos, got no such package. "
-            "Install it: pip install 'napari-mst[raw]'."
-        ) from error
+    """The library of the extra `raw`, without types: they differ from release to release."""
+    import rawpy
+
     return rawpy
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import CubeFileError
-from napari_mst.formats.matlab import limits
-from napari_mst.formats.matlab.limits import ROOM_BYTES
 from napari_mst.formats.matlab.stored import SEAL, TEXT_BYTES, StoredArray, too_large
 from napari_mst.formats.record import OWN
+from napari_mst.isolation import limits
+from napari_mst.isolation.limits import ROOM_BYTES
 from napari_mst.messages import mismatch, shown
 
 

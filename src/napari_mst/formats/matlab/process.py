@@ -1,15 +1,11 @@
-"""The process that opens MAT-files: `python -m napari_mst.formats.matlab.process`.
+"""Opening MAT-files in a process of its own, which `reading` asks for.
 
-`reading` starts it. scipy and the HDF5 library crash on some damaged files and allocate what a file
-asks for. Here that costs nobody anything: this process has limits, and its parent sees the crash.
-It writes one line of JSON to standard output and, where that has no `error` and no `offset`, the
-numbers band by band. Letters: B bands, H rows, W columns.
+`answer` gives a description of the cube and, where that has no `offset`, the numbers band by band.
+Letters: B bands, H rows, W columns.
 """
 
-import json
 import re
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import ChoiceNeeded, CubeFileError, OutOfMemory
+from napari_mst.errors import NapariMstError, OutOfMemory
 from napari_mst.formats.arrays import (
     axis_doubts,
     band_axis_of,
@@ -25,9 +21,7 @@ from napari_mst.formats.arrays import (
     wavelengths_name,
     wavelengths_of,
 )
-from napari_mst.formats.matlab import limits
 from napari_mst.formats.matlab.hdf5 import hdf5_arrays
-from napari_mst.formats.matlab.limits import ROOM_BYTES
 from napari_mst.formats.matlab.stored import (
     HDF5_MARK,
     SEAL,
@@ -40,6 +34,8 @@ from napari_mst.formats.matlab.version_5 import version_5_arrays
 from napari_mst.formats.numbers import DEFLATE_RATIO
 from napari_mst.formats.record import OWN
 from napari_mst.formats.seal import CHANGED
+from napari_mst.isolation import Answer, limits
+from napari_mst.isolation.limits import ROOM_BYTES
 from napari_mst.messages import mismatch, shown
 
 _PUBLISHED = ("cube", "rad")
@@ -54,20 +50,13 @@ _NO_MEMORY = re.compile(
 )
 
 
-class Request(NamedTuple):
+class _Request(NamedTuple):
     """The options of `read_matlab`, and its limits: bytes that may be read, and those in place."""
 
     variable: str | None
     band_axis: int | None
     limit: int
     lazy: int
-
-
-class _Answer(NamedTuple):
-    """The line to write, and the planes to send after it."""
-
-    line: Mapping[str, Any]
-    planes: Iterable[NDArray[Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -79,30 +68,16 @@ class _File:
     texts: Mapping[str, str]
 
 
-def main(path: Path, request: Request) -> None:
-    """Describe and send the cube in the file at *path*."""
-    answer = _answer_or_failure(path, request)
-    out = sys.stdout.buffer
-    out.write(json.dumps(answer.line).encode() + b"\n")
-    for plane in answer.planes:
-        out.write(plane.data)
-    out.flush()
-
-
-def _answer_or_failure(path: Path, request: Request) -> _Answer:
+def answer(path: Path, *options: Any) -> Answer:
+    """The description of the cube at *path*, and its planes; none if the parent can map them."""
+    request = _Request(*options)
     try:
         return _answer(_opened(path), request)
-    except ChoiceNeeded as error:
-        # JSON would make texts of the choices, which may be numbers, if they were keys.
-        choices = list(error.choices.items())
-        return _Answer({"error": str(error), "option": error.option, "choices": choices})
-    except OutOfMemory as error:
-        return _Answer({"error": str(error), "is_out_of_memory": True})
-    except CubeFileError as error:
-        return _Answer({"error": str(error)})
+    except NapariMstError:
+        raise
     # h5py and scipy let any type escape from a damaged file.
-    except Exception as error:  # noqa: BLE001
-        return _Answer(_failure(path, error, request.limit))
+    except Exception as error:
+        raise _failure(path, error, request.limit) from error
 
 
 def _opened(path: Path) -> _File:
@@ -114,22 +89,20 @@ def _opened(path: Path) -> _File:
     return _File(path, version_5_arrays(path), {})
 
 
-def _failure(path: Path, error: Exception, limit: int) -> dict[str, Any]:
-    """The line about an *error*: the file is damaged, asks for too much, or memory is short."""
+def _failure(path: Path, error: Exception, limit: int) -> Exception:
+    """The error to raise: the file is damaged, asks for too much, or memory is short."""
     is_refused = isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
     if not is_refused:
         found = shown(str(error) or type(error).__name__, 80)
-        damaged = mismatch(path.name, "a complete MAT-file", found, "Get the file again.")
-        return {"error": str(damaged)}
+        return mismatch(path.name, "a complete MAT-file", found, "Get the file again.")
     # A damaged file may ask for any amount: one that gets what an intact one takes is not short.
     needed = 3 * _SMALL_BYTES + path.stat().st_size
     if limits.is_limited_from_outside() and not limits.has_room(needed):
-        return {"error": str(error), "is_out_of_memory": True}
-    return {"error": str(too_large(path, limit, "more"))}
+        return OutOfMemory(str(error))
+    return too_large(path, limit, "more")
 
 
-def _answer(file: _File, request: Request) -> _Answer:
-    """The description of the cube, and its planes; none if the parent can map them."""
+def _answer(file: _File, request: _Request) -> Answer:
     shapes = {key: array.shape for key, array in file.arrays.items()}
     name = cube_name(file.path.name, shapes, request.variable)
     array = file.arrays[name]
@@ -149,11 +122,11 @@ def _answer(file: _File, request: Request) -> _Answer:
             "axis": axis,
             "dtype": array.dtype,
         }
-        return _Answer(told | place)
+        return told | place, ()
     cube = np.moveaxis(_numbers(file.path, array, request.limit, told["warnings"]), axis, 0)
     dtype = cube.dtype.newbyteorder("=")
     planes = (np.ascontiguousarray(plane, dtype) for plane in cube)
-    return _Answer(told | {"shape": cube.shape, "dtype": dtype.str}, planes)
+    return told | {"shape": cube.shape, "dtype": dtype.str}, planes
 
 
 def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> NDArray[Any]:
@@ -187,7 +160,3 @@ def _described(file: _File, name: str) -> dict[str, Any]:
     doubts = file.arrays[key].check()
     wavelengths, unit, warnings = wavelengths_of(key, file.arrays[key].read())
     return {"wavelengths": wavelengths, "unit": unit, "warnings": [*doubts, *warnings]}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Request(*json.loads(sys.argv[2])))

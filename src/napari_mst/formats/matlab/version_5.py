@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.formats.matlab import limits
-from napari_mst.formats.matlab.limits import ROOM_BYTES
 from napari_mst.formats.matlab.stored import StoredArray
+from napari_mst.isolation import limits
+from napari_mst.isolation.limits import ROOM_BYTES
 
 # Bytes of a number of each of MATLAB's classes.
 _CLASSES = {

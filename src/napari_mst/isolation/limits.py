@@ -1,10 +1,10 @@
-"""The memory that the process which opens MAT-files may have."""
+"""The memory that a decoding process may have."""
 
 import mmap
 from contextlib import suppress
 
 ROOM_BYTES = 768 * 2**20
-"""Room for scipy, h5py and what they need beside the numbers."""
+"""Room for Python, the libraries and what they need beside the numbers."""
 
 
 def limit_memory(room: int) -> None:
