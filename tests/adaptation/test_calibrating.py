@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from napari_mst import Capture, Chart, Photo, calibrate
 from napari_mst.adaptation.adapting import spots_of
+from napari_mst.adaptation.calibrating import _fit_colours
 from napari_mst.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import GRID, camera_response, unbalanced_response
-from napari_mst.photo.chart import load_chart
+from napari_mst.photo.chart import chart_colours, load_chart
 from napari_mst.photo.chart_kinds import CHARTS as KINDS
 from napari_mst.photo.chart_kinds import PATCHES
 
@@ -167,6 +168,67 @@ def test_report_tells_patch_by_patch_before_after_and_left_out() -> None:
     assert lines[0].split("\t") == ["patch", "before", "after", "left out"]
     assert lines[-1].startswith("mean\t")
     assert len(lines) == 26
+
+
+COVERED = (8, 9, 14, 15)
+"""Two rows and two columns in the middle of the chart."""
+
+
+def covered(photo: Photo, chart: Chart, share: float) -> Photo:
+    """*photo* with the patches `COVERED` by a brown thing of this *share* of its range."""
+    pixels = np.moveaxis(photo.pixels, 0, -1).copy()
+    half = 2 * chart.window // 3
+    for row, column in np.rint(chart.centres[list(COVERED)]).astype(int):
+        place = np.s_[row - half : row + half + 1, column - half : column + half + 1]
+        pixels[place] = np.array([share, 0.8 * share, 0.6 * share]) * photo.full_scale
+    return Photo.from_array(pixels, encoding=photo.encoding)
+
+
+@pytest.mark.parametrize("encoding", ["linear", "srgb"])
+@pytest.mark.parametrize("share", [0.05, 0.8], ids=["dark", "bright"])
+def test_patches_that_the_rest_contradict_are_named_and_left_out(
+    encoding: str, share: float
+) -> None:
+    linear = linear_photo("Nikon_D5100", "A")
+    photo = linear if encoding == "linear" else encoded_photo(np.array([1.0, 0.7, 0.35]))
+    calibration = calibrate(covered(photo, CHART, share), CHART)
+    assert calibration.contradicting == COVERED
+    assert calibration.means.left_out < 0.015
+    names = ", ".join(PATCHES[number] for number in COVERED)
+    assert calibration.table().endswith(f"The other patches contradict {names}: left out.")
+    assert len(calibration.known) == 20
+    if encoding == "srgb":
+        assert names in calibration.corrected(photo).assumptions[-1]
+
+
+def test_calibration_that_would_make_the_colours_worse_is_refused() -> None:
+    """Patches that are off in ways of their own are nothing that a correction could learn."""
+    photo = encoded_photo(np.ones(3))
+    pixels = np.moveaxis(photo.pixels, 0, -1).copy()
+    factors = np.random.default_rng(1).uniform(0.85, 1.15, (24, 3))
+    for (row, column), factor in zip(np.rint(CHART.centres).astype(int), factors, strict=True):
+        place = np.s_[row - 6 : row + 6, column - 6 : column + 6]
+        pixels[place] = np.minimum(pixels[place] * factor, 248)
+    message = "betters the colours, got patches 16% off before and 1[78]% after"
+    with pytest.raises(PhotoError, match=message) as error:
+        calibrate(Photo.from_array(pixels), CHART)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("share", [0.1, 0.8], ids=["dark", "bright"])
+def test_real_photos_of_a_covered_chart_are_as_near_as_whole_ones(
+    shared_data: Path, name: str, share: float
+) -> None:
+    photo = Photo.read(shared_data / "charts" / name)
+    whole = calibrate(photo, Chart(CHARTS[name]))
+    assert whole.contradicting == ()
+    found = calibrate(covered(photo, whole.chart, share), Chart(CHARTS[name]))
+    assert set(found.contradicting) <= set(COVERED)
+    colours = chart_colours(photo, whole.chart)
+    is_seen = ~np.isin(np.arange(24), COVERED)
+    best = _fit_colours(colours, is_seen, "classic").errors(colours)[is_seen].mean()
+    assert found.correction.errors(colours)[is_seen].mean() < 1.15 * best
 
 
 def test_patches_are_known_spectra_at_their_places() -> None:

@@ -14,7 +14,8 @@ Letters: n patches, H rows, W columns.
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -35,6 +36,7 @@ from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watched
 
 Colours = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Fitted to two photos of charts, leave-one-patch-out.
 _RIDGE = 0.3
@@ -45,8 +47,17 @@ _NOISE = 0.02  # of a patch of a linear photo, as a share
 _ROUNDS = 12
 _SMALL = 1e-5
 _FLOOR = 0.01
-_MOST_LEFT = 0.5
-"""Error of the patches from which on they are none of a chart."""
+_MOST_LEFT = 0.4
+"""Error of left out patches from which on they are none of a chart: 0.18 of one, 0.46 of noise."""
+_WORSE = 0.01
+"""Share by which the colours of a photo that were right already may be further off afterwards."""
+
+# Of agreement: any quarter of the patches may be covered. Tried on two photos, each with two rows
+# and columns of patches covered in 90 ways.
+_MOST = 0.75
+_STARTS = 10
+_FAR = 3.5  # times the error of the last one among `_MOST`
+_NEAR = 0.05  # weighted as in the fit: no patch is left out for less
 
 
 class Correction(Protocol):
@@ -57,6 +68,10 @@ class Correction(Protocol):
 
     def errors(self, colours: Colours) -> NDArray[np.float64]:
         """(n,): how far *colours* of all patches are off, as a share."""
+
+
+Fit = Callable[[Colours, Mask, str], Correction]
+"""Fits a correction to the colours of the patches in a mask, of a kind of chart."""
 
 
 class PatchReport(NamedTuple):
@@ -90,6 +105,9 @@ class Calibration:
         How far each patch is off.
     unused
         The index of a patch that the calibration was not told of, to judge it by; -1 for none.
+    contradicting
+        The indices of patches that the others contradict, because something covers or shades them:
+        they are left out of everything, also of `means`.
 
     Notes
     -----
@@ -118,6 +136,7 @@ class Calibration:
     patches: tuple[PatchReport, ...]
     correction: Correction
     unused: int = -1
+    contradicting: tuple[int, ...] = ()
 
     @property
     def known(self) -> list[KnownSpectrum]:
@@ -128,21 +147,28 @@ class Calibration:
         return [
             KnownSpectrum(round(row), round(column), spectrum, window, hidden=report.hidden)
             for number, ((row, column), spectrum, report) in enumerate(patches)
-            if number != self.unused
+            if number not in (self.unused, *self.contradicting)
         ]
 
     @property
     def means(self) -> PatchReport:
-        """The mean over all patches."""
-        numbers = np.array([patch[1:] for patch in self.patches]).mean(axis=0)
-        return PatchReport("mean", *numbers.tolist())
+        """The mean over all patches that no others contradict."""
+        numbers = np.array([patch[1:] for patch in self.patches])
+        means = np.delete(numbers, self.contradicting, axis=0).mean(axis=0)
+        return PatchReport("mean", *means.tolist())
+
+    @property
+    def doubt(self) -> str:
+        """A sentence that names the contradicting patches; "" if there are none."""
+        names = ", ".join(self.chart.patches[number] for number in self.contradicting)
+        return f"The other patches contradict {names}: left out." if names else ""
 
     def table(self) -> str:
         """Patch by patch, in per cent: before, after, left out; tabs between the columns."""
         lines = ["patch\tbefore\tafter\tleft out"]
         for name, *numbers in (*self.patches, self.means):
             lines.append("\t".join([name, *(f"{number:.1%}" for number in numbers)]))
-        return "\n".join(lines)
+        return "\n".join([*lines, self.doubt] if self.doubt else lines)
 
     def corrected(self, photo: Photo) -> Photo:
         """*photo*, of the same camera, light and settings, with the colours of the chart.
@@ -174,20 +200,21 @@ class Calibration:
 
     def _summary(self) -> str:
         means = self.means
-        return (
-            f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%} left out"
-        )
+        text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
+        return f"{text} left out. {self.doubt}".rstrip(". ")
 
 
 def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     """Learn from the *chart* in *photo* what its colours mean.
 
-    The patch of index *unused* is left out of everything, so that it can judge the result.
+    The patch of index *unused* is left out of everything, so that it can judge the result. So are
+    those that the others contradict: up to a quarter of the patches may be covered.
 
     Raises
     ------
     PhotoError
-        If there is no such chart between the corners, or it is clipped or not all on the photo.
+        If there is no such chart between the corners, it is clipped or not all on the photo, or the
+        colours would be further off than before.
 
     Notes
     -----
@@ -211,7 +238,8 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
         candidates.append((_disorder(colours, chart.kind), len(candidates), arrangement, colours))
     _, _, right, colours = min(candidates, key=lambda candidate: candidate[:2])
     everything = np.arange(len(chart.patches))
-    used = everything != unused
+    told = everything != unused
+    used = _agreeing(fit, colours, told, chart.kind)
     correction = fit(colours, used, chart.kind)
     after = correction.errors(colours)
     before = _unfitted(colours, chart.kind, is_linear=photo.encoding == "linear").errors(colours)
@@ -220,21 +248,65 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
         for one in everything
     ]
     patches = tuple(map(PatchReport, chart.patches, before.tolist(), after.tolist(), left_out))
-    off = float(after.mean())
+    contradicting = tuple(np.flatnonzero(told & ~used).tolist())
+    calibration = Calibration(right, None, patches, correction, unused, contradicting)
+    _check(calibration.means, CHARTS[chart.kind].title)
+    if isinstance(correction, _Response):
+        return replace(calibration, capture=correction.capture(photo.full_scale))
+    return calibration
+
+
+def _check(means: PatchReport, title: str) -> None:
+    """Refuse a calibration that is none, or does harm. Raises `PhotoError`."""
+    off = max(means.after, means.left_out)
     if off > _MOST_LEFT:
         raise PhotoError(
-            f"Expected a {CHARTS[chart.kind].title} between the corners, got colours {off:.0%} "
-            "off. Give the middles of its corner patches, in their order around it."
+            f"Expected a {title} between the corners, got colours {off:.0%} off. "
+            "Give the middles of its corner patches, in their order around it."
         )
-    capture = correction.capture(photo.full_scale) if isinstance(correction, _Response) else None
-    return Calibration(right, capture, patches, correction, unused)
+    if means.left_out > means.before + _WORSE:
+        raise PhotoError(
+            f"Expected a {title} that betters the colours, got patches {means.before:.0%} off "
+            f"before and {means.left_out:.0%} after. Uncover the chart, or leave it out."
+        )
+
+
+def _agreeing(fit: Fit, colours: Colours, told: Mask, kind: str) -> Mask:
+    """The patches among those *told* that agree about the colours with most of them.
+
+    Least trimmed squares, from all patches and from random halves of them: Rousseeuw and Van
+    Driessen, Data Min. Knowl. Discov. 12 (2006) 29, doi:10.1007/s10618-005-0024-4.
+    """
+    true = _true_colours(kind).mean(axis=1)
+    weights = true / (true + _DARK)
+    count = math.ceil(_MOST * told.sum())
+
+    def errors(chosen: Mask) -> NDArray[np.float64]:
+        off = fit(colours, chosen, kind).errors(colours) * weights
+        return np.where(told, off, np.inf)
+
+    def settled(chosen: Mask) -> NDArray[np.float64]:
+        for _ in range(_ROUNDS):
+            nearest = np.zeros_like(told)
+            nearest[np.argsort(errors(chosen), kind="stable")[:count]] = True
+            if (nearest == chosen).all():
+                break
+            chosen = nearest
+        return errors(chosen)
+
+    rng = np.random.default_rng(0)
+    halves = [told & (rng.permutation(len(told)) % 2 == 0) for _ in range(_STARTS)]
+    tried = [settled(start) for start in (told, *halves)]
+    best = min(tried, key=lambda off: np.sort(off)[:count].sum())
+    return np.asarray(best <= max(_FAR * np.sort(best)[count - 1], _NEAR))
 
 
 def _disorder(colours: Colours, kind: str) -> float:
     """The unlikeness of *colours* (n, 3) to those of the chart, whatever exposure and balance."""
     # Cyan lies outside sRGB: its red is below 0.
     logs = np.log(colours) - np.log(np.maximum(_true_colours(kind), _FLOOR))
-    return float((logs - logs.mean(axis=0)).std())
+    # Means and squares would let covered patches decide.
+    return float(np.abs(logs - np.median(logs, axis=0)).mean())
 
 
 @functools.cache
@@ -274,7 +346,7 @@ def _roots(colours: Colours) -> Colours:
     return np.stack([red, green, blue, *mixed], axis=1)
 
 
-def _fit_colours(colours: Colours, used: NDArray[np.bool_], kind: str) -> _Colours:
+def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
 
     def doubt(logarithm: float) -> float:
@@ -299,12 +371,10 @@ def _lowest(places: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     return float(places[best] + shift * (places[1] - places[0]))
 
 
-def _with_gamma(
-    colours: Colours, used: NDArray[np.bool_], kind: str, gamma: float
-) -> tuple[float, _Colours]:
+def _with_gamma(colours: Colours, used: Mask, kind: str, gamma: float) -> tuple[float, _Colours]:
     true = _true_colours(kind)
     greys = np.array(CHARTS[kind].greys)
-    greys = greys[used[greys]]
+    greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
     toned = colours**gamma
     gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
     # Shares of the patch, so that dark patches count; but not the noise of black.
@@ -351,7 +421,7 @@ def _seen(shares: NDArray[np.float64], kind: str) -> Colours:
     return np.asarray(CHARTS[kind].reflectances @ response.T)
 
 
-def _fit_response(colours: Colours, used: NDArray[np.bool_], kind: str) -> _Response:
+def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
     """The most probable response and the white that explain the *used* patches."""
     known = load_chart()
     patches = CHARTS[kind].reflectances[used]

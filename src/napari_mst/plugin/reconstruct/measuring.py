@@ -252,8 +252,8 @@ def _calibrated(layer: "weakref.ref[Image]", chart: Chart, photo: Photo) -> Find
     means = calibration.means
     text = (
         f"The chart: colours {means.before:.0%} off before, {means.after:.0%} after, "
-        f"{means.left_out:.0%} at patches that were left out."
-    )
+        f"{means.left_out:.0%} at patches that were left out. {calibration.doubt}"
+    ).rstrip()
     capture = calibration.capture
     if capture is not None:
         text += f" It tells {_told(capture)}."
