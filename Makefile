@@ -31,11 +31,15 @@ PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=
 demo: .venv/ready
 	@# Settings of its own: napari writes the size of the window that it closes into them.
 	NAPARI_CONFIG=demo/settings/napari.yaml $(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
+	@echo "Next: a cube of a photo of yours: .venv/bin/napari-mst reconstruct PHOTO -o cube.hdr; the window: .venv/bin/napari"
 
 # mypy keeps one core busy for a minute; the tests under the other binding of Qt are one process beside it.
 test: .venv/ready
-	$(MAKE) --jobs=2 checks tests-pyside6
-	$(MAKE) tests-pyqt6
+	@echo "make test, 1 of 2: the checks, and beside them the window under PySide6"
+	@$(MAKE) --no-print-directory --jobs=2 checks tests-pyside6
+	@echo "make test, 2 of 2: all tests but the slow ones, the window under PyQt6"
+	@$(MAKE) --no-print-directory tests-pyqt6
+	@echo "make test: all passed. Next: make demo shows what it does, CONTRIBUTING.md how to change it."
 
 tests: tests-pyside6 tests-pyqt6
 
@@ -63,8 +67,9 @@ checks: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Expected Python 3.11 or newer, got " + sys.version)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[all,test]"
+	@echo "Making .venv: 200 packages, 3 GB, some minutes once; pip says which one it is at."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --no-input --progress-bar off --no-compile --constraint constraints.txt --editable ".[all,test]"
 	@# pip would compile on one core. A few files of other packages are for other Pythons: not our errors.
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib src >/dev/null 2>&1 || true
 	@touch $@

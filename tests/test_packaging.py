@@ -93,5 +93,15 @@ def test_a_tag_builds_tries_and_uploads_without_a_stored_token() -> None:
     assert "password" not in (ROOT / ".github/workflows/release.yml").read_text()
 
 
+def test_each_night_tries_the_oldest_and_newest_versions_and_a_newcomers_first_hour() -> None:
+    workflow = parsed(".github/workflows/nightly.yml")
+    rows = workflow["jobs"]["versions"]["strategy"]["matrix"]["include"]
+    assert {row["resolution"] for row in rows} == {"lowest-direct", "highest"}
+    hour = steps(workflow, "first-hour")
+    assert "uv pip install napari PyQt6\n" in hour
+    assert "[" not in hour  # no extra
+    assert "tools/first_hour.py" in hour
+
+
 def test_a_bug_report_asks_for_what_doctor_prints() -> None:
     assert "napari-mst doctor" in (ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text()

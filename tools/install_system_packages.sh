@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what Python, Qt and OpenGL need from Debian or Ubuntu, where it is missing; elsewhere it says what that is.
+# It never waits for an answer, neither of sudo nor of a package.
 set -eu
 
 # libglib2.0-bin stands for the library itself, whose package is named differently in Debian 12 and 13.
@@ -32,10 +33,10 @@ done
 
 sudo=""
 if [ "$(id -u)" != 0 ]; then
-    sudo="sudo"
-    command -v sudo >/dev/null || { echo "Missing packages. As root: apt-get install $missing" >&2; exit 1; }
+    sudo="sudo -n"
+    $sudo true 2>/dev/null || { echo "Missing packages. Run: sudo apt-get install$missing" | tr -s ' ' >&2; exit 1; }
 fi
-echo "Installing system packages:$missing" | tr -s ' '
+echo "Installing system packages, for some minutes:$missing" | tr -s ' '
 $sudo apt-get update -qq
 # shellcheck disable=SC2086  # the list is meant to be split
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing
+$sudo env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -qq -y --no-install-recommends $missing
