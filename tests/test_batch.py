@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch.claims import claimed
 from napari_mst.batch.finding import find_photos
-from napari_mst.batch.jobs import BatchJob, check_names, finished, folders_for, plan_jobs
+from napari_mst.batch.jobs import BatchJob, check_names, claimed, finished, folders_for, plan_jobs
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
@@ -163,7 +162,7 @@ def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path)
 CLAIMING = """
 import sys
 from pathlib import Path
-from napari_mst.batch.claims import claimed
+from napari_mst.batch.jobs import claimed
 from napari_mst.batch.jobs import BatchJob
 from napari_mst.watch import UNWATCHED
 job = BatchJob(Path("a.png"), Path(sys.argv[1]), "a.png")

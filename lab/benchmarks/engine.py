@@ -30,7 +30,7 @@ import torch
 from lab.benchmarks.operations import print_operations
 from lab.benchmarks.tiling import print_errors
 from napari_mst.engine.device import choose_device
-from napari_mst.engine.memory import free_memory
+from napari_mst.engine.plan import free_memory
 
 PACKAGES = ("torch", "numba", "openvino", "onnxruntime")
 BYTES = {

@@ -25,8 +25,8 @@ from napari_mst.spectra.compare import compare_region
 from napari_mst.spectra.components import anomalies, principal_components
 from napari_mst.spectra.cube_errors import error_map
 from napari_mst.spectra.library import colour_checker
+from napari_mst.spectra.maps import normalised_difference
 from napari_mst.spectra.matching import best_matches
-from napari_mst.spectra.ratios import normalised_difference
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 

@@ -16,8 +16,7 @@ from napari_mst.georeference import FIELD
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.colours import true_colour
 from napari_mst.spectra.map_kind import MapInputs
-from napari_mst.spectra.maps import MAPS
-from napari_mst.spectra.ratios import band_ratio
+from napari_mst.spectra.maps import MAPS, band_ratio
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from napari_mst import memory
-from napari_mst.engine.memory import free_memory
+from napari_mst.engine.plan import free_memory
 
 CPU = torch.device("cpu")
 GIB = 2**30

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.attention.class_token import rollout
-from napari_mst.networks.attention.multi_head import MultiHeadAttention
+from napari_mst.networks.attention.class_token import MultiHeadAttention, rollout
 from napari_mst.networks.vision_transformer import (
     TransformerHyperparameters,
     VisionTransformer,

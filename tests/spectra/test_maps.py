@@ -10,8 +10,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra.colours import true_colour
 from napari_mst.spectra.map_kind import MapInputs
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES
-from napari_mst.spectra.ratios import band_ratio
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES, band_ratio
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)

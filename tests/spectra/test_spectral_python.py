@@ -11,7 +11,7 @@ from tests.spectra.conftest import curve
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra import classification, clustering, components, ratios, strips
+from napari_mst.spectra import classification, clustering, components, maps, strips
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
@@ -145,20 +145,20 @@ def test_constant_cube_has_no_anomalies_and_no_variance() -> None:
 
 
 def test_normalised_difference_is_spectrals_ndvi() -> None:
-    found = ratios.normalised_difference(CUBE, 705 - 10, 600)
+    found = maps.normalised_difference(CUBE, 705 - 10, 600)
     np.testing.assert_allclose(found, spectral.ndvi(IMAGE, CUBE.nearest_band(600), 7), rtol=1e-6)
-    assert np.isnan(ratios.normalised_difference(with_holes(), 695, WAVELENGTHS[3])[HOLES]).all()
+    assert np.isnan(maps.normalised_difference(with_holes(), 695, WAVELENGTHS[3])[HOLES]).all()
 
 
 def test_ratio_is_that_of_the_nearest_bands_and_never_infinite() -> None:
     np.testing.assert_allclose(
-        ratios.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
+        maps.band_ratio(CUBE, 401, 698), CUBE.data[0] / CUBE.data[7], rtol=1e-6
     )
     black = SpectralCube(np.zeros((8, 2, 2), dtype=np.uint8), WAVELENGTHS)
-    assert np.isnan(ratios.band_ratio(black, 400, 700)).all()
-    assert np.isnan(ratios.normalised_difference(black, 400, 700)).all()
+    assert np.isnan(maps.band_ratio(black, 400, 700)).all()
+    assert np.isnan(maps.normalised_difference(black, 400, 700)).all()
     with pytest.raises(SpectrumError, match="wavelength within 400-700 nm, got 701"):
-        ratios.band_ratio(CUBE, 500, 701)
+        maps.band_ratio(CUBE, 500, 701)
 
 
 RUNS: dict[str, Callable[..., Any]] = {

@@ -13,6 +13,7 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, OutOfMemory, SaveError
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
 from napari_mst.messages import shown
+from napari_mst.watch import Watch
 
 ASIDE = ".damaged"
 """Added to the names of the files of a damaged cube that is made again."""
@@ -242,3 +243,35 @@ def _is_cube_of(path: Path, wanted: Provenance, side: str) -> bool:
         return False
     is_ours = cube.provenance.gives_the_cube_of(wanted) and band_side(cube) == side
     return is_ours and "warnings" not in cube.metadata
+
+
+@contextmanager
+def claimed(job: BatchJob, watch: Watch, *, waits: bool) -> Iterator[bool]:
+    """Claim *job* for this run while the block lasts, and give whether it is ours.
+
+    With *waits* it waits for another run that has claimed the job, until *watch* is cancelled.
+
+    Raises
+    ------
+    SaveError
+        If the lock file cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    path = job.target.with_name(f".{job.target.name}.run")
+    lock = FileLock(path)
+    try:
+        make_folder(job.target.parent)
+        lock.acquire(timeout=-1 if waits else 0, cancel_check=watch.is_cancelled)
+    except Timeout:
+        yield False
+        return
+    except OSError as error:
+        raise not_saved(job.target, error) from error
+    try:
+        yield True
+    finally:
+        # Deleted while it is still locked: another run must not lock a file that then goes.
+        with suppress(OSError):
+            path.unlink()
+        lock.release()

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from napari_mst.batch.claims import claimed
 from napari_mst.batch.jobs import (
     ASIDE,
     BatchJob,
     check_outputs,
+    claimed,
     damaged,
     finished,
     is_there,

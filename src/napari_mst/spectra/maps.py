@@ -6,8 +6,10 @@ Letters: H rows, W columns.
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.cube import SpectralCube
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import as_photo
@@ -18,7 +20,6 @@ from napari_mst.spectra import (
     components,
     cube_errors,
     denoised,
-    ratios,
 )
 from napari_mst.spectra.map_kind import (
     Compute,
@@ -29,7 +30,54 @@ from napari_mst.spectra.map_kind import (
     MapResult,
     Number,
 )
+from napari_mst.spectra.spectrum import Map
 from napari_mst.watch import Watch
+
+
+def band_ratio(cube: SpectralCube, numerator: float, denominator: float) -> Map:
+    """Ratio of the bands nearest to two wavelengths, (H, W); NaN where the denominator is zero.
+
+    The wavelengths are in the unit of *cube*. Raises `SpectrumError` if one is outside its range.
+    """
+    return _quotient(_band(cube, numerator), _band(cube, denominator))
+
+
+def normalised_difference(cube: SpectralCube, first: float, second: float) -> Map:
+    """(a - b) / (a + b) of the bands nearest to two wavelengths, (H, W); NaN where a + b is zero.
+
+    The wavelengths are in the unit of *cube*. Raises `SpectrumError` if one is outside its range.
+    """
+    a = _band(cube, first)
+    b = _band(cube, second)
+    return _quotient(a - b, a + b)
+
+
+def band_near(cube: SpectralCube, wavelength: float) -> int:
+    """Index of the band nearest to *wavelength*.
+
+    Raises `SpectrumError` outside the range of *cube*.
+    """
+    low = cube.wavelengths.min()
+    high = cube.wavelengths.max()
+    if not low <= wavelength <= high:
+        raise SpectrumError(
+            f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}."
+        )
+    return cube.nearest_band(wavelength)
+
+
+def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Map:
+    result = np.full(numerator.shape, np.nan)
+    np.divide(numerator, denominator, out=result, where=denominator != 0)
+    # A tiny denominator can still overflow, and no map shows infinity.
+    result[~np.isfinite(result)] = np.nan
+    return result.astype(np.float32)
+
+
+def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
+    band = cube.data[band_near(cube, wavelength)]
+    return np.asarray(band).astype(np.float64)
+
 
 MOST_CLASSES = 250
 """Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
@@ -71,12 +119,12 @@ def _anomalies(inputs: MapInputs, watch: Watch) -> MapResult:
 
 def _ratio(inputs: MapInputs, _: Watch) -> MapResult:
     a, b = inputs.wavelengths
-    return _one_plane(ratios.band_ratio(inputs.cube, a, b))
+    return _one_plane(band_ratio(inputs.cube, a, b))
 
 
 def _normalised_difference(inputs: MapInputs, _: Watch) -> MapResult:
     a, b = inputs.wavelengths
-    return _one_plane(ratios.normalised_difference(inputs.cube, a, b))
+    return _one_plane(normalised_difference(inputs.cube, a, b))
 
 
 def _composite(inputs: MapInputs, watch: Watch) -> MapResult:

@@ -9,17 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
-from napari_mst.networks.attention.multi_head import MultiHeadAttention
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patch_merging import PatchMerging
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.relative_position import hat_index
-from napari_mst.networks.attention.shifted_windows import ShiftedWindowAttention
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.networks.attention.transformer_block import TransformerBlock, load_published
-from napari_mst.networks.attention.windows import WindowAttention
+from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -15,7 +15,46 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from napari_mst.networks.attention.multi_head import MultiHeadAttention
+from napari_mst.networks.attention.heads import Heads
+from napari_mst.networks.attention.query import (
+    QueryWeights,
+    check_one,
+    check_query,
+    listed,
+    unmasked,
+)
+
+
+class MultiHeadAttention(Heads):
+    """Every token attends to all: (N, T, C) -> (N, T, C)."""
+
+    takes_maps = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, T, C) -> (N, T, C)."""
+        attention, values = self.attention(x)
+        return self.joined(attention @ values)
+
+    def attention(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (N, T, C) -> attention A (N, h, T, T), whose rows sum to 1, and values v."""
+        queries, keys, values = self.split(x)
+        return self.softmax(self.scores(queries, keys)), values
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of all T tokens for the token *query*; *x* is (1, T, C).
+
+        Raises
+        ------
+        AttentionError
+            If there is no such token, or more than one sequence.
+        """
+        check_one(x, 3)
+        check_query(query, x.shape[1:2])
+        (token,) = query
+        queries, keys, _ = self.split(x)
+        scores = self.scores(queries[:, :, token : token + 1], keys)
+        return unmasked(scores.softmax(-1)[0, :, 0], listed(x.shape[1]))
+
 
 _EPSILON = 1e-6  # of the LayerNorms of the published vision transformer
 _OWN_SHARE = 0.5  # of a token in its own row: the residual connection, in Abnar & Zuidema

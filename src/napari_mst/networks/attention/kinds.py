@@ -21,9 +21,8 @@ from napari_mst.networks.attention.blocks import (
 )
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.shifted_windows import ShiftedWindowAttention
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
-from napari_mst.networks.attention.windows import Geometry, WindowAttention
+from napari_mst.networks.attention.windows import Geometry, ShiftedWindowAttention, WindowAttention
 
 _HALF_OF_HYBRID = "spectral.to_q.weight"  # it has windows as well
 

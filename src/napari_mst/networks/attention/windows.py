@@ -239,3 +239,63 @@ def partitioned(x: Tensor, side: int) -> Tensor:
 def united(windows: Tensor) -> Tensor:
     """Windows (N, H/side, W/side, side, side, C) -> (N, C, H, W)."""
     return windows.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
+
+
+class ShiftedWindowAttention(WindowAttention):
+    """SW-MSA: (N, C, H, W) -> (N, C, H, W) for any H and W.
+
+    Parameters
+    ----------
+    window, shift
+        Side of a window, and by how many pixels windows are shifted: 0 to *window* - 1, by default
+        half of it.
+
+    Raises
+    ------
+    ModelError
+        If the heads do not divide the channels, or the shift is not within a window.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        window: int = 8,
+        shift: int | None = None,
+        options: HeadOptions = DEFAULTS,
+    ) -> None:
+        super().__init__(channels, heads, window, options)
+        shift = window // 2 if shift is None else shift
+        if type(shift) is not int or not 0 <= shift < window:
+            raise ModelError(
+                f"Expected a shift of 0 to {window - 1} pixels, got {shift}. "
+                f"Choose {window // 2}, half a window."
+            )
+        self.shift = shift
+        self.keep(Geometry(window, window, shift))
+
+    @property
+    def halo(self) -> int:
+        """Pixels around an unshifted window on which its pixels depend."""
+        return self.shift and max(self.shift, self.window - self.shift)
+
+    def shifts(self, filled: Tensor) -> tuple[int, int]:
+        """By how much the rows and the columns of a map, filled up to windows, are shifted."""
+        rows, columns = filled.shape[-2:]
+        down = self.shift if rows > self.window else 0
+        across = self.shift if columns > self.window else 0
+        return down, across
+
+    def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:
+        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map.
+
+        They are changed in place.
+        """
+        down, across = shifts
+        # Only windows that the roll has filled from both borders have such pairs. In place, for a
+        # copy of all scores takes longer than their softmax.
+        if down:
+            scores[:, -1:].masked_fill_(self.is_apart((down, 0)).to(scores.device), -torch.inf)
+        if across:
+            scores[:, :, -1:].masked_fill_(self.is_apart((0, across)).to(scores.device), -torch.inf)
+        return scores
