@@ -298,3 +298,22 @@ def test_features_of_a_black_spectrum_are_numbers() -> None:
         warnings.simplefilter("error")
         features = features_of_spectra(np.zeros((1, 31)), np.zeros((1, 2)), GRID)
     assert np.isfinite(features).all()
+
+
+def test_another_photo_of_the_same_size_is_refused_by_its_colours(scene: Scene) -> None:
+    known = known_at(scene, (8, 8))
+    part = scene.cube.crop(slice(4, 44), slice(0, 48))
+    for photo, cube in (
+        (scene.photo[:, ::-1], scene.cube),
+        (scene.photo[::-1], part),
+        (scene.photo[4:44, ::-1], part),
+    ):
+        with pytest.raises(PhotoError, match=r"got one whose colours are \d+ codes off"):
+            adapt(cube, photo, known)
+
+
+def test_a_noisy_copy_of_the_photo_is_taken_for_it(scene: Scene) -> None:
+    noise = np.random.default_rng(0).normal(0, 12, scene.photo.shape)
+    copy = (scene.photo + noise).clip(0, 255).astype(np.uint8)
+    better = adapt(scene.cube, copy, known_at(scene, (8, 8)))
+    assert better.provenance.adaptation

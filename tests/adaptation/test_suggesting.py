@@ -1,5 +1,7 @@
 """Suggested spots: measurable, the same every time, and better than random ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.adaptation.conftest import Scene
@@ -7,7 +9,7 @@ from tests.adaptation.conftest import Scene
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, PhotoError, SpectrumError
 from napari_mst.watch import Watch
 
@@ -19,12 +21,16 @@ def test_suggestions_are_the_same_every_time_and_go_on_where_they_stopped(scene:
     assert len(set(four)) == 4
 
 
+UNCORRECTED = Provenance(model="of other colours")
+"""With it a cube takes any photo of its size."""
+
+
 def test_suggestions_avoid_dark_and_clipped_pixels(scene: Scene) -> None:
     photo = scene.photo.copy()
     photo[:, :24] = 255
     data = scene.cube.data.copy()
     data[:, :24, 24:] = 0.001
-    cube = SpectralCube(data, scene.cube.wavelengths)
+    cube = SpectralCube(data, scene.cube.wavelengths, provenance=UNCORRECTED)
     for row, column in suggest_spots(cube, photo, count=8):
         spot = np.s_[row - 1 : row + 2, column - 1 : column + 2]
         assert (photo[spot] < 255).all()
@@ -64,8 +70,9 @@ def test_impossible_counts_are_refused(scene: Scene, count: int) -> None:
 
 
 def test_photo_with_nothing_to_measure_is_refused(scene: Scene) -> None:
+    cube = replace(scene.cube, provenance=UNCORRECTED)
     with pytest.raises(SpectrumError, match="got only dark or clipped ones"):
-        suggest_spots(scene.cube, np.full_like(scene.photo, 255))
+        suggest_spots(cube, np.full_like(scene.photo, 255))
 
 
 def test_photo_of_another_size_is_refused(scene: Scene) -> None:

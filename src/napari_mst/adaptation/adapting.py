@@ -57,7 +57,7 @@ def adapt(
     CubeError
         If the cube is no reflectance, or has no wavelengths in nm.
     PhotoError
-        If the photo is another one, by its size.
+        If the photo is another one, by its size or its colours.
     SpectrumError
         If a spot lies outside, or a spectrum does not fit the cube.
     Cancelled
@@ -127,9 +127,9 @@ def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
 def applied(
     cube: SpectralCube, photo: Photo, learnt: Learnt, watch: Watch = UNWATCHED
 ) -> SpectralCube:
-    """*cube*, corrected everywhere by what was *learnt* of it, with the colours of *photo*."""
+    """*cube*, corrected everywhere by what was *learnt* of it, with the colours of its *photo*."""
     data = spread(cube, learnt.process, watch.part(0, _SPREADING))
-    view = view_of(cube, photo_of(cube, photo))
+    view = view_of(cube, photo)
     text = moved_to_photo(data, view, watch.part(_SPREADING, 1))
     return told(cube, data, learnt.adaptation, text)
 

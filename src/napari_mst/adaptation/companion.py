@@ -51,7 +51,7 @@ def adapt_to_cube(
         If one is no reflectance, has no wavelengths in nm, or the coarse one is larger, of another
         view by its shape, shares too few wavelengths, or has no numbers.
     PhotoError
-        If the photo is another one, by its size.
+        If the photo is another one, by its size or its colours.
     Cancelled
         Soon after *watch* was cancelled; *cube* is as it was.
 

@@ -117,7 +117,7 @@ class Parts:
     Raises
     ------
     PhotoError
-        If the photo is another one, by its size.
+        If the photo is another one, by its size or its colours.
     """
 
     def __init__(self, cube: SpectralCube, photo: PhotoLike) -> None:

@@ -15,7 +15,7 @@ from napari.layers import Image
 from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import Learnt, applied, learn, told
-from napari_mst.adaptation.colours import colour_difference, photo_of
+from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.parts import Part, Parts
 from napari_mst.cube import SpectralCube
@@ -347,10 +347,6 @@ class Adapter:
         self._listener.changed()
 
 
-FARTHEST = 8.0
-"""Mean difference in 8-bit codes between a cube and its own photo; another photo is further off."""
-
-
 def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
     """The photos that *cube*, of *layer*, may be from: those of its name first, by size.
 
@@ -382,15 +378,9 @@ def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:
     for layer_photo in photos:
         photo = layer_photo.read(encoding)
         try:
-            part = photo_of(cube, photo)
-        except PhotoError:  # another size
-            continue
-        if photo.sha256 == cube.provenance.source_sha256:
-            return part
-        difference = colour_difference(cube, part)
-        if difference <= FARTHEST:
-            return part
-        others.append(f"{layer_photo.name[:30]!r}, whose colours are {difference:.0f} codes off")
+            return photo_of(cube, photo)
+        except PhotoError:
+            others.append(f"{layer_photo.name[:30]!r}, which is another one")
     rows, columns = cube.shape[1:]
     raise PhotoError(
         f"Expected a layer with the photo of the cube, {rows} x {columns} pixels, got "
