@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from napari_mst import crash_safe
-from napari_mst.errors import CubeFileError, SaveError
+from napari_mst.errors import SaveError
 from napari_mst.formats.envi.library import Library, read_library, write_library
-from napari_mst.messages import mismatch, shown
+from napari_mst.messages import check_regular, mismatch, shown, unreadable
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -83,16 +83,12 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
     """
     path = Path(path)
     try:
+        check_regular(path)
         if path.suffix.lower() in (".sli", ".hdr"):
             return _from_library(read_library(path), path.name)
         return table.parse(_decoded(path), path.name, unit)
-    except CubeFileError:
-        raise
     except OSError as error:
-        reason = shown(error.strerror or error, 80)
-        raise CubeFileError(
-            f"Expected {shown(path.name)} to be readable, got: {reason}. Check the file."
-        ) from error
+        raise unreadable(path.name, error) from error
 
 
 def write_spectra(
