@@ -1,4 +1,4 @@
-"""The errors that a caller may catch: one base class, one child for each kind of trouble."""
+"""The errors that a caller may catch: one base class, one child for each kind; and one warning."""
 
 from collections.abc import Mapping
 
@@ -101,3 +101,7 @@ class OutOfMemory(NapariMstError, MemoryError):
 
 class Cancelled(NapariMstError, RuntimeError):
     """The caller cancelled the run; nothing of it remains."""
+
+
+class CurveWarning(UserWarning):
+    """A file of curves left something open; the text says what was assumed."""

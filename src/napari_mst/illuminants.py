@@ -4,7 +4,6 @@
 and that the bundled model knows, are those of `photo.cameras`.
 """
 
-import csv
 import difflib
 import functools
 import os
@@ -24,7 +23,8 @@ from napari_mst.colour import (
     illuminant,
     srgb_response,
 )
-from napari_mst.errors import CameraError
+from napari_mst.curves import NANOMETRES, parsed, text_of
+from napari_mst.errors import CameraError, CubeFileError
 from napari_mst.messages import shown
 
 DAYLIGHT = "D65"
@@ -61,7 +61,7 @@ _TO_CONES = np.array(
 )
 
 
-class _Table(NamedTuple):
+class LightTable(NamedTuple):
     """Spectral power (n,) at wavelengths (n,), rising."""
 
     wavelengths: NDArray[np.float64]
@@ -86,7 +86,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> NDArray[np.float64
         If there is no such light, or it is not positive numbers that cover 400-700 nm.
     """
     at = np.asarray(wavelengths, dtype=np.float64)
-    table = _table_of(light)
+    table = table_of(light)
     return np.asarray(np.interp(at, table.wavelengths, table.power))
 
 
@@ -172,22 +172,33 @@ def names_a_file(name: str | PathLike[str]) -> bool:
     return os.path.isfile(name)  # noqa: PTH113
 
 
-def numbers_of_csv(path: Path, columns: int) -> NDArray[np.float64]:
-    """The rows of a CSV file that are all numbers, (n, 1 + *columns*), by rising wavelength.
+def measured(path: Path, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The *columns* curves of a light or a camera in a text file, with a `CurveWarning` for doubts.
+
+    Returns
+    -------
+    The wavelengths (n,) in nm, rising, at which all are known, and the values (n, *columns*).
 
     Raises
     ------
     CameraError
-        If there are fewer than two, or they have another number of columns.
+        If there are no such curves, or not from 400 to 700 nm.
     """
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = [row for row in map(numbers_of, csv.reader(file)) if row]
-    if len(rows) < 2 or any(len(row) != columns + 1 for row in rows):
+    try:
+        curves = parsed(text_of(path), path.name, columns=columns)
+    except CubeFileError as error:
+        raise CameraError(str(error)) from error
+    curves.tell()
+    known = np.flatnonzero(np.isfinite(curves.values).all(axis=0))
+    rising = known[np.argsort(curves.wavelengths[known])]
+    wavelengths = curves.wavelengths[rising]
+    low, high = _COVERED
+    if curves.unit != NANOMETRES or not _is_covered(wavelengths):
         raise CameraError(
-            f"Expected rows of {columns + 1} numbers, nm first, in {shown(path.name)!r}, "
-            "got others."
+            f"Expected numbers from {low:g} to {high:g} nm in {shown(path.name)}, got others. "
+            "Measure them there."
         )
-    return np.array(sorted(rows))
+    return wavelengths, curves.values[:, rising].T
 
 
 def numbers_of(row: Sequence[str]) -> list[float]:
@@ -198,32 +209,33 @@ def numbers_of(row: Sequence[str]) -> list[float]:
         return []
 
 
-def _table_of(light: Light) -> _Table:
-    if isinstance(light, Curve):
-        order = np.argsort(light.wavelengths)
-        curve = _Table(light.wavelengths[order], light.values[order])
-        return _checked(curve, illuminant_title(light))
-    name = _listed(str(light))
+def table_of(light: Light) -> LightTable:
+    """The power of *light* at the wavelengths where it is known. Raises `CameraError`."""
+    name = "" if isinstance(light, Curve) else _listed(str(light))
     if name:
         return _tables()[name]
-    path = Path(light)
-    if not names_a_file(path):
+    if isinstance(light, Curve):
+        order = np.argsort(light.wavelengths)
+        table = LightTable(light.wavelengths[order], light.values[order])
+    elif names_a_file(light):
+        wavelengths, power = measured(Path(light), columns=1)
+        table = LightTable(wavelengths, power[:, 0])
+    else:
         raise _unknown(str(light))
-    rows = numbers_of_csv(path, columns=1)
-    return _checked(_Table(rows[:, 0], rows[:, 1]), shown(path.name))
-
-
-def _checked(table: _Table, name: str) -> _Table:
-    wavelengths, power = table
-    low, high = _COVERED
-    is_covered = wavelengths[0] <= low and wavelengths[-1] >= high
-    is_power = np.isfinite(power).all() and (power >= 0).all() and power.any()
-    if not is_covered or not is_power:
+    is_power = np.isfinite(table.power).all() and (table.power >= 0).all() and table.power.any()
+    if not is_power or not _is_covered(table.wavelengths):
+        low, high = _COVERED
         raise CameraError(
-            f"Expected a light of positive numbers from {low:g} to {high:g} nm in {name}, "
-            "got others. Measure it there."
+            f"Expected a light of positive numbers from {low:g} to {high:g} nm in "
+            f"{illuminant_title(light)}, got others. Measure it there."
         )
     return table
+
+
+def _is_covered(wavelengths: NDArray[np.float64]) -> bool:
+    """True if rising *wavelengths* reach over all that the eye sees."""
+    low, high = _COVERED
+    return bool(wavelengths.size and wavelengths[0] <= low and wavelengths[-1] >= high)
 
 
 def _unknown(name: str) -> CameraError:
@@ -250,27 +262,27 @@ def _spellings() -> Mapping[str, str]:
 
 
 @functools.cache
-def _tables() -> Mapping[str, _Table]:
+def _tables() -> Mapping[str, LightTable]:
     """Every bundled light, by name."""
     grid = np.arange(380.0, 781, 5)
-    tables = {name: _Table(grid, illuminant(name, grid)) for name in (DAYLIGHT, "A")}
-    tables["E"] = _Table(grid, np.ones(len(grid)))
+    tables = {name: LightTable(grid, illuminant(name, grid)) for name in (DAYLIGHT, "A")}
+    tables["E"] = LightTable(grid, np.ones(len(grid)))
     tables.update(_measured())
     tables.update(_leds())
     return MappingProxyType(tables)
 
 
-def _measured() -> dict[str, _Table]:
+def _measured() -> dict[str, LightTable]:
     data = resources.files("napari_mst").joinpath("data/lights31.npz")
     with data.open("rb") as stream, np.load(stream) as archive:
         at = archive["wavelength"].astype(np.float64)
         names = [name for name in archive if name != "wavelength"]
-        return {name: _Table(at, archive[name].astype(np.float64)) for name in names}
+        return {name: LightTable(at, archive[name].astype(np.float64)) for name in names}
 
 
-def _leds() -> dict[str, _Table]:
+def _leds() -> dict[str, LightTable]:
     text = resources.files("napari_mst").joinpath("data/leds.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     names = lines[0].split(",")[1:]
     rows: NDArray[Any] = np.loadtxt(lines[1:], delimiter=",")
-    return {name: _Table(rows[:, 0], rows[:, 1 + at]) for at, name in enumerate(names)}
+    return {name: LightTable(rows[:, 0], rows[:, 1 + at]) for at, name in enumerate(names)}

@@ -48,6 +48,18 @@ def test_the_command_gives_the_numbers_of_python(scene: Path, tmp_path: Path) ->
     assert better.provenance.adaptation
 
 
+def test_per_cent_are_known_also_where_they_replace_numbers_of_ours(
+    scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = adapted(scene, tmp_path / "better.hdr", "--known", str(scene / "known.csv"))
+    (spectrum,) = nm.read_spectra(scene / "known.csv")
+    percent = tmp_path / "percent.csv"
+    nm.write_spectra(percent, [replace(spectrum, values=100 * spectrum.values)])
+    better = adapted(scene, tmp_path / "again.hdr", "--known", str(percent))
+    assert "note: percent.csv: Values up to" in capsys.readouterr().err
+    np.testing.assert_allclose(better.data, expected.data, rtol=1e-5)
+
+
 def test_a_coarse_cube_corrects_as_well(scene: Path, tmp_path: Path) -> None:
     better = adapted(scene, tmp_path / "better.hdr", "--coarse", str(scene / "coarse.hdr"))
     before = nm.read_cube(scene / "cube.hdr")

@@ -29,6 +29,20 @@ def test_rendering_is_saved_as_the_method_makes_it(run: Run, tmp_path: Path) -> 
         np.testing.assert_array_equal(np.asarray(image), expected)
 
 
+def test_what_a_light_leaves_open_is_noted_once(run: Run, tmp_path: Path) -> None:
+    write_cube(tmp_path / "cube.npz", CUBE)
+    rows = [f"{nm / 1000} {'inf' if nm == 550 else 1}" for nm in range(400, 701, 10)]
+    (tmp_path / "lamp.txt").write_text("\n".join(rows))
+    target = tmp_path / "out.png"
+    light = ("--illuminant", tmp_path / "lamp.txt")
+    status, _, told = run("render", tmp_path / "cube.npz", "-o", target, *light)
+    assert status == 0
+    assert told.count("note: lamp.txt: Gaps in the values: 1 (inf).") == 1
+    assert told.count("note: lamp.txt: The unit of the wavelengths is not given; um was") == 1
+    with Image.open(target) as image:
+        np.testing.assert_array_equal(np.asarray(image), CUBE.render("E"))
+
+
 def test_what_cannot_be_rendered_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
     cube = tmp_path / "cube.npz"
     write_cube(cube, CUBE)

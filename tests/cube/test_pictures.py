@@ -89,7 +89,7 @@ def test_light_comes_from_a_file_or_a_spectrum(tmp_path: Path) -> None:
     power = illuminant_power("A", at)
     rows = [f"{one:g},{value:.9g}" for one, value in zip(at[::-1], power[::-1], strict=True)]
     file = tmp_path / "lamp.csv"
-    file.write_text("\n".join(["wavelength,power", *rows]))
+    file.write_text("\n".join(["wavelength (nm),power", *rows]))
     expected = CUBE.render("A")
     np.testing.assert_array_equal(CUBE.render(file), expected)
     np.testing.assert_array_equal(CUBE.render(nm.Spectrum(at[::-1], power[::-1])), expected)
@@ -253,7 +253,7 @@ def test_what_cannot_be_rendered_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CameraError, match=r"from 400 to 700 nm in lamp.csv"):
         CUBE.render(file)
     file.write_text("nothing")
-    with pytest.raises(CameraError, match=r"rows of 2 numbers, nm first, in 'lamp.csv'"):
+    with pytest.raises(CameraError, match=r"rows of a wavelength and one value in lamp\.csv"):
         CUBE.render(file)
 
 

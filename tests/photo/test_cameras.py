@@ -98,11 +98,17 @@ def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksu
 
 
 @pytest.mark.parametrize(
-    "text", ["", "400,1,2\n700,1,2\n", "500,1,2,3\n700,1,2,3\n", "400,1,0,3\n700,1,0,3\n"]
+    ("text", "message"),
+    [
+        ("", "a wavelength and 3 values in mine.csv, got none"),
+        ("nm,r,g\n400,.1,.2\n700,.1,.2\n", "a wavelength and 3 values in mine.csv, got 3 columns"),
+        ("nm,r,g,b\n500,1,2,3\n700,1,2,3\n", "from 400 to 700 nm in mine.csv, got others"),
+        ("nm,r,g,b\n400,1,0,3\n700,1,0,3\n", "red, green and blue above 0 in mine.csv"),
+    ],
 )
-def test_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_table_that_is_none_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.csv").write_text(text)
-    with pytest.raises(CameraError, match=r"Expected .* in 'mine.csv', got others"):
+    with pytest.raises(CameraError, match=message):
         camera_response(str(tmp_path / "mine.csv"), "D65")
 
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spectra.conftest import curve
 
-from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.spectra import library
+from napari_mst import curves
+from napari_mst.errors import CubeFileError, CurveWarning, SaveError
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.spectrum import Origin, Spectrum
@@ -174,7 +174,7 @@ def test_spectral_reads_the_library_that_we_save(values: Any, tmp_path: Path) ->
 
 def spectrals(folder: Path, **fields: Any) -> Path:
     """A library as `spectral` saves it."""
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
     header = {
         "wavelength": [0.4, 0.5355, 0.7],
         "spectra names": ["oak", "elm"],
@@ -188,16 +188,39 @@ def spectrals(folder: Path, **fields: Any) -> Path:
 def test_library_that_spectral_saves_opens(suffix: str, tmp_path: Path) -> None:
     found = read_spectra(spectrals(tmp_path).with_suffix(suffix))
     assert [spectrum.name for spectrum in found] == ["oak", "elm"]
-    np.testing.assert_array_equal([spectrum.values for spectrum in found], [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(
+        [spectrum.values * 8 for spectrum in found], [[0, 1, 2], [3, 4, 5]]
+    )
     np.testing.assert_array_equal(found[0].wavelengths, [400, 535.5, 700])
     assert found[0].unit == "nm"
 
 
-@pytest.mark.parametrize(("word", "unit"), [("Wavenumber", "Wavenumber"), ("Unknown", "Unknown")])
-def test_wavelengths_in_no_length_keep_their_word(word: str, unit: str, tmp_path: Path) -> None:
-    found = read_spectra(spectrals(tmp_path, **{"wavelength units": word}))
-    assert found[0].unit == unit
+def test_wavelengths_in_no_length_keep_their_word(tmp_path: Path) -> None:
+    found = read_spectra(spectrals(tmp_path, **{"wavelength units": "Furlongs"}))
+    assert found[0].unit == "Furlongs"
     np.testing.assert_array_equal(found[0].wavelengths, [0.4, 0.5355, 0.7])
+
+
+def test_library_follows_the_rules_of_all_curves(tmp_path: Path) -> None:
+    fields = {"wavelength units": "Unknown", "reflectance scale factor": 0.5}
+    fields |= {"data ignore value": "NaN", "z plot titles": ["Wavelength", "Reflectance (%)"]}
+    path = spectrals(tmp_path, **fields)
+    edit("data ignore value = NaN", "data ignore value = 0", path, path.with_suffix(".hdr"))
+    with pytest.warns(CurveWarning) as told:
+        found = read_spectra(path)
+    assert [str(one.message).removeprefix("lib.sli: ") for one in told] == [
+        "The unit of the wavelengths is not given; um was assumed.",
+        "Gaps in the values: 1 (nan).",
+        "The heading says per cent: the values were divided by 100.",
+    ]
+    np.testing.assert_array_equal(found[0].wavelengths, [400, 535.5, 700])
+    np.testing.assert_allclose(found[0].values, [np.nan, 0.0025, 0.005])
+
+
+def test_wavenumbers_of_a_library_become_nanometres(tmp_path: Path) -> None:
+    fields = {"wavelength units": "Wavenumber", "wavelength": [25000, 20000, 16000]}
+    found = read_spectra(spectrals(tmp_path, **fields))
+    np.testing.assert_array_equal(found[0].wavelengths, [400, 500, 625])
 
 
 def test_library_of_enmap_box_opens(shared_data: Path) -> None:
@@ -213,14 +236,13 @@ def test_library_of_enmap_box_opens(shared_data: Path) -> None:
     ("text", "expected"),
     [
         (
-            "wavelength (um),a,b\n0.4,1,2\n0.5355,3,\n",
-            [("nm", [400, 535.5], [1, 3]), ("nm", [400], [2])],
+            "wavelength (um),a,b\n0.4,.1,.2\n0.5355,.3,\n",
+            [("nm", [400, 535.5], [0.1, 0.3]), ("nm", [400], [0.2])],
         ),
         ("Wavelength [nm];a\n400;0,25\n500;1e-3\n", [("nm", [400, 500], [0.25, 0.001])]),
-        ("wavelength_nm\ta\n400\t1\n\n500\tnan\n", [("nm", [400, 500], [1, np.nan])]),
-        ("\ufeffnm,a\r\n400,1\r\n500,2\r\n", [("nm", [400, 500], [1, 2])]),
-        ("400,1\n500,2\n", [("Unknown", [400, 500], [1, 2])]),
-        ("# a comment\nwavelength,a,\n400,1,\n500,2\n", [("Unknown", [400, 500], [1, 2])]),
+        ("wavelength_nm\ta\n400\t1\n\n500\t0\n", [("nm", [400, 500], [1, 0])]),
+        ("\ufeffnm,a\r\n400,1\r\n500,0\r\n", [("nm", [400, 500], [1, 0])]),
+        ("# a comment\nwavelength nm,a,\n400,1,\n500,0\n", [("nm", [400, 500], [1, 0])]),
     ],
 )
 def test_tables_of_others_open(
@@ -235,18 +257,18 @@ def test_tables_of_others_open(
 
 
 def test_unit_is_taken_from_the_caller_where_the_table_gives_none(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("wavelength,a\n0.4,1\n0.5,2\n")
+    (tmp_path / "a.csv").write_text("wavelength,a\n0.4,1\n0.5,0\n")
     np.testing.assert_array_equal(
         read_spectra(tmp_path / "a.csv", unit="um")[0].wavelengths, [400, 500]
     )
-    (tmp_path / "b.csv").write_text("wavelength (nm),a\n400,1\n500,2\n")
+    (tmp_path / "b.csv").write_text("wavelength (nm),a\n400,1\n500,0\n")
     np.testing.assert_array_equal(
         read_spectra(tmp_path / "b.csv", unit="um")[0].wavelengths, [400, 500]
     )
 
 
 def test_name_in_latin_1_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes("nm,Gr\xfcn\n400,1\n500,2\n".encode("latin-1"))
+    (tmp_path / "a.csv").write_bytes("nm,Gr\xfcn\n400,1\n500,0\n".encode("latin-1"))
     assert read_spectra(tmp_path / "a.csv")[0].name == "Gr\xfcn"
 
 
@@ -346,7 +368,9 @@ def test_spectra_come_from_no_pipe_or_device(name: str, tmp_path: Path) -> None:
 
 def test_notes_that_no_longer_fit_the_spectra_are_left(tmp_path: Path) -> None:
     path = damaged(partial(edit, "napari mst spectra = {", "napari mst spectra = {5"), tmp_path)
-    assert [spectrum.name for spectrum in read_spectra(path)][:2] == ["Pick 1", 'leaf, "1"']
+    with pytest.warns(CurveWarning):
+        found = read_spectra(path)
+    assert [spectrum.name for spectrum in found][:2] == ["Pick 1", 'leaf, "1"']
 
 
 @pytest.mark.parametrize(
@@ -388,7 +412,7 @@ def test_table_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_spectra(tmp_path / "a.csv", [PICK])
-    monkeypatch.setattr(library, "MAX_BYTES", 10)
+    monkeypatch.setattr(curves, "MAX_BYTES", 10)
     with pytest.raises(CubeFileError, match=r"at most 10 bytes in a\.csv, got more"):
         read_spectra(path)
 

@@ -82,7 +82,7 @@ class Adapt:
         """Return the measured spectra of the file; none if there is no file."""
         if self.known is None:
             return []
-        spectra = read_spectra(self.known)
+        spectra = read_spectra(self.known, as_reflectance=True)
         return [_known_spectrum(spectrum, self.known, self.uncertainty) for spectrum in spectra]
 
     def _print_spots(

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from napari_mst.errors import CurveWarning
 from napari_mst.watch import Watch
 
 BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
@@ -24,6 +26,23 @@ def tell(line: str) -> None:
 def note(text: str) -> None:
     """Tell something that is worth knowing and no error."""
     tell(f"note: {text}")
+
+
+@contextmanager
+def curves_noted() -> Iterator[None]:
+    """Say what files of curves leave open as notes: once, however often a file is read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", CurveWarning)
+        show = warnings.showwarning
+
+        def tell_or_show(message: Warning | str, category: type[Warning], *others: Any) -> None:
+            if issubclass(category, CurveWarning):
+                note(str(message))
+            else:
+                show(message, category, *others)
+
+        warnings.showwarning = tell_or_show  # type: ignore[assignment]
+        yield
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from functools import partial
 from napari_mst import __version__
 from napari_mst.cli.arguments import add_arguments, record_of
 from napari_mst.cli.command import REFUSED, UNREAD, UNWRITTEN, Command
-from napari_mst.cli.console import tell
+from napari_mst.cli.console import curves_noted, tell
 from napari_mst.cli.control_c import INTERRUPTED
 from napari_mst.errors import Cancelled, NapariMstError
 from napari_mst.messages import shown
@@ -77,7 +77,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         parser.error(_unknown(words[0]))
     parsed = vars(parser.parse_args(given))
     try:
-        status: int = record_of(parsed["command"].load(), parsed).run()
+        with curves_noted():
+            status: int = record_of(parsed["command"].load(), parsed).run()
         return status
     except (KeyboardInterrupt, Cancelled):
         tell("cancelled")

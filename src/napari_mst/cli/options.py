@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from napari_mst.curves import text_of
+from napari_mst.errors import CubeFileError
 from napari_mst.formats.wavelengths import column
 from napari_mst.option import Option
 
@@ -58,8 +60,8 @@ def wavelengths_of(text: str) -> tuple[float, ...] | slice:
 def _tabled(path: Path) -> tuple[float, ...]:
     """The first number of each line of a table, or all numbers of one line; none if unreadable."""
     try:
-        table = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError):
+        table = text_of(path)
+    except CubeFileError:
         return ()
     firsts = [number for line in table.splitlines() for number in column(line, 1)]
     texts = firsts if len(firsts) > 1 else column(table, 0)

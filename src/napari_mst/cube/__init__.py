@@ -15,6 +15,6 @@
 
 from napari_mst.cube.cube import SpectralCube
 from napari_mst.cube.provenance import Provenance
-from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.curves import BAND_INDEX, NANOMETRES
 
 __all__ = ["BAND_INDEX", "NANOMETRES", "Provenance", "SpectralCube"]

@@ -26,7 +26,7 @@ from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.provenance import Provenance
 from napari_mst.cube.signal import as_signal, parts_of_signal
 from napari_mst.cube.tensor import array_of_tensor, plain_array
-from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.curves import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light
 from napari_mst.messages import shown

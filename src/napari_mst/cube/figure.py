@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from napari_mst.cube.labelled import LabelledCube
 from napari_mst.cube.pictures import strided, thumbnail
-from napari_mst.cube.units import BAND_INDEX
+from napari_mst.curves import BAND_INDEX
 from napari_mst.errors import CubeError
 from napari_mst.plotting import new_figure
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.errors import CubeError
 from napari_mst.georeference import FIELD, Georeference
 from napari_mst.messages import shown
@@ -39,31 +39,6 @@ _COLUMN_NAMES = frozenset(
     {"x", "column", "columns", "col", "lon", "longitude", "sample", "samples"}
 )
 """Names of the axis of columns in arrays of others, in lower case."""
-
-NANOMETRES_IN = {
-    "nm": 1.0,
-    "nanometer": 1.0,
-    "nanometers": 1.0,
-    "nanometre": 1.0,
-    "nanometres": 1.0,
-    "um": 1e3,
-    "\N{MICRO SIGN}m": 1e3,
-    "\N{GREEK SMALL LETTER MU}m": 1e3,
-    "micron": 1e3,
-    "microns": 1e3,
-    "micrometer": 1e3,
-    "micrometers": 1e3,
-    "micrometre": 1e3,
-    "micrometres": 1e3,
-    "angstrom": 0.1,
-    "angstroms": 0.1,
-    "m": 1e9,
-    "meter": 1e9,
-    "meters": 1e9,
-    "metre": 1e9,
-    "metres": 1e9,
-}
-"""Nanometres in one unit of length, by the unit's name in lower case."""
 
 
 class Whole(NamedTuple):
@@ -303,9 +278,9 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], st
         return numbers, BAND_INDEX
     values = np.asarray(coordinate.values, dtype=np.float64)
     unit = str(coordinate.attrs.get("units", "")).strip()
-    scale = NANOMETRES_IN.get(unit.lower())
-    if scale is not None:
-        return values * scale, NANOMETRES
+    power = power_of(unit)
+    if power is not None:
+        return values * 10.0**power, NANOMETRES
     if not unit:
         raise CubeError(
             f"Expected the unit of the coordinate {shown(str(coordinate.name))}, got none. "
@@ -328,7 +303,7 @@ def _wavelength_coordinate(array: "DataArray", axis: str) -> "DataArray | None":
         if name in (STANDARD_NAME, BAND_STANDARD_NAME) or is_wavelength:
             return coordinate
     for coordinate in along:
-        if str(coordinate.attrs.get("units", "")).lower() in NANOMETRES_IN:
+        if power_of(str(coordinate.attrs.get("units", ""))) is not None:
             return coordinate
     return None
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import linear_to_srgb
 from napari_mst.cube.labelled import LabelledCube
-from napari_mst.cube.units import NANOMETRES
+from napari_mst.curves import NANOMETRES
 from napari_mst.errors import CubeError
 from napari_mst.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.messages import shown

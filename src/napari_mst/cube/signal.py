@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube.labelled import (
-    NANOMETRES_IN,
     LabelledCube,
     metadata_of,
     own_texts,
     whole_of,
 )
-from napari_mst.cube.units import BAND_INDEX, NANOMETRES
+from napari_mst.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.errors import CubeError
 from napari_mst.messages import shown
 
@@ -134,9 +133,9 @@ def _wavelengths(axis: Any) -> tuple[NDArray[np.float64], str]:
     # HyperSpy marks what is not set by an object that is no text.
     unit = axis.units.strip() if isinstance(axis.units, str) else ""
     name = axis.name if isinstance(axis.name, str) else ""
-    scale = NANOMETRES_IN.get(unit.lower())
-    if scale is not None:
-        return values * scale, NANOMETRES
+    power = power_of(unit)
+    if power is not None:
+        return values * 10.0**power, NANOMETRES
     if unit:
         return values, unit
     if name.lower() in ("band", "bands"):

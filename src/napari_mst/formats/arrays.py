@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.curves import may_be_nanometres
 from napari_mst.errors import ChoiceNeeded
-from napari_mst.formats.wavelengths import may_be_nanometres
 from napari_mst.messages import mismatch, shown
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")

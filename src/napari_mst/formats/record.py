@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
+from napari_mst.curves import number
 from napari_mst.formats.numbers import magnitude
-from napari_mst.formats.wavelengths import number, spectral_axis
+from napari_mst.formats.wavelengths import spectral_axis
 
 OWN = "napari_mst"
 """The key of our part of the record, and its name in files whose parts have names."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.curves import number, power_of
 from napari_mst.formats.numbers import checksum
 from napari_mst.formats.record import IGNORED, OWN, Description, description_of, record_of
-from napari_mst.formats.wavelengths import number, power_of
 from napari_mst.messages import mismatch, shown
 
 CHANGED = "The file was changed since it was saved; its numbers cannot be verified."

@@ -3,64 +3,24 @@
 import math
 import re
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
+from napari_mst.cube import SpectralCube
+from napari_mst.curves import (
+    BAND_INDEX,
+    NANOMETRES,
+    may_be_nanometres,
+    number,
+    power_of,
+    scaled,
+)
 from napari_mst.errors import CubeError
 
-# The power of ten that takes a length in this unit to nm.
-_WORDS = {
-    0: "nm nanometer nanometers nanometre nanometres",
-    3: "um micrometer micrometers micrometre micrometres micron microns",
-    6: "mm millimeter millimeters millimetre millimetres",
-    7: "cm centimeter centimeters centimetre centimetres",
-    9: "m meter meters metre metres",
-    -1: "angstrom angstroms \N{LATIN SMALL LETTER A WITH RING ABOVE}",
-}
-_POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
-# Unicode has two characters for micro, which look the same.
-_MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
 _IN_NAME = re.compile(
     r"(?:^|[\s(])(\d+(?:\.\d+)?)\s*(nm|nanometers|um|micrometers)\)?$", re.IGNORECASE
 )
-
-
-def power_of(unit: str) -> int | None:
-    """The power of ten that takes *unit*, in any spelling, to nm; None if it is not a length."""
-    return _POWERS.get(unit.strip().lower().translate(_MICRO))
-
-
-def number(text: str) -> float:
-    """*text* as a finite number, or NaN."""
-    # Python takes "1_000" for a thousand; in a file it is a damaged number.
-    if "_" in text:
-        return math.nan
-    try:
-        value = float(text)
-    except ValueError:
-        return math.nan
-    return value if math.isfinite(value) else math.nan
-
-
-def scaled(text: str, power: int) -> float:
-    """*text* times ten to the *power*, or NaN."""
-    value = number(text)
-    if math.isnan(value) or value == 0 or power == 0:
-        return value
-    # Decimals round once: 0.4191 um is 419.1 nm, but 0.4191 * 1000 is 419.09999999999997.
-    return float(Decimal(text.strip()).scaleb(power))
-
-
-def may_be_nanometres(values: NDArray[Any]) -> bool:
-    """True if *values* without a unit are taken as nm: all are 100 to 100,000.
-
-    Wavelengths in um and band numbers lie outside that range.
-    """
-    return bool(((values >= 100) & (values <= 100_000)).all())
 
 
 def spectral_axis(

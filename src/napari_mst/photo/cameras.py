@@ -8,12 +8,11 @@ import difflib
 import functools
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError
-from napari_mst.illuminants import names_a_file, numbers_of, numbers_of_csv
+from napari_mst.illuminants import measured, names_a_file, numbers_of, table_of
 from napari_mst.messages import shown
 from napari_mst.photo.aliases import ALIASES
 from napari_mst.photo.lights import load_lamps, made_light
@@ -279,14 +278,6 @@ def is_file(name: str) -> bool:
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
-class _Sought(NamedTuple):
-    """A camera or a light (*kind*) of no *known* name, which should be a file."""
-
-    name: str
-    kind: str
-    known: Mapping[str, object]
-
-
 def _light(name: str) -> NDArray[np.float64]:
     known = load_illuminants()
     if name == BY_CHART:
@@ -295,7 +286,9 @@ def _light(name: str) -> NDArray[np.float64]:
     if name in known:
         return known[name]
     made = made_light(name, lambda part: known.get(spelled(part)))
-    return _table(_Sought(name, "light", known), columns=1)[:, 0] if made is None else made
+    if made is None:
+        made = np.interp(GRID, *table_of(_file(name, "light", known)))
+    return made
 
 
 def _sensitivities(name: str) -> NDArray[np.float64]:
@@ -304,7 +297,14 @@ def _sensitivities(name: str) -> NDArray[np.float64]:
         return known[name]
     if name.startswith(f"{CHART} "):
         return _told_by_chart(name)
-    return _table(_Sought(name, "camera", known), columns=3)
+    path = _file(name, "camera", known)
+    wavelengths, values = measured(path, columns=3)
+    if not (values.sum(axis=0) > 0).all():
+        raise CameraError(
+            f"Expected red, green and blue above 0 in {shown(path.name)}, got others. "
+            "Measure them again."
+        )
+    return np.stack([np.interp(GRID, wavelengths, column) for column in values.T], axis=1)
 
 
 def chart_camera(shares: Sequence[float]) -> str:
@@ -325,27 +325,15 @@ def _told_by_chart(name: str) -> NDArray[np.float64]:
     return np.asarray((mean + np.tensordot(shares, components, axes=1)).T)
 
 
-def _table(sought: _Sought, columns: int) -> NDArray[np.float64]:
-    """Columns of a CSV file at `GRID`; its lines that are not all numbers are left out."""
-    path = Path(sought.name)
-    if not names_a_file(path):
-        raise _unknown(sought)
-    table = numbers_of_csv(path, columns)
-    wavelengths, values = table[:, 0], table[:, 1:]
-    is_covered = wavelengths[0] <= GRID[0] and wavelengths[-1] >= GRID[-1]
-    if not is_covered or not (values.sum(axis=0) > 0).all():
-        raise CameraError(
-            f"Expected positive values from 400 to 700 nm in {shown(path.name)!r}, got others."
-        )
-    return np.stack([np.interp(GRID, wavelengths, column) for column in values.T], axis=1)
-
-
-def _unknown(sought: _Sought) -> CameraError:
-    name, kind, known = sought
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:3]
-    return CameraError(
+def _file(name: str, kind: str, known: Iterable[str]) -> Path:
+    """The file of a light or camera (*kind*) that is none of those *known*."""
+    if names_a_file(name):
+        return Path(name)
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+    raise CameraError(
         f"Expected a CSV file or a {kind} as {', '.join(near)}, got {name[-_SHOWN:]!r}. "
-        f"Check the spelling: `napari-mst cameras` lists {len(known)}."
+        f"Check the spelling: `napari-mst cameras` lists {len(names)}."
     )
 
 

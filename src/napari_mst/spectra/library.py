@@ -4,7 +4,6 @@ Files that we write keep everything of a `Spectrum`, so that it opens again as i
 region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own.
 """
 
-import json
 from collections.abc import Sequence
 from importlib import resources
 from os import PathLike
@@ -13,16 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from napari_mst import crash_safe
+from napari_mst.curves import Curves, text_of
 from napari_mst.errors import SaveError
-from napari_mst.formats.envi.library import Library, read_library, write_library
-from napari_mst.messages import check_regular, mismatch, shown, unreadable
+from napari_mst.formats.envi.library import read_library, write_library
+from napari_mst.messages import check_regular, shown, unreadable
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SUFFIXES = (".csv", ".sli")
 """Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
-MAX_BYTES = 64 * 2**20
-"""Most bytes of a table: as lists of text it takes many times as much memory."""
 _COLUMNS = (
     ("dark skin", "orange", "blue", "white"),
     ("light skin", "purplish blue", "green", "neutral 8"),
@@ -51,17 +49,21 @@ def colour_checker() -> list[Spectrum]:
     ]
 
 
-def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
+def read_spectra(
+    path: str | PathLike[str], unit: str = "", *, as_reflectance: bool = False
+) -> list[Spectrum]:
     """The spectra in a CSV file, or in an ENVI spectral library (`.sli` or its `.hdr`).
 
     A CSV file of another program has wavelengths in its first column and a spectrum in each other
-    column. Wavelengths in other units become nm. Where nobody says the unit, they are kept as they
-    are, and their unit is "Unknown".
+    column, between commas, semicolons, tabs or blanks. docs/files.md has the rules for units, per
+    cent and gaps. What had to be assumed is a `CurveWarning`.
 
     Parameters
     ----------
     unit
         Unit of the wavelengths ("nm", "um", ...) for a CSV file that does not say it.
+    as_reflectance
+        Look for per cent also in a file that napari-mst wrote: somebody may have changed it.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
     Notes
     -----
     =======  =============================================================
-    returns  values as stored; wavelengths in nm where their unit is known
+    returns  reflectance 0-1 where the file has per cent, else values as stored; wavelengths in nm
     =======  =============================================================
 
     Examples
@@ -85,10 +87,12 @@ def read_spectra(path: str | PathLike[str], unit: str = "") -> list[Spectrum]:
     try:
         check_regular(path)
         if path.suffix.lower() in (".sli", ".hdr"):
-            return _from_library(read_library(path), path.name)
-        return table.parse(_decoded(path), path.name, unit)
+            curves = read_library(path)
+        else:
+            curves = table.parse(text_of(path), path.name, unit)
     except OSError as error:
         raise unreadable(path.name, error) from error
+    return table.spectra_of(curves, as_reflectance=as_reflectance)
 
 
 def write_spectra(
@@ -139,23 +143,7 @@ def spectra_text(spectra: Sequence[Spectrum]) -> str:
     return table.joined(table.table_rows(spectra), "\t")
 
 
-def _decoded(path: Path) -> str:
-    """The text of a file in UTF-8 or Latin-1, with any line ends."""
-    if path.stat().st_size > MAX_BYTES:
-        raise mismatch(path.name, f"at most {MAX_BYTES} bytes", "more", "Open another file.")
-    raw = path.read_bytes()
-    if b"\0" in raw:
-        raise mismatch(
-            path.name, "UTF-8 or Latin-1 text", "UTF-16 or binary data", "Save it as plain text."
-        )
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _as_library(spectra: Sequence[Spectrum]) -> Library:
+def _as_library(spectra: Sequence[Spectrum]) -> Curves:
     unit = table.one_unit(spectra)
     wavelengths = spectra[0].wavelengths
     if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
@@ -163,23 +151,6 @@ def _as_library(spectra: Sequence[Spectrum]) -> Library:
             "Expected spectra of the same wavelengths for an ENVI library, got several. "
             "Save as CSV."
         )
-    columns = table.columns(spectra)
-    names = [table.heading(record) for record, _ in columns]
-    values = np.stack([curve.values for _, curve in columns])
-    # Empty fields read back as what is missing.
-    notes = [{key: value for key, value in record.items() if value} for record, _ in columns]
-    return Library(wavelengths, unit, names, values, json.dumps(notes))
-
-
-def _from_library(library: Library, name: str) -> list[Spectrum]:
-    try:
-        records = json.loads(library.notes) if library.notes else []
-    except ValueError:
-        records = []
-    is_one_each = len(records) == len(library.values)
-    if not is_one_each or not all(isinstance(record, dict) for record in records):
-        # Another program wrote the library, or changed it: only the names are sure.
-        records = [{"name": label} for label in library.names]
-    records = [{key: str(value) for key, value in record.items()} for record in records]
-    curves = (Spectrum(library.wavelengths, values, library.unit) for values in library.values)
-    return table.whole(zip(records, curves, strict=True), name)
+    records, curves = zip(*table.columns(spectra), strict=True)
+    values = np.stack([curve.values for curve in curves])
+    return Curves("", wavelengths, unit, values, np.ones(values.shape, dtype=bool), records)

@@ -13,18 +13,15 @@ spreadsheet would run as a formula has a quote before it, which is no part of th
 
 import csv
 import io
-import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from napari_mst.cube import BAND_INDEX
+from napari_mst.curves import BAND_INDEX, Curves, parsed, title_of
 from napari_mst.errors import SaveError
 from napari_mst.formats.text import cell_text, text_cell
-from napari_mst.formats.wavelengths import power_of, spectral_axis
 from napari_mst.messages import mismatch, shown
 from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 
@@ -34,13 +31,8 @@ CURVES = ("values", "lower", "upper")
 _INTEGERS = ("row", "column", "window", "pixels", "excluded")
 """Fields of an `Origin` that are whole numbers."""
 
-_UNIT_IN_HEADING = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
-
 Record = dict[str, str]
 """The facts of one column, as text."""
-
-Row = tuple[int, list[str]]
-"""The number of a line, and its cells."""
 
 
 def columns(spectra: Iterable[Spectrum]) -> list[tuple[Record, Spectrum]]:
@@ -67,7 +59,7 @@ def table_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
     unit = one_unit(spectra)
     wavelengths = _all_wavelengths(spectra)
     first = unit if unit == BAND_INDEX else f"wavelength ({unit})"
-    rows = [[first, *(heading(record) for record, _ in found)]]
+    rows = [[first, *(title_of(record) for record, _ in found)]]
     cells = [_cells(spectrum, wavelengths) for _, spectrum in found]
     for wavelength, row in zip(wavelengths, zip(*cells, strict=True), strict=True):
         rows.append([_text(wavelength), *row])
@@ -83,13 +75,6 @@ def record_rows(spectra: Sequence[Spectrum]) -> list[list[str]]:
         if key == "name" or any(facts):
             rows.append([f"# {key}", *facts])
     return rows
-
-
-def heading(record: Record) -> str:
-    """The name of a column; bounds have theirs behind that of their spectrum."""
-    if record["curve"] == "values":
-        return record["name"]
-    return f"{record['name']} ({record['curve']})"
 
 
 def joined(rows: Iterable[Iterable[str]], delimiter: str = ",") -> str:
@@ -130,36 +115,30 @@ def _all_wavelengths(spectra: Sequence[Spectrum]) -> Values:
     return np.unique(np.concatenate([spectrum.wavelengths for spectrum in spectra]))
 
 
-def parse(text: str, name: str, unit: str = "") -> list[Spectrum]:
-    """The spectra in the table *text* of the file *name*.
+def parse(text: str, name: str, unit: str = "") -> Curves:
+    """The curves in the table *text* of the file *name*. Raises `CubeFileError` if it is none.
 
-    Cells are between commas, semicolons or tabs. The unit of the wavelengths is in the heading of
-    the first column, "wavelength (um)", else it is *unit*. Raises `CubeFileError`, naming the row,
-    if it is no such table.
+    *unit* is that of the wavelengths where the table does not say it.
     """
-    table = _split(text, name)
-    if not table.body or len(table.body[0][1]) < 2:
-        raise mismatch(
-            name,
-            "a table of wavelengths and values",
-            "none",
-            "Put wavelengths into the first column.",
-        )
-    numbers = np.array([_numbers(row, name) for row in table.body]).T
-    if not np.isfinite(numbers[0]).all():
-        raise mismatch(name, "a wavelength in every row", "blank cells", "Remove those rows.")
-    word = _unit_word(table.heading[0]) or unit or "Unknown"
-    texts = [_plain(cells[0]) for _, cells in table.body]
-    wavelengths, unit, _ = spectral_axis(texts, word, (), len(texts))
-    if table.heading[0].strip().lower() == BAND_INDEX:
-        unit = BAND_INDEX
-    curves = []
-    for index in range(1, len(numbers)):
-        has = np.array([cells[index].strip() != "" for _, cells in table.body])
+    curves = parsed(text, name, unit)
+    facts = [{key: cell_text(cell) for key, cell in record.items()} for record in curves.records]
+    return replace(curves, records=facts)
+
+
+def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum]:
+    """The spectra that *curves* are, with a `CurveWarning` for each assumption.
+
+    The numbers of other programs are reflectance, and so are those in files of ours if
+    *as_reflectance*. Raises `CubeFileError` if the curves do not fit together.
+    """
+    if as_reflectance or not curves.is_own:
+        curves = curves.in_shares()
+    curves.tell()
+    found = []
+    for record, values, has in zip(curves.records, curves.values, curves.has, strict=True):
         if has.any():
-            curve = Spectrum(wavelengths[has], numbers[index][has], unit)
-            curves.append((table.record(index), curve))
-    return whole(curves, name)
+            found.append((record, Spectrum(curves.wavelengths[has], values[has], curves.unit)))
+    return whole(found, curves.name)
 
 
 def whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum]:
@@ -235,91 +214,3 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return repr(float(value)).removesuffix(".0")
     return "" if value is None else str(value)
-
-
-class _Table(NamedTuple):
-    """The parts of a table.
-
-    Attributes
-    ----------
-    records
-        The `#` rows, by what they are about.
-    heading
-        The names of the columns, "" where the table has no heading.
-    body
-        The rows of numbers, all of one length.
-    """
-
-    records: dict[str, list[str]]
-    heading: list[str]
-    body: list[Row]
-
-    def record(self, column: int) -> Record:
-        """The facts about a column, at least its name."""
-        record = {key: row[column] for key, row in self.records.items() if column < len(row)}
-        record.setdefault("name", self.heading[column] or f"column {column}")
-        return record
-
-
-def _split(text: str, name: str) -> _Table:
-    """The parts of the table in a text."""
-    rows = _rows(text, name)
-    records = {}
-    body: list[Row] = []
-    for number, row in rows:
-        if row[0].startswith("#"):
-            cells = [cell_text(cell) for cell in row]
-            records[cells[0].lstrip("# ").strip()] = cells
-        else:
-            body.append((number, row))
-    # A row may lack the blank cells at its end.
-    width = max((len(row) for _, row in body), default=0)
-    body = [(number, row + [""] * (width - len(row))) for number, row in body]
-    if not body or _is_number(body[0][1][0]):
-        return _Table(records, [""] * width, body)
-    return _Table(records, [cell_text(cell) for cell in body[0][1]], body[1:])
-
-
-def _rows(text: str, name: str) -> list[Row]:
-    """The rows of a text that are not blank."""
-    # The last row holds numbers, where no name can be mistaken for a delimiter.
-    last = text.rstrip("\n").rpartition("\n")[2]
-    delimiter = next((mark for mark in "\t;" if mark in last), ",")
-    lines = csv.reader(io.StringIO(text), delimiter=delimiter)
-    try:
-        return [(number, row) for number, row in enumerate(lines, 1) if any(row)]
-    except csv.Error as error:
-        raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
-
-
-def _numbers(row: Row, name: str) -> list[float]:
-    """The numbers of a row; NaN for a blank cell."""
-    line, cells = row
-    for cell in cells:
-        if cell.strip() and not _is_number(cell):
-            found = repr(shown(cell, 30))
-            raise mismatch(name, f"numbers in row {line}", found, "Keep one spectrum a column.")
-    return [float(_plain(cell) or math.nan) for cell in cells]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(_plain(cell))
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_000 as a number
-
-
-def _plain(cell: str) -> str:
-    """*cell* with a decimal point where a comma was."""
-    return cell.strip().replace(",", ".")
-
-
-def _unit_word(heading: str) -> str:
-    """The unit in "wavelength (nm)", "Wavelength [um]" or "wavelength_nm"; empty without one."""
-    found = _UNIT_IN_HEADING.search(heading.strip())
-    if found is not None and found[1]:
-        return found[1].strip()
-    # Without brackets, a word counts only if it is a unit of length.
-    word = (found[2] or "").strip() if found is not None else heading.strip()
-    return word if power_of(word) is not None else ""

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from napari_mst.cube import SpectralCube
+from napari_mst.curves import number
 from napari_mst.formats.envi.systems import UNKNOWN, code_of_items, code_of_wkt, system_of
-from napari_mst.formats.wavelengths import number
 from napari_mst.georeference import FIELD, Georeference, Transform
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"

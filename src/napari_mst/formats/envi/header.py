@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.cube import Provenance
+from napari_mst.curves import decoded
 from napari_mst.errors import CubeError, CubeFileError
 from napari_mst.formats.text import percent_decode
 from napari_mst.messages import mismatch, shown
@@ -122,7 +123,7 @@ class Header:
         if len(raw) > MAX_BYTES:
             advice = "A header is text; check the file."
             raise mismatch(name, f"at most {MAX_BYTES} bytes", "more", advice)
-        lines = _lines(raw, name)
+        lines = decoded(raw, name).split("\n")
         if lines[0].strip().upper() != "ENVI":
             found = repr(shown(lines[0], 30))
             raise mismatch(name, "ENVI on the first line", found, "Open another kind of file.")
@@ -247,19 +248,6 @@ def provenance(header: Header) -> Provenance:
     except (CubeError, TypeError):
         advice = "Remove that line from the header."
         raise header.error(f"JSON at '{OWN}provenance'", "other text", advice) from None
-
-
-def _lines(raw: bytes, name: str) -> list[str]:
-    """The lines of a UTF-8 or Latin-1 text with any line ends."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw:
-        expected = "UTF-8 or Latin-1 text"
-        raise mismatch(name, expected, "UTF-16 or binary data", "Save it as plain text.")
-    # Any bytes are Latin-1, but few are UTF-8: so UTF-8 has to be tried first.
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _fields(lines: Iterable[str], name: str) -> dict[str, str]:

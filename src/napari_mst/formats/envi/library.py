@@ -5,8 +5,7 @@ write `name.sli` and `name.sli.hdr`, since a cube called `name` has `name.hdr`.
 Letters: B bands; n spectra.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import crash_safe
-from napari_mst.cube import BAND_INDEX, NANOMETRES
+from napari_mst.curves import BAND_INDEX, NANOMETRES, Curves, axis, title_of
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.envi.data import load
 from napari_mst.formats.envi.files import data_of, finish, first_named, header_bytes
 from napari_mst.formats.envi.header import OWN, Header, Layout
 from napari_mst.formats.envi.header_text import braced, sealed
+from napari_mst.formats.envi.values import metadata, physical
 from napari_mst.formats.numbers import crc32
+from napari_mst.formats.record import IGNORED
 from napari_mst.formats.text import percent_encode
 from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.messages import shown
@@ -29,56 +30,58 @@ KIND = "ENVI Spectral Library"
 _FLOAT32, _FLOAT64 = 4, 5
 
 
-@dataclass(frozen=True, eq=False)
-class Library:
-    """A spectral library.
-
-    Attributes
-    ----------
-    wavelengths, unit
-        (B,), as those of a `SpectralCube`.
-    names, values
-        The n names, and the spectra (n, B).
-    notes
-        Text of the program that wrote it.
-    """
-
-    wavelengths: NDArray[np.float64]
-    unit: str
-    names: Sequence[str]
-    values: NDArray[np.floating]
-    notes: str = ""
-
-
 def targets(path: Path) -> tuple[Path, Path]:
     """The data file and the header that saving to *path* writes."""
     return path, path.with_name(f"{path.name}.hdr")
 
 
-def read_library(path: Path) -> Library:
-    """The library at *path*, its data or its header. Raises `CubeFileError`."""
+def read_library(path: Path) -> Curves:
+    """The curves of the library at *path*, its data or its header. Raises `CubeFileError`."""
     header_path = _header_of(path)
     header = Header.parse(header_bytes(header_path), header_path.name)
     layout = header.layout((KIND,))
     if layout.bands != 1:
         raise header.error("'bands' 1, as spectra are lines of samples", str(layout.bands))
     data = data_of(header, header_path, layout) if path == header_path else path
-    cube, _ = load(header, data, layout, None)
-    values = cube[0]
-    if values.dtype.kind == "c":
+    stored, _ = load(header, data, layout, None)
+    if stored.dtype.kind == "c":
         raise header.error("real numbers", "complex ones", "Save the library as floats.")
-    unit_word = header.unit_word or "Unknown"
-    wavelengths, unit, _ = spectral_axis(
-        header.numbers("wavelength"), unit_word, (), layout.columns
-    )
+    fields, _ = metadata(header, layout.bands, 0)
+    scaled, _, notes = physical(stored, header, fields)
+    values = np.where(stored == fields.get(IGNORED), np.nan, scaled)[0].astype(np.float64)
+    records = _records(header, len(values))
+    is_own = "curve" in records[0]
+    texts = header.numbers("wavelength")
+    wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
+    if unit != BAND_INDEX:
+        wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
+    heading = header.text("description") + header.text("z plot titles")
+    has = np.ones(values.shape, dtype=bool)
+    notes += [] if is_own else doubts
+    return Curves(
+        path.name, wavelengths, unit, values, has, records, heading, is_own, notes
+    ).settled()
+
+
+def _records(header: Header, count: int) -> list[dict[str, str]]:
+    """What the *header* says of each of *count* spectra; at least its name."""
+    text = header.text(f"{OWN}spectra")
+    try:
+        records = json.loads(text) if text else []
+    except ValueError:
+        records = []
+    is_one_each = isinstance(records, list) and len(records) == count
+    if is_one_each and all(isinstance(record, dict) for record in records):
+        return [{key: str(value) for key, value in record.items()} for record in records]
+    # Another program wrote the library, or changed it: only the names are sure.
     names = header.items("spectra names")
     # Names that are too many or too few are of other spectra.
-    if len(names) != layout.rows:
-        names = [f"spectrum {number}" for number in range(1, layout.rows + 1)]
-    return Library(wavelengths, unit, names, values, header.text(f"{OWN}spectra"))
+    if len(names) != count:
+        names = [f"spectrum {number}" for number in range(1, count + 1)]
+    return [{"name": name} for name in names]
 
 
-def write_library(path: Path, library: Library, *, overwrite: bool = False) -> Path:
+def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Path:
     """Save *library* and return the data file.
 
     The numbers are float32 where that holds every value, else float64.
@@ -109,10 +112,12 @@ def _stored(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return single if is_exact else values.astype("<f8")
 
 
-def _header_text(library: Library, values: NDArray[np.floating]) -> str:
+def _header_text(library: Curves, values: NDArray[np.floating]) -> str:
     rows, columns = values.shape
     layout = Layout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
-    names = (percent_encode(name, ",") for name in library.names)
+    names = (percent_encode(title_of(record), ",") for record in library.records)
+    # Empty fields read back as what is missing.
+    records = [{key: text for key, text in one.items() if text} for one in library.records]
     fields: dict[str, Any] = {
         "samples": columns,
         "lines": rows,
@@ -125,12 +130,12 @@ def _header_text(library: Library, values: NDArray[np.floating]) -> str:
         **_spectral_fields(library),
         "spectra names": braced(names, 1),
         f"{OWN}encoding": "percent",
-        f"{OWN}spectra": "{" + percent_encode(library.notes) + "}",
+        f"{OWN}spectra": "{" + percent_encode(json.dumps(records)) + "}",
     }
     return sealed(fields, layout, f"{crc32(values):08x}")
 
 
-def _spectral_fields(library: Library) -> dict[str, str]:
+def _spectral_fields(library: Curves) -> dict[str, str]:
     if library.unit == BAND_INDEX:
         return {}
     unit = "Nanometers" if library.unit == NANOMETRES else percent_encode(library.unit)

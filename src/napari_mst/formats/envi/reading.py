@@ -8,13 +8,14 @@ from pathlib import Path
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
+from napari_mst.curves import power_of
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.envi.data import load
 from napari_mst.formats.envi.files import data_of, finish, header_bytes, header_of, targets
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import OWN, Header, provenance
 from napari_mst.formats.envi.values import APPLIED, metadata, physical
-from napari_mst.formats.wavelengths import power_of, spectral_axis
+from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.messages import shown
 
 # How often a pair of files is read that a save replaces meanwhile.

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.curves import number, scaled
 from napari_mst.formats.envi.header import Header
 from napari_mst.formats.numbers import magnitude
 from napari_mst.formats.record import IGNORED
-from napari_mst.formats.wavelengths import number, scaled
 from napari_mst.memory import free_host_memory
 from napari_mst.messages import shown
 

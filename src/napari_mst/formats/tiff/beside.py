@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.curves import power_of
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.envi.files import DATA_SUFFIXES, first_named, header_bytes
 from napari_mst.formats.envi.georeference import FIELDS
 from napari_mst.formats.envi.header import Header
 from napari_mst.formats.envi.values import APPLIED, metadata, physical
 from napari_mst.formats.record import Description
-from napari_mst.formats.wavelengths import power_of, spectral_axis
+from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.georeference import FIELD
 from napari_mst.messages import shown
 

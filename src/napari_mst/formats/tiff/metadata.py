@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from napari_mst.cube import SpectralCube
+from napari_mst.curves import number
 from napari_mst.formats.record import IGNORED, OWN, Description
 from napari_mst.formats.seal import sealed_description
-from napari_mst.formats.wavelengths import band_names, number
+from napari_mst.formats.wavelengths import band_names
 from napari_mst.georeference import FIELD, TAGS, Georeference
 
 if TYPE_CHECKING:

@@ -57,10 +57,10 @@ class Questions:
         if not path:
             return
         if self._bench.chosen:
-            self._mark_one_of(lambda: read_spectra(path))
+            self._mark_one_of(lambda: read_spectra(path, as_reflectance=True))
             return
         with reported():
-            self._bench.known.open(read_spectra(path))
+            self._bench.known.open(read_spectra(path, as_reflectance=True))
 
     def mark_from_clipboard(self) -> None:
         """The selected picks are the numbers that were copied."""

@@ -434,7 +434,8 @@ def pasted(text: str, wavelengths: NDArray[np.float64]) -> list[Spectrum]:
             f"Expected {len(wavelengths)} values, one a band, or lines of a wavelength and a "
             f"value, got {found}. Copy them again."
         )
-    spectra = table.parse(_with_tabs(lines), CLIPBOARD, NANOMETRES)
+    curves = table.parse("\n".join(lines), CLIPBOARD, NANOMETRES)
+    spectra = table.spectra_of(curves, as_reflectance=True)
     return [
         one if not one.name.startswith("column ") else replace(one, name=PASTED) for one in spectra
     ]
@@ -449,10 +450,3 @@ def _numbers(lines: Sequence[str]) -> list[float] | None:
         return [float(cell) for row in cells for cell in row]
     except ValueError:
         return None
-
-
-def _with_tabs(lines: Sequence[str]) -> str:
-    """*lines* with tabs between their cells, where there are only blanks."""
-    has_marks = any(mark in line for line in lines for mark in ",;\t")
-    rows = lines if has_marks else ["\t".join(line.split()) for line in lines]
-    return "\n".join(rows)
