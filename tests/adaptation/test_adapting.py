@@ -178,6 +178,25 @@ def test_contradicting_spectra_are_told(scene: Scene) -> None:
     assert "their spots look the same" in better.provenance.assumptions[-1]
 
 
+def test_spot_measured_again_replaces_the_first_and_a_contradiction_is_told(scene: Scene) -> None:
+    truth = scene.spectrum(20, 30)
+    first, close, far = (KnownSpectrum(20, 30, share * truth) for share in (1.2, 1.25, 0.6))
+    once = adapt(scene.cube, scene.photo, [first])
+    with pytest.warns(
+        ContradictingSpectra, match="row 20, column 30 replaces .* differs by 6[0-9]%"
+    ):
+        better = adapt(once, scene.photo, [far])
+    assert "replaces one" in better.provenance.assumptions[-1]
+    (known,) = known_spectra(better.provenance)
+    np.testing.assert_allclose(known.values, far.values, rtol=1e-5)
+    alone = adapt(scene.cube, scene.photo, [far])
+    np.testing.assert_allclose(better.data[:, 20, 30], alone.data[:, 20, 30], rtol=0.01)
+    adapt(once, scene.photo, [close])
+    uncertain = [replace(one, uncertainty=0.2) for one in (first, far)]
+    once = adapt(scene.cube, scene.photo, uncertain[:1])
+    adapt(once, scene.photo, uncertain[1:])
+
+
 def test_missing_bands_are_corrected_as_the_nearest_ones(scene: Scene) -> None:
     values = scene.spectrum(8, 8)
     part = Spectrum(GRID[3:28], values[3:28])

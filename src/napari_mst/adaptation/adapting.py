@@ -109,7 +109,7 @@ class Learnt:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A sentence for each two known spectra that contradict each other."""
+        """A sentence for each two known spectra that contradict each other, now or before."""
         return tuple(self.adaptation.settings.get("doubts", ()))
 
 
@@ -121,7 +121,12 @@ def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
     check_cube(cube)
     check_colours(cube)
     check_known(cube, known)
-    return _learnt(cube, _with_former(cube, known))
+    again = {(one.row, one.column): one for one in known}
+    former = memory.known_spectra(cube.provenance)
+    kept = [one for one in former if (one.row, one.column) not in again]
+    replaced = [(one, again[one.row, one.column]) for one in former if one not in kept]
+    notes = [_replacement(cube, *pair) for pair in replaced]
+    return _learnt(cube, (*kept, *known), [note for note in notes if note])
 
 
 def applied(
@@ -186,15 +191,24 @@ def without_gaps(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     return filled
 
 
-def _with_former(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> tuple[KnownSpectrum, ...]:
-    """*known*, and the spectra that *cube* was adapted to before, but those of the same pixels."""
-    places = {(one.row, one.column) for one in known}
-    former = memory.known_spectra(cube.provenance)
-    kept = [one for one in former if (one.row, one.column) not in places]
-    return (*kept, *known)
+def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum) -> str:
+    """A sentence if the *second* spectrum of a spot contradicts the *first*, else ""."""
+    before, after = known_values(cube, [first, second])
+    errors = errors_of(after, before)
+    shared = errors[np.isfinite(errors)]
+    difference = np.sqrt(np.square(shared).sum() / max(shared.size, 1))
+    noise = np.hypot(first.uncertainty, second.uncertainty)
+    if difference <= max(caution.LEAST_APART, caution.APART * noise):
+        return ""
+    return (
+        f"The known spectrum at {first.place} replaces one that differs by {difference:.0%}, whose "
+        "correction stays in other pixels: if it was wrong, adapt the first cube again."
+    )
 
 
-def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> Learnt:
+def _learnt(
+    cube: SpectralCube, known: tuple[KnownSpectrum, ...], replacements: Sequence[str]
+) -> Learnt:
     """Learn from *known* spectra how far *cube* is off."""
     spots = spots_of(cube, known)
     kernel = fitted_kernel(defaults.KERNEL, spots)
@@ -203,7 +217,7 @@ def _learnt(cube: SpectralCube, known: tuple[KnownSpectrum, ...]) -> Learnt:
     scale = scale * misjudged(kernel, spots, scale, share)
     # the fitted kernel would take a contradiction for noise
     doubts = caution.contradictions(defaults.KERNEL, spots)
-    notes = [pair.told(known) for pair in doubts]
+    notes = [*replacements, *(pair.told(known) for pair in doubts)]
     process = posterior(kernel, spots, scale)
     process = replace(process, weights=process.weights * share)
     source = f"{len(known)} known {'spectrum' if len(known) == 1 else 'spectra'}"

@@ -19,14 +19,14 @@ it."""
 _ALIKE = 0.95
 """Correlation from which on two spots should have about the same error: they look the same in the
 photo."""
-_APART = 4.0
+APART = 4.0
 """Standard deviations between two errors beyond which they are not both those of one material."""
-_LEAST_APART = 0.15
+LEAST_APART = 0.15
 """Mean difference of log reflectance, 15 %, below which no contradiction is told."""
 
 
 class ContradictingSpectra(UserWarning):
-    """Two spots look the same in the photo, and their known spectra differ."""
+    """Two spots look the same in the photo, or are the same, and their known spectra differ."""
 
 
 def reach(kernel: Kernel, spots: Spots) -> float:
@@ -72,7 +72,7 @@ def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
     expected = own[:, None] + own - 2 * covariance + noise[:, None] + noise
     squares = _mean_squares(few.errors)
     is_alike = covariance >= _ALIKE * np.sqrt(own[:, None] * own)
-    is_apart = squares > np.maximum(_APART**2 * expected, _LEAST_APART**2)
+    is_apart = squares > np.maximum(APART**2 * expected, LEAST_APART**2)
     found = np.argwhere(np.triu(is_alike & is_apart, 1))
     return [
         Contradiction(int(chosen[i]), int(chosen[j]), float(np.sqrt(squares[i, j])))
