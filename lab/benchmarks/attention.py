@@ -48,7 +48,6 @@ from napari_mst.evaluation.tables import compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
-from napari_mst.photo.cameras import GRID
 from napari_mst.simulation.scenes import Lesson
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
@@ -344,7 +343,7 @@ def _accuracy(method: Method, scenes: list[Scene]) -> dict[str, tuple[float, flo
 
 
 def _errors(method: Method, kind: Input, scene: Scene) -> tuple[float, float]:
-    estimate = method(kind.photograph(scene.cube, GRID, scene.name))
+    estimate = method(kind.photograph(scene.cube, scene.name))
     values = compared(estimate, scene.cube, scene.valid)
     return values["MRAE"], values["dE D65"]
 

@@ -3,17 +3,17 @@
     python -m lab.benchmarks.charts simulated CAVE_FOLDER
     python -m lab.benchmarks.charts real CHARTS_FOLDER
 
-Simulated: a photo of the chart tells what to do with photos of the scenes of CAVE_FOLDER (`cube` in
-npz files) in the same light. Real: each patch in turn is left out of everything, and judges.
+Simulated: a photo of the chart tells what to do with photos of the scenes of CAVE_FOLDER in the
+same light. Real: each patch in turn is left out of everything, and judges.
 """
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lab.benchmarks import common
+from lab.benchmarks.common import Array
 from napari_mst import (
     Capture,
     Chart,
@@ -29,11 +29,9 @@ from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.chart import load_chart
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.simulation.spectra import measured_reflectances
 from napari_mst.spectra.regions import Region
 
-Array = NDArray[Any]
-STEP = 4
 CORNERS = Chart(((10.0, 10.0), (10.0, 110.0), (70.0, 110.0), (70.0, 10.0)))
 CASES = (("D65", 1.0), ("A", 1.0), ("F2", 1.0), ("F11", 1.0), ("D65", 0.5))
 REAL = {
@@ -51,17 +49,9 @@ def chart_scene() -> Array:
     return cube
 
 
-def scenes(folder: Path) -> list[Array]:
-    """Reflectance of all scenes, each STEP-th pixel."""
-    cubes = [np.load(path)["cube"][:, ::STEP, ::STEP] for path in sorted(folder.glob("*.npz"))]
-    return [cube / (65535 if cube.dtype == np.uint16 else 1) for cube in cubes]
-
-
 def linear_photo(cube: Array, camera: str, light: str, exposure: float) -> Photo:
     """The values of a sensor in 16 bits, white being 90 % of full scale in its brightest channel."""
-    response = unbalanced_response(camera, light)
-    raw = np.einsum("bhw,bc->hwc", cube, response / response.sum(axis=0).max() * 0.9 * exposure)
-    return Photo.from_array(np.rint(raw.clip(0, 1) * 65535).astype(np.uint16), encoding="linear")
+    return common.sensor_photo(common.sensor(cube, camera, light, 0.9 * exposure))
 
 
 def encoded_photo(cube: Array, light: str, exposure: float, is_balanced: bool = False) -> Photo:
@@ -126,8 +116,7 @@ def taught_polynomial(light: str, exposure: float) -> Array:
 
     No chart tells more, however many patches it has.
     """
-    measured = np.concatenate(list(load_reflectances()[1].values()))
-    spectra = measured.clip(0, 1).astype(np.float64).T[:, :, None]
+    spectra = measured_reflectances().clip(0, 1).T[:, :, None]
     shown = encoded_photo(spectra, light, exposure)
     daylight = np.einsum("bhw,bc->hwc", spectra, srgb_response(GRID)).reshape(-1, 3)
     return best_polynomial(linear_colours(shown), daylight)
@@ -154,7 +143,7 @@ def encoded_errors(cubes: list[Array], light: str, exposure: float) -> list[floa
 
 def simulated(folder: Path) -> None:
     """Print the errors under each light, as shares of those of the exactly balanced photo."""
-    cubes = scenes(folder)
+    cubes = common.coarse_scenes(folder)
     for light, exposure in CASES:
         with_chart, exact = linear_errors(cubes, light, exposure)
         ratio = with_chart / exact

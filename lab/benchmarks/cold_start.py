@@ -6,7 +6,6 @@ A fresh process does as the window does when its dock opens (it imports torch an
 person who looks for a photo, and then makes a cube. "at once" does not wait.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import napari_mst
+from lab.benchmarks import common
 
 PACKAGE = Path(napari_mst.__file__).parent
 
@@ -61,7 +61,7 @@ def rows(wait: float, side: int) -> Iterator[tuple[str, float, float]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = common.parser(__doc__)
     parser.add_argument("--wait", type=float, default=15.0)
     parser.add_argument("--side", type=int, default=512)
     given = parser.parse_args()

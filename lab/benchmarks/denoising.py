@@ -8,7 +8,6 @@ clean and with three strengths of noise: estimated over true standard deviation 
 whether the photo would be denoised.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable
@@ -18,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from napari_mst import Photo, Reconstructor, load_model
+from lab.benchmarks import common
+from napari_mst import Reconstructor, load_model
 from napari_mst.denoising import blocks, kernel
 from napari_mst.denoising.blocks import Block, Doubles, Tile
 from napari_mst.denoising.noise_estimate import estimated_noise
@@ -26,7 +26,6 @@ from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepare
 
@@ -63,7 +62,7 @@ def print_noise(folder: Path) -> None:
     reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu")
     for scene in read_scenes(folder):
         for kind in INPUTS[:4]:
-            photo = Photo.from_array(kind.photograph(scene.cube, GRID, scene.name))
+            photo = kind.photo(scene.cube, scene.name)
             noise = estimated_noise(photo)
             if noise is None:
                 continue
@@ -77,9 +76,7 @@ def print_noise(folder: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--megapixels", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--numpy", action="store_true")

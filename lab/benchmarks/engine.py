@@ -27,6 +27,7 @@ from importlib.util import find_spec
 
 import torch
 
+from lab.benchmarks import common
 from lab.benchmarks.operations import print_operations
 from lab.benchmarks.tiling import print_errors
 from napari_mst.engine.device import choose_device
@@ -156,9 +157,7 @@ def contenders(options: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--sizes", nargs="+", default=["256x256", "482x512", "1024x1024"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")

@@ -9,7 +9,6 @@ charts by real cameras, with the places of their patches as in the README of tha
 bands hold where nothing calibrates them.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.benchmarks import common
 from napari_mst.evaluation.inputs import INPUTS, CameraInput, Input, camera_inputs
 from napari_mst.evaluation.methods import RENDERED
 from napari_mst.evaluation.scenes import Scene, read_scenes
@@ -26,7 +26,6 @@ from napari_mst.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
 from napari_mst.photo.cameras import GRID, Capture
-from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import half_widths, margins, photo_band
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
@@ -133,9 +132,7 @@ def show(
     tallies = {"before": Tally(), "after": Tally()}
     every = np.s_[:, ::STRIDE, ::STRIDE]
     for scene in scenes:
-        codes = kind.photograph(scene.cube, GRID, scene.name)
-        photo = Photo.from_array(codes, encoding="srgb" if capture is None else "linear")
-        cube = reconstructor.reconstruct(photo)
+        cube = reconstructor.reconstruct(kind.photo(scene.cube, scene.name))
         truth = scene.cube[every]
         estimate = np.ascontiguousarray(cube.data[every])
         tallies["before"].add(truth, estimate, before(estimate, name))
@@ -193,9 +190,7 @@ def show_chart(name: str, folder: Path, chart: Chart) -> None:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--charts", type=Path)
     parser.add_argument("--model", action="append", choices=ONE_FACTOR)

@@ -11,7 +11,6 @@ relative to the error of the estimate: 1, 4, 16 and 64 random spots, and the 4 a
 kernel itself suggests.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lab.benchmarks import common
 from napari_mst.adaptation import defaults
 from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
@@ -250,9 +250,7 @@ def band_factor(scenes: Sequence[Sample]) -> float:
 
 def main() -> None:
     """Print the defaults."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--scenes", type=int, default=160)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=76)

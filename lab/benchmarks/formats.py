@@ -10,13 +10,11 @@ and the files that are read are in the system's cache; times are medians. Peak m
 a large ENVI file, are measured in processes of their own (Linux only).
 """
 
-import argparse
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
@@ -24,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import spectral.io.envi
 
+from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import FORMATS, read_cube, write_cube
 
@@ -105,9 +104,7 @@ def compare(title: str, contenders: dict[str, Callable[[], object]], rounds: int
     for _ in range(rounds):
         for name, call in contenders.items():
             os.sync()  # what the one before left to be written is not this one's work
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name] += common.seconds(call)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     first, second = list(medians)[:2]
     print(f"\n{title:30} {'seconds':>9} {f'x {first}':>20} {f'x {second}':>20}")
@@ -163,15 +160,13 @@ def measure_memory(folder: Path, shape: tuple[int, ...]) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--pixels", default="4000x3000")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where to write (default: the system's temporary folder)")
     options = parser.parse_args()
-    rows, columns = map(int, options.pixels.split("x"))
+    rows, columns = common.sides(options.pixels)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         compare_speed(Path(folder), (options.bands, rows, columns), options.rounds)
         measure_memory(Path(folder), (options.bands, rows, columns))

@@ -6,7 +6,6 @@ Mean CIEDE2000 between each scene's photo before and after JPEG, over the scenes
 (Y') or chroma (Cb, Cr) came through unharmed; and with colour at half the resolution (4:2:0) and no other loss.
 """
 
-import argparse
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from lab.benchmarks import common
 from napari_mst.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.metrics import delta_e
-from napari_mst.photo.cameras import GRID
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 
@@ -85,15 +84,12 @@ def lab(codes: Codes) -> NDArray[np.float64]:
 
 def main() -> None:
     """Print one row a way to lose."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quality", type=int, nargs="+", default=[75, 50])
     options = parser.parse_args()
     photos = [
-        INPUTS[0].photograph(scene.cube, GRID).astype(float)
-        for scene in read_scenes(options.folder)
+        INPUTS[0].photograph(scene.cube).astype(float) for scene in read_scenes(options.folder)
     ]
     print(f"{'dE D65':28}" + "".join(f"{quality:8}" for quality in options.quality))
     for name, way in WAYS.items():

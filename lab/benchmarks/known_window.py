@@ -8,7 +8,6 @@ photo. With a folder of scenes, each is photographed and reconstructed with `pix
 become known from the true cube. MRAE before and after is printed.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,47 +17,40 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from numpy.typing import NDArray
+from tests.plugin.spectra.later import Later
 
+from lab.benchmarks import common
 from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.metrics import mrae
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known.layers import ADAPTED
-from napari_mst.plugin.spectra.reader import Cancel, Work, run_now
+from napari_mst.plugin.spectra.reader import run_now
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.library import colour_checker
 
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 
 
-class Steps:
-    """Starts work by keeping it, so that each step can be timed."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Work] = []
-
-    def __call__(self, work: Work) -> Cancel:
-        """See `Start`."""
-        self.waiting.append(work)
-        return lambda: None
+class Steps(Later):
+    """Starts work by keeping the newest, so that each step can be timed."""
 
     def do(self) -> None:
         """Do the newest work; older ones were dropped."""
-        work = self.waiting.pop()
-        self.waiting.clear()
-        run_now(work)
+        self.waiting = self.waiting[-1:]
+        super().do()
 
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = common.parser(__doc__)
     parser.add_argument("--pixels", nargs="*", default=["1000x1000"], help="columns x rows")
     parser.add_argument("--known", nargs="*", type=int, default=[4, 24])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scenes", type=Path)
     options = parser.parse_args()
     for size in options.pixels:
-        columns, rows = map(int, size.split("x"))
+        columns, rows = common.sides(size)
         for count in options.known:
             tell_times((rows, columns), count, options.rounds)
     if options.scenes is not None:
@@ -170,9 +162,7 @@ def estimate_of(truth: NDArray[np.float32]) -> SpectralCube:
 
 def seconds(work: Callable[[], Any]) -> float:
     """The time that *work* takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+    return common.seconds(work)[0]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 import napari_mst as nm
+from lab.benchmarks import common
 from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.colour import linear_to_srgb
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS
@@ -31,26 +32,18 @@ from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 
-FULL = 65535
 PENALTY_LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")
 PENALTY_STEP = 4
 PENALTY_CAMERAS = (HELD_OUT_CAMERAS[1], HELD_OUT_CAMERAS[4])
 
 
 def sensor(cube, camera, light, random=None):
-    """The linear values (3, H, W) of a sensor, a white surface at full scale in its brightest channel."""
-    response = unbalanced_response(camera, light)
-    values = np.einsum("bhw,bc->chw", cube, response / response.sum(axis=0).max(), optimize=True)
+    """The linear values (3, H, W) of a sensor, with noise if it is to be drawn."""
+    values = common.sensor(cube, camera, light)
     if random is not None:
         shot = 10 ** random.uniform(-4.5, -2.5)
         values = values + random.standard_normal(values.shape) * np.sqrt(shot * values.clip(0))
     return values.clip(0, 1)
-
-
-def photo_of(values):
-    """The values of a sensor as a 16-bit photo."""
-    codes = np.rint(values * FULL).astype(np.uint16)
-    return Photo.from_array(np.moveaxis(codes, 0, -1), encoding="linear", full_scale=float(FULL))
 
 
 def angle(first, second):
@@ -64,7 +57,7 @@ def shades_of_grey(values, power=6):
     return (values.reshape(3, -1) ** power).mean(axis=1) ** (1 / power)
 
 
-def common(white, camera):
+def in_common(white, camera):
     """The white (3,) of a *camera* in the space in which all cameras are compared."""
     balanced = white / unbalanced_response(camera, "E").sum(axis=0)
     return balanced @ to_common(camera)
@@ -75,7 +68,7 @@ def errors(values, camera, light):
 
     Then the same for the nearest of the candidates.
     """
-    told = nm.estimate_light(photo_of(values), camera)
+    told = nm.estimate_light(common.sensor_photo(values), camera)
     true = unbalanced_response(camera, light).sum(axis=0)
     powers = [told.power, *(each.power for each in told.candidates)]
     whites = [unbalanced_response(camera, "E").T @ power for power in powers]
@@ -83,12 +76,11 @@ def errors(values, camera, light):
     observer = common_response().double().numpy()
     of_sensor = [angle(each, true) for each in (*whites, grey)]
     seen = [power @ observer for power in powers]
-    in_common = [
-        angle(each, light_power(light) @ observer) for each in (*seen, common(grey, camera))
-    ]
+    wanted = light_power(light) @ observer
+    of_observer = [angle(each, wanted) for each in (*seen, in_common(grey, camera))]
     return [
         (found[0], found[1], found[-1], min(found[1:-1]) <= estimate.NEAR)
-        for found in (of_sensor, in_common)
+        for found in (of_sensor, of_observer)
     ]
 
 
@@ -143,7 +135,7 @@ def penalty(scenes):
 
 def penalties(network, cube, camera, light):
     """The error (MRAE) of a *cube* seen by a *camera* in a *light*, by what is told of the light."""
-    told = estimated(photo_of(sensor(cube, camera, light)), camera, light)
+    told = estimated(common.sensor_photo(sensor(cube, camera, light)), camera, light)
     small = np.ascontiguousarray(cube[:, ::PENALTY_STEP, ::PENALTY_STEP])
     values = sensor(small, camera, light)
     true = unbalanced_response(camera, light).sum(axis=0)
@@ -182,14 +174,9 @@ def spectra_of(network, values, capture, cube):
     camera, power, own_white = capture
     response = unbalanced_response(camera, "E") * power[:, None]
     white = response.sum(axis=0)
-    network.see_with(torch.from_numpy(response / white))
-    white = white if own_white is None else own_white
-    gains = white[1] / white[:, None, None]
-    balanced = torch.from_numpy((values * gains).clip(0, 4).astype(np.float32))
-    with torch.inference_mode():
-        spectra = network(balanced[None])[0].numpy()
-    is_bright = cube.min(axis=0) > 0.02
-    return spectra * np.median(cube[:, is_bright] / np.maximum(spectra[:, is_bright], 1e-3))
+    own = white if own_white is None else own_white
+    gains = own[1] / own[:, None, None]
+    return common.scaled_spectra(network, response / white, values * gains, cube)
 
 
 def srgb(scenes):
@@ -209,7 +196,7 @@ def srgb(scenes):
 def duration(_):
     """Print how long a large photo takes."""
     codes = np.random.default_rng(0).integers(500, 60_000, (4000, 6000, 3), dtype=np.uint16)
-    photo = Photo.from_array(codes, encoding="linear", full_scale=float(FULL))
+    photo = Photo.from_array(codes, encoding="linear", full_scale=float(common.FULL))
     nm.estimate_light(photo, "Nikon_D5100")
     taken = []
     for _ in range(9):

@@ -5,7 +5,6 @@ from Linux by how much the memory of the process grew at its peak. Pages of a fi
 count. `python -m lab.benchmarks.memory one MODEL KIND HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
 """
 
-import argparse
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from lab.benchmarks import common
 from lab.benchmarks.contender import published_network
 from napari_mst import load_model
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
@@ -33,9 +33,7 @@ def main() -> None:
         model, kind, *numbers = sys.argv[2:]
         print(*measure(model, kind, *map(int, numbers)))
         return
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument(
         "--pixels", nargs="+", type=int, default=[60_000, 120_000, 250_000, 1_000_000, 4_000_000]
     )

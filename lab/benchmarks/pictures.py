@@ -6,12 +6,11 @@ Seconds are those of the processor, of one thread, so that other programs do not
 to stay below 0.1 s, that of `napari` and of Qt included: `workbench_window.py` measures those.
 """
 
-import argparse
 import time
-from collections.abc import Callable
 
 import numpy as np
 
+from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import Part, composite_of, paint, rendering
 from napari_mst.plugin.jobs.composing import LIVE_PIXELS
@@ -20,25 +19,13 @@ REPEATS = 3
 BARS = (650.0, 550.0, 450.0)
 
 
-def seconds(task: Callable[[], object]) -> float:
-    """The least time of the processor of several runs."""
-    found = []
-    for _ in range(REPEATS):
-        begun = time.thread_time()
-        task()
-        found.append(time.thread_time() - begun)
-    return min(found)
-
-
 def main() -> None:
     """Print what was measured."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--pixels", default="4000x3000", help="columns x rows")
     parser.add_argument("--bands", type=int, default=31)
     options = parser.parse_args()
-    columns, rows = map(int, options.pixels.split("x"))
+    columns, rows = common.sides(options.pixels)
     data = np.random.default_rng(0).random((options.bands, rows, columns), dtype=np.float32)
     cube = SpectralCube(data, np.linspace(400, 700, options.bands))
     step = max(1, int(np.ceil(np.sqrt(rows * columns / LIVE_PIXELS))))
@@ -51,7 +38,7 @@ def main() -> None:
     }
     print(f"{columns} x {rows} x {options.bands}, float32")
     for name, task in tasks.items():
-        print(f"{name:<20} {seconds(task):6.3f} s")
+        print(f"{name:<20} {min(common.seconds(task, REPEATS, time.thread_time)):6.3f} s")
 
 
 if __name__ == "__main__":

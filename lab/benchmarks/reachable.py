@@ -7,7 +7,6 @@ photos, colours corrected, as `napari-mst evaluate` does. One line each for more
 networks, and for pixels of which half are simulated. Nothing that ships is fitted to such scenes.
 """
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lab.benchmarks import common
 from lab.cards import PIXELWISE_CARD
 from napari_mst.colour import srgb_to_linear
 from napari_mst.evaluation.inputs import INPUTS
@@ -44,7 +44,7 @@ class ScenePixels:
 
     def __init__(self, scenes: Sequence[Scene], pixels: int, seed: int, is_half: bool) -> None:
         photos = [
-            srgb_to_linear(INPUTS[0].photograph(scene.cube, GRID) / 255).reshape(3, -1)
+            srgb_to_linear(INPUTS[0].photograph(scene.cube) / 255).reshape(3, -1)
             for scene in scenes
         ]
         spectra = np.concatenate([scene.cube.reshape(len(GRID), -1) for scene in scenes], axis=1)
@@ -83,9 +83,7 @@ def judged(
 
 def main() -> None:
     """Print one row a fit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--study", action="append", choices=STUDIES)

@@ -6,7 +6,6 @@ An exact pass computes in float64 from its maps of float32, and rounds its resul
 rounding of the maps between the passes. Errors are the largest and the root of the mean square, by the largest value.
 """
 
-import argparse
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lab.benchmarks import common
 from napari_mst import load_model
 from napari_mst.engine.forms import table
 from napari_mst.engine.forms.table import FORMS, Compute, Form
@@ -112,9 +112,9 @@ def cube(network: Any, photo: NDArray[Any], names: Sequence[str] = ()) -> NDArra
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = common.parser(__doc__)
     parser.add_argument("--size", default="200x264")
-    height, width = map(int, parser.parse_args().size.split("x"))
+    height, width = common.sides(parser.parse_args().size)
     network = load_model("mstpp-srgb").network
     photo = np.random.default_rng(0).random((3, height, width)).astype(np.float32)
     reference = cube(doubled(network), photo.astype(np.float64))

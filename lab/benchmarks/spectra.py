@@ -6,17 +6,16 @@ Points and windows are at random places of the whole cube, in memory and memory-
 Regions and maps are of 1 MP.
 """
 
-import argparse
 import logging
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import spectral
 
+from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.clustering import cluster
@@ -32,12 +31,7 @@ from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 def median(call: Callable[[], object], rounds: int) -> float:
     """Milliseconds."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return 1000 * statistics.median(times)
+    return 1000 * statistics.median(common.seconds(call, rounds))
 
 
 def show(
@@ -122,15 +116,13 @@ def components(image: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__)
     parser.add_argument("--pixels", default="4000x3000")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", help="where to write (default: the system's temporary folder)")
     options = parser.parse_args()
-    rows, columns = map(int, options.pixels.split("x"))
+    rows, columns = common.sides(options.pixels)
     logging.getLogger("spectral").setLevel(logging.WARNING)
     wavelengths = np.linspace(400, 700, options.bands)
     data = np.random.default_rng(0).random((options.bands, rows, columns), dtype=np.float32)

@@ -2,7 +2,7 @@
 
     python -m lab.benchmarks.white_balance CAVE_FOLDER
 
-Each scene of CAVE_FOLDER (`cube` in npz files) is photographed by a camera that takes every light
+Each scene of CAVE_FOLDER is photographed by a camera that takes every light
 for D65. Errors are MRAE of the cubes of `mstpp-srgb`.
 """
 
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.benchmarks.charts import encoded_photo, scenes
+from lab.benchmarks import common
+from lab.benchmarks.charts import encoded_photo
 from napari_mst import Photo, Reconstructor, WhiteBalance, load_model, white_balance
 from napari_mst.colour import illuminant, srgb_response
 from napari_mst.metrics import mrae
@@ -62,7 +63,7 @@ def outcome(reconstructor: Reconstructor, cube: NDArray[Any], light: str) -> Out
 def main(folder: Path) -> None:
     """Print the mean errors of each light, then what the threshold is worth."""
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
-    cubes = scenes(folder)
+    cubes = common.coarse_scenes(folder)
     outcomes = []
     for light in LIGHTS:
         found = [outcome(reconstructor, cube, light) for cube in cubes]

@@ -2,8 +2,8 @@
 
     python -m lab.benchmarks.white_patch FOLDER
 
-Six lights, two cameras that were never trained with, and the scenes of FOLDER (`cube` in npz files,
-31 bands of reflectance). A grey patch of 50 % with the noise of a sensor stands in each photo. The
+Six lights, two cameras that were never trained with, and the scenes of FOLDER (31 bands of
+reflectance). A grey patch of 50 % with the noise of a sensor stands in each photo. The
 network is the pixelwise part of mstpp-camera, the exposure is free (one factor a photo), as in the
 table that first showed what a wrong light costs.
 """
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
+from lab.benchmarks import common
+from lab.benchmarks.common import Array
 from napari_mst import load_model
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 from napari_mst.metrics import mrae
 from napari_mst.photo import white as white_module
-from napari_mst.photo.cameras import OF_SENSOR, Capture, load_illuminants, unbalanced_response
+from napari_mst.photo.cameras import OF_SENSOR, Capture, load_illuminants
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.white import GreyPatch, capture_from_patch
 
@@ -28,39 +28,23 @@ LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")
 CAMERAS = tuple(HELD_OUT_CAMERAS[index] for index in (1, 4))
 PATCH = slice(0, 6)
 GREY = 0.5
-STEP = 4
 SHOT = 3e-4  # variance of the noise, as a share of the value
-
-Array = NDArray[Any]
 
 
 def photo_of(scene: Array, camera: str, light: str) -> Photo:
-    """The values of a sensor (rows, columns, 3) for a scene with a grey patch in its corner."""
-    response = unbalanced_response(camera, light)
-    response = response / response.sum(axis=0).max()
+    """The photo of a scene with a grey patch in its corner."""
     with_patch = scene.copy()
     with_patch[:, PATCH, PATCH] = GREY
-    raw = np.einsum("bhw,bc->hwc", with_patch, response)
-    noise = np.random.default_rng(0).standard_normal(raw.shape) * np.sqrt(SHOT * raw)
-    values = np.rint((raw + noise).clip(0, 1) * 65535).astype(np.uint16)
-    return Photo.from_array(values, encoding="linear")
-
-
-def clean_values(scene: Array, camera: str, light: str) -> Array:
-    """The values of a sensor (3, rows, columns) without noise, white being 1 at most."""
-    response = unbalanced_response(camera, light)
-    return np.einsum("bhw,bc->chw", scene, response / response.sum(axis=0).max()).clip(0, 1)
+    raw = common.sensor(with_patch, camera, light)
+    # Drawn pixel by pixel, in the order of the values of a file.
+    noise = np.random.default_rng(0).standard_normal((*raw.shape[1:], 3))
+    return common.sensor_photo(raw + np.moveaxis(noise, -1, 0) * np.sqrt(SHOT * raw))
 
 
 def error(network: Any, raw: Array, capture: Capture, scene: Array) -> float:
     """The MRAE of what the network makes of sensor values, told *capture*."""
-    network.see_with(torch.from_numpy(capture.response))
-    balanced = raw * capture.gains[:, None, None] / (capture.white / 65535)
-    with torch.inference_mode():
-        numbers = network(torch.from_numpy(balanced.clip(0, 4)).float()[None])[0].numpy()
-    bright = scene.min(axis=0) > 0.02
-    scale = np.median(scene[:, bright] / np.maximum(numbers[:, bright], 1e-3))
-    return float(mrae(numbers * scale, scene))
+    balanced = raw * capture.gains[:, None, None] / (capture.white / common.FULL)
+    return float(mrae(common.scaled_spectra(network, capture.response, balanced, scene), scene))
 
 
 def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
@@ -89,13 +73,10 @@ def main(folder: Path) -> None:
     network = load_model("mstpp-camera").network.pixelwise.eval()
     rows: dict[str, list[float]] = {}
     hits = []
-    for path in sorted(folder.glob("*.npz")):
-        stored = np.load(path)["cube"][:, ::STEP, ::STEP]
-        scale = 65535 if stored.dtype == np.uint16 else 1
-        scene = stored.astype(np.float64) / scale
+    for scene in common.coarse_scenes(folder):
         for camera in CAMERAS:
             for light in LIGHTS:
-                raw = clean_values(scene, camera, light)
+                raw = common.sensor(scene, camera, light).clip(0, 1)
                 for name, capture in captures(
                     photo_of(scene, camera, light), camera, light
                 ).items():

@@ -6,8 +6,6 @@ A move is given to the dock as napari gives it; the plot is then repainted at on
 percentiles. The cube is in memory; every move is to another random pixel.
 """
 
-import argparse
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -16,6 +14,7 @@ from napari.components import ViewerModel
 from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
+from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer import picks
@@ -24,7 +23,7 @@ from napari_mst.plugin.viewer.layers import cube_layer
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = common.parser(__doc__)
     parser.add_argument("--pixels", default="4000x3000", help="columns x rows")
     parser.add_argument("--bands", type=int, default=31)
     parser.add_argument("--rounds", type=int, default=200)
@@ -33,7 +32,7 @@ def main() -> None:
         "--noise", action="store_true", help="spectra that jump from band to band, not smooth ones"
     )
     options = parser.parse_args()
-    columns, rows = map(int, options.pixels.split("x"))
+    columns, rows = common.sides(options.pixels)
     application = QApplication.instance() or QApplication([])
     viewer = ViewerModel()
     wavelengths = np.linspace(400, 700, options.bands)
@@ -68,11 +67,8 @@ def main() -> None:
     if points is None:
         raise SystemExit("Nothing was pinned.")
     points.data = np.stack([np.full(options.picks, 5), np.arange(options.picks)], axis=1)
-    begun = time.perf_counter()
-    settle(application, dock)
-    print(
-        f"{options.picks} picks, drawn for the first time: {1000 * (time.perf_counter() - begun):.0f} ms"
-    )
+    (first,) = common.seconds(lambda: settle(application, dock))
+    print(f"{options.picks} picks, drawn for the first time: {1000 * first:.0f} ms")
     tell(f"hover to redrawn curve, {options.picks} picks", hover, options.rounds)
 
     def move_a_pick() -> None:
@@ -92,12 +88,7 @@ def settle(application: QApplication, dock: SpectraDock) -> None:
 
 def tell(what: str, act: Callable[[], None], rounds: int) -> None:
     """Print how long *act* takes."""
-    seconds = []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        act()
-        seconds.append(time.perf_counter() - begun)
-    low, high = np.percentile(seconds, (50, 95))
+    low, high = np.percentile(common.seconds(act, rounds), (50, 95))
     print(f"{what}: median {1000 * low:.1f} ms, 95 % within {1000 * high:.1f} ms")
 
 

@@ -12,7 +12,6 @@ from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.photo.cameras import GRID
 from napari_mst.watch import Watch
 
 
@@ -97,7 +96,7 @@ def test_noise_among_texture_of_many_colours_is_found_within_15_per_cent(
 ) -> None:
     (scene,) = read_scenes(shared_data / f"cave/{name}.npz")
     weak = next(kind for kind in INPUTS if kind.name == "noise 2e-4")
-    photo = nm.Photo.from_array(weak.photograph(scene.cube, GRID, scene.name))
+    photo = nm.Photo.from_array(weak.photograph(scene.cube, scene.name))
     found = nm.estimated_noise(photo)
     assert found is not None
     assert found.sigma() == pytest.approx(SensorNoise(weak.noise, 0).sigma(), rel=0.15)

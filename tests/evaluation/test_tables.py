@@ -54,16 +54,16 @@ def test_metrics_of_a_perfect_method_are_perfect() -> None:
 
 
 def test_clean_photo_of_white_is_white() -> None:
-    assert (KINDS["clean"].photograph(np.ones((31, 2, 2)), GRID) == 255).all()
+    assert (KINDS["clean"].photograph(np.ones((31, 2, 2))) == 255).all()
 
 
 @pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.name)
 def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind: Input) -> None:
     cube = smooth_scene()
-    codes = kind.photograph(cube, GRID, "scene")
+    codes = kind.photograph(cube, "scene")
     assert codes.shape == (3, 16, 24)
-    np.testing.assert_array_equal(codes, kind.photograph(cube, GRID, "scene"))
-    clean = KINDS["clean"].photograph(cube / kind.exposure * kind.exposure, GRID, "scene")
+    np.testing.assert_array_equal(codes, kind.photograph(cube, "scene"))
+    clean = KINDS["clean"].photograph(cube / kind.exposure * kind.exposure, "scene")
     is_exposed = kind.exposure != 1
     assert is_exposed or np.abs(codes.astype(int) - clean).mean() < 12
     assert (codes != clean).any() == (kind.name != "clean")
@@ -72,9 +72,9 @@ def test_every_input_is_the_same_photo_each_time_and_near_the_clean_one(kind: In
 def test_noise_has_the_stated_variance_and_another_scene_other_noise() -> None:
     grey = np.full((31, 100, 100), 0.4)
     kind = KINDS["noise 1e-3"]
-    linear = srgb_to_linear(kind.photograph(grey, GRID, "a") / 255)
+    linear = srgb_to_linear(kind.photograph(grey, "a") / 255)
     np.testing.assert_allclose(linear.var(axis=(1, 2)), 1e-3 * 0.4, rtol=0.05)
-    assert (kind.photograph(grey, GRID, "a") != kind.photograph(grey, GRID, "b")).any()
+    assert (kind.photograph(grey, "a") != kind.photograph(grey, "b")).any()
 
 
 def test_exposure_scales_the_target_and_leaves_out_clipped_pixels() -> None:
@@ -89,17 +89,15 @@ def test_exposure_scales_the_target_and_leaves_out_clipped_pixels() -> None:
 
 
 def test_balance_for_bluer_light_makes_the_photo_redder() -> None:
-    red, _, blue = (
-        KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5), GRID).ravel().astype(int)
-    )
+    red, _, blue = KINDS["balance +500 K"].photograph(np.full((31, 1, 1), 0.5)).ravel().astype(int)
     assert red > 188 > blue
 
 
 def test_another_camera_keeps_greys_and_moves_colours() -> None:
     grey, colours = np.full((31, 1, 1), 0.5), smooth_scene()
     kinds = KINDS["clean"], KINDS["another camera"]
-    assert len({kind.photograph(grey, GRID).tobytes() for kind in kinds}) == 1
-    first, second = (kind.photograph(colours, GRID).astype(int) for kind in kinds)
+    assert len({kind.photograph(grey).tobytes() for kind in kinds}) == 1
+    first, second = (kind.photograph(colours).astype(int) for kind in kinds)
     assert 1 < np.abs(first - second).mean() < 12
 
 
@@ -107,7 +105,7 @@ def test_a_named_camera_gives_linear_photos_that_least_squares_reads() -> None:
     capture = Capture("Nikon_D850", "D50")
     cube = np.full((31, 5, 6), 0.5, np.float32)
     clean, *others = camera_inputs(capture)
-    np.testing.assert_allclose(clean.photograph(cube, GRID), 32768, atol=1)
+    np.testing.assert_allclose(clean.photograph(cube), 32768, atol=1)
     np.testing.assert_allclose(
         linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
     )
@@ -208,7 +206,7 @@ def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band() 
 
 def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     cube = smooth_scene()
-    codes = KINDS["clean"].photograph(cube, GRID)
+    codes = KINDS["clean"].photograph(cube)
     brighter = cube.copy()
     brighter[:, : cube.shape[1] // 2] *= 1.2
     methods: dict[str, Method] = {
@@ -230,7 +228,7 @@ def _scene(cube: NDArray[np.float32]) -> Scene:
 
 
 def _with_and_without_correction(cube: NDArray[np.floating], kind: Input) -> list[dict[str, float]]:
-    codes = kind.photograph(cube, GRID, "a")
+    codes = kind.photograph(cube, "a")
     methods = [
         ModelMethod("mstpp-srgb", replace(ON_CPU, correct_colour=correct))
         for correct in (True, False)

@@ -126,7 +126,7 @@ def test_photo_of_every_depth_and_encoding_is_met_to_within_half_its_code(
 
 def test_noise_that_was_removed_stays_away_and_a_wrong_colour_is_still_corrected() -> None:
     cube = scene(4, 4).repeat(33, axis=1).repeat(33, axis=2)
-    noisy = Input("noisy", noise=1e-3).photograph(cube, WAVELENGTHS, "a")
+    noisy = Input("noisy", noise=1e-3).photograph(cube, "a")
     estimate = cube.copy()
     correction = correct_colours(estimate, Photo.from_array(noisy), RESPONSE)
     assert "its noise" in correction.text
@@ -146,7 +146,7 @@ def on_black(cube: np.ndarray, size: int = 30) -> np.ndarray:
 @pytest.mark.parametrize("noise", [2e-4, 1e-3, 4e-3])
 def test_noise_does_not_come_back_where_nearly_all_pixels_are_clipped(noise: float) -> None:
     cube = on_black(scene(64, 64))
-    photo = Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a")
+    photo = Input("noisy", noise=noise).photograph(cube, "a")
     estimate = cube.copy()
     correction = correct_colours(estimate, Photo.from_array(photo), RESPONSE)
     assert "its noise" in correction.text
@@ -166,7 +166,7 @@ def test_noise_that_the_network_removed_from_the_colours_alone_is_told_by_them()
 
 def test_what_is_off_by_much_more_than_a_weak_noise_is_corrected() -> None:
     cube = scene(64, 64)
-    noisy = Input("noisy", noise=2e-4).photograph(cube, WAVELENGTHS, "a")
+    noisy = Input("noisy", noise=2e-4).photograph(cube, "a")
     estimate = cube.copy()
     estimate[:, 30, 30] *= 0.5
     assert np.abs(codes_of(estimate).astype(int) - codes_of(cube)).max() > 40
@@ -214,7 +214,7 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
 def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
     light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
     cube = (scene(128, 128) * light).astype(np.float32)
-    compressed = Input("JPEG", quality=50).photograph(cube, WAVELENGTHS, "a")
+    compressed = Input("JPEG", quality=50).photograph(cube, "a")
     photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
     correction = correct_colours(estimate, photo, RESPONSE)
     assert "JPEG errors" in correction.text
@@ -230,7 +230,7 @@ def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(
 ) -> None:
     light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
     cube = (scene(128, 128) * light).astype(np.float32)
-    compressed = Input("JPEG", quality=quality).photograph(cube, WAVELENGTHS, "a")
+    compressed = Input("JPEG", quality=quality).photograph(cube, "a")
     top, left = corner
     part = (slice(None), slice(top, top + 48), slice(left, left + 56))
     before = cube[part].copy()
@@ -287,7 +287,7 @@ def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
     noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cube = scene(72, 90)
-    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
+    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
@@ -308,7 +308,7 @@ def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
     """NumPy adds up a single spectrum in another order than several side by side."""
     monkeypatch.setattr(moving, "compiled_colours", lambda *_: None)
     cube = scene(72, 90)
-    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, WAVELENGTHS, "a"))
+    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     correct_colours(first, photo, RESPONSE)
     monkeypatch.setattr(moving, "SPECTRA_AT_ONCE", 7)

@@ -2,7 +2,7 @@
 
 An `Input` makes the 8-bit sRGB photo of a reflectance cube, and a `CameraInput` the linear 16-bit
 photo of a named camera; always the same one for the same scene. A new kind is one row of `INPUTS`
-or `camera_inputs`. Letters: B bands, H rows, W columns.
+or `camera_inputs`. Letters: H rows, W columns.
 """
 
 import functools
@@ -10,14 +10,16 @@ import io
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from PIL import Image
 
 from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, Capture, load_cameras
 from napari_mst.photo.lights import daylight_chromaticity
+from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.simulation.spectra import measured_reflectances
 
 HELD_OUT_CAMERAS = (
@@ -73,15 +75,24 @@ class PhotoKind(ABC):
         standard deviation is sqrt(noise x signal).
     """
 
+    encoding: ClassVar[Encoding] = "srgb"
+
     name: str
     exposure: float = 1.0
     noise: float = 0.0
 
     @abstractmethod
     def photograph(
-        self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
+        self, cube: NDArray[np.floating], scene: str = ""
     ) -> NDArray[np.unsignedinteger]:
-        """The photo (3, H, W) of a reflectance cube (B, H, W); *scene* seeds its noise."""
+        """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
+
+        *scene* seeds its noise.
+        """
+
+    def photo(self, cube: NDArray[np.floating], scene: str = "") -> Photo:
+        """The same, as it is given to a reconstruction."""
+        return Photo.from_array(self.photograph(cube, scene), encoding=self.encoding)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
         """The pixels (H, W) that count: those that another exposure has not clipped."""
@@ -121,24 +132,19 @@ class Input(PhotoKind):
     quality: int | None = None
     contrast: float = 1.0
 
-    def photograph(
-        self, cube: NDArray[np.floating], wavelengths: ArrayLike, scene: str = ""
-    ) -> NDArray[np.uint8]:
+    def photograph(self, cube: NDArray[np.floating], scene: str = "") -> NDArray[np.uint8]:
         """The photo in 8 bits: see `PhotoKind`."""
         gains = (self.exposure * self._gains())[:, None, None]
-        linear = self._noisy(self._rendered(cube, np.asarray(wavelengths)) * gains, scene)
+        linear = self._noisy(self._rendered(cube) * gains, scene)
         shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast
         codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else _compressed(codes, self.quality)
 
-    def _rendered(
-        self, cube: NDArray[np.floating], wavelengths: NDArray[np.float64]
-    ) -> NDArray[np.floating]:
+    def _rendered(self, cube: NDArray[np.floating]) -> NDArray[np.floating]:
         """Linear sRGB (3, H, W) of the cube under D65."""
         if not self.camera:
-            return render_srgb(cube, wavelengths)
-        response = response_at(self.camera, tuple(wavelengths))
-        return np.einsum("bhw,bc->chw", cube, response, optimize=True)
+            return render_srgb(cube, GRID)
+        return np.einsum("bhw,bc->chw", cube, response_in_srgb(self.camera), optimize=True)
 
     def _gains(self) -> NDArray[np.float64]:
         """The gains (3,) of the white balance; green keeps its own."""
@@ -153,13 +159,12 @@ class CameraInput(PhotoKind):
     The noise of red and blue is larger than that of green by as much as their gains are.
     """
 
+    encoding: ClassVar[Encoding] = "linear"
+
     capture: Capture
 
-    def photograph(
-        self, cube: NDArray[np.floating], wavelengths: ArrayLike = GRID, scene: str = ""
-    ) -> NDArray[np.uint16]:
-        """The photo in 16 bits of a cube at `GRID`: see `PhotoKind`."""
-        del wavelengths  # those of the response
+    def photograph(self, cube: NDArray[np.floating], scene: str = "") -> NDArray[np.uint16]:
+        """The photo in 16 bits: see `PhotoKind`."""
         linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
         gains = (1 / self.capture.white_of_sensor)[:, None, None]
         noisy = self._noisy(linear * self.exposure, scene, gains)
@@ -200,8 +205,8 @@ def training_cameras() -> list[str]:
 
 
 @functools.cache
-def response_at(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float64]:
-    """The response (B, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
+def response_in_srgb(camera: str) -> NDArray[np.float64]:
+    """The response (31, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
 
     It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances
     and keeps white white.
@@ -210,12 +215,7 @@ def response_at(camera: str, wavelengths: tuple[float, ...]) -> NDArray[np.float
     raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
     raw = raw / raw.sum(axis=0)
     matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
-    response = raw @ (matrix / matrix.sum(axis=0))
-    at = np.asarray(wavelengths)
-    # A camera sees nothing outside the wavelengths at which it was measured.
-    channels = [np.interp(at, GRID, channel, left=0, right=0) for channel in response.T]
-    sampled = np.stack(channels, axis=-1)
-    return np.asarray(sampled / sampled.sum(axis=0))
+    return np.asarray(raw @ (matrix / matrix.sum(axis=0)))
 
 
 def daylight_white(kelvin: float) -> NDArray[np.float64]:

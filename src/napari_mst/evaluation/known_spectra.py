@@ -7,7 +7,7 @@ H rows, W columns, n spots.
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.evaluation.inputs import PhotoKind
 from napari_mst.evaluation.scenes import Scene, resampled
-from napari_mst.evaluation.tables import Score, grouped, known_mean
+from napari_mst.evaluation.tables import Score, grouped, mean_score
 from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
@@ -196,9 +196,8 @@ class Taken:
 
 def taken_of(scene: Scene, kind: PhotoKind, model: Reconstructor) -> Taken:
     """Photographs *scene* as *kind* says, and reconstructs it."""
-    codes = kind.photograph(scene.cube, GRID, scene.name)
-    photo = Photo.from_array(codes, encoding="srgb")
-    counted = scene.valid & kind.counted(codes)
+    photo = kind.photo(scene.cube, scene.name)
+    counted = scene.valid & kind.counted(photo.pixels)
     return Taken(scene, kind.exposure, counted, photo, model.reconstruct(photo))
 
 
@@ -235,7 +234,14 @@ def means(scores: Iterable[Score]) -> list[Score]:
 
     The ratio after/before is the largest one; the least coverage is that of the mean over scenes.
     """
-    return [_mean_score(rows) for rows in grouped(scores)]
+    averages = []
+    for rows in grouped(scores):
+        mean = mean_score(rows)
+        ratios = [row.values[WORST] for row in rows if not np.isnan(row.values[WORST])]
+        least = np.nan if mean.covered is None else float(mean.covered.min())
+        extremes = {WORST: max(ratios, default=np.nan), LEAST: least}
+        averages.append(replace(mean, values={**mean.values, **extremes}))
+    return averages
 
 
 def _spots(taken: Taken, plan: SpotPlan, count: int) -> Spots:
@@ -261,17 +267,6 @@ def _judged(
     values[LEAST] = float(band.covered.min())
     values[WIDTH] = band.width
     return values, band.covered
-
-
-def _mean_score(rows: Sequence[Score]) -> Score:
-    values = {label: known_mean([row.values[label] for row in rows]) for label in LABELS}
-    ratios = [row.values[WORST] for row in rows if not np.isnan(row.values[WORST])]
-    values[WORST] = max(ratios, default=np.nan)
-    by_scene = [row.covered for row in rows if row.covered is not None]
-    covered = np.mean(by_scene, axis=0) if by_scene else None
-    if covered is not None:
-        values[LEAST] = float(covered.min())
-    return Score(rows[0].method, rows[0].input, "mean", values, covered)
 
 
 def _at_grid(cube: SpectralCube) -> NDArray[np.floating]:

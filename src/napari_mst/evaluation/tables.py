@@ -75,7 +75,7 @@ def score(
     """
     for scene in scenes:
         for kind in inputs:
-            codes = kind.photograph(scene.cube, GRID, scene.name)
+            codes = kind.photograph(scene.cube, scene.name)
             counted = scene.valid & kind.counted(codes)
             # A photo of twice the light shows twice the reflectance.
             exposed = scene.cube * np.float32(kind.exposure)
@@ -110,7 +110,7 @@ def by_input(scores: Iterable[Score], averages: Sequence[Score]) -> list[Score]:
 
 def means(scores: Iterable[Score]) -> list[Score]:
     """The mean over the scenes of every method and input, in the order of the scores."""
-    return [_mean_score(rows) for rows in grouped(scores)]
+    return [mean_score(rows) for rows in grouped(scores)]
 
 
 def grouped(scores: Iterable[Score]) -> list[list[Score]]:
@@ -193,15 +193,15 @@ def _covered(
     return within[:, pixels].mean(axis=1)
 
 
-def _mean_score(rows: Sequence[Score]) -> Score:
+def mean_score(rows: Sequence[Score]) -> Score:
     """The mean of the scores of one method on one input."""
-    values = {label: known_mean([row.values[label] for row in rows]) for label in LABELS}
+    values = {label: _known_mean([row.values[label] for row in rows]) for label in rows[0].values}
     bands = [row.covered for row in rows if row.covered is not None]
     covered = np.mean(bands, axis=0) if bands else None
     return Score(rows[0].method, rows[0].input, "mean", values, covered)
 
 
-def known_mean(values: Sequence[float]) -> float:
+def _known_mean(values: Sequence[float]) -> float:
     """The mean of the values that are not NaN; NaN if there is none."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")

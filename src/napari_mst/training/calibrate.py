@@ -13,7 +13,7 @@ need that: their materials are less like the measured ones (docs/error_bands.md)
 H rows, W columns, n values of a band.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,6 @@ from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID, Capture
-from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
@@ -99,12 +98,11 @@ def calibrate(path: Path) -> ModelCard:
 
 def measured_band(model: Model) -> dict[str, tuple[float, ...]]:
     """The factors and doubts of *model*, as its card keeps them."""
-    judge = _judge_of_camera if model.card.needs_camera else _judge_of_srgb
-    factor = factors(judge(model, _EXACT))
+    factor = factors(_judge(model, _EXACT))
     band = {FACTOR: _rounded(factor)}
     kinds = (NOISE,) if model.card.needs_camera else (NOISE, JPEG, CAMERA)
     for kind in kinds:
-        band[kind] = _rounded(doubts(judge(model, kind), factor))
+        band[kind] = _rounded(doubts(_judge(model, kind), factor))
     return band
 
 
@@ -168,48 +166,27 @@ _DRAWS: Mapping[str, Draw] = {
 }
 
 
-def _judge_of_srgb(model: Model, kind: str) -> Judged:
-    """Judge a model for sRGB photos on photos of one *kind*."""
-    reconstructor = Reconstructor(model, "cpu")
+def _judge(model: Model, kind: str) -> Judged:
+    """Judge *model* on simulated photos of one *kind*, of spectra that it has never seen."""
     random = np.random.default_rng(_SEED)
-    found = []
-    for index, cube in enumerate(_scenes(_SCENES)):
-        photo = Input(kind, **_DRAWS[kind](random)).photograph(cube, GRID, str(index))
-        estimate = reconstructor.reconstruct(Photo.from_array(photo)).data
-        found.append(_thinned(estimate, cube))
-    return _together(found)
-
-
-def _judge_of_camera(model: Model, kind: str) -> Judged:
-    """Judge a model for linear photos, each by a camera that training never saw."""
-    random = np.random.default_rng(_SEED)
-    found = []
-    for index, cube in enumerate(_scenes(_CAMERA_SCENES)):
-        camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
-        capture = Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
-        photo = CameraInput(name=kind, capture=capture, **_DRAWS[kind](random))
-        codes = photo.photograph(cube, scene=str(index))
-        reconstructor = Reconstructor(model, "cpu", capture=capture)
-        estimate = reconstructor.reconstruct(Photo.from_array(codes, encoding="linear")).data
-        found.append(_thinned(estimate, cube))
-    return _together(found)
-
-
-def _scenes(count: int) -> Iterator[NDArray[np.float32]]:
-    """So many cubes (B, H, W) of spectra that no model has seen, always the same."""
     simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
-    for _ in range(count):
-        _, cubes = simulator.draw(1)
-        yield cubes[0].numpy()
-
-
-def _thinned(estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> Judged:
     every = np.s_[:, ::_STRIDE, ::_STRIDE]
-    return compared(np.ascontiguousarray(estimate[every]), reference[every])
-
-
-def _together(found: list[Judged]) -> Judged:
+    found = []
+    for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
+        cube = simulator.draw(1)[1][0].numpy()
+        capture = _capture(index) if model.card.needs_camera else None
+        drawn = {"name": kind, **_DRAWS[kind](random)}
+        shot = CameraInput(capture=capture, **drawn) if capture else Input(**drawn)
+        reconstructor = Reconstructor(model, "cpu", capture=capture)
+        estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
+        found.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
     return Judged(*(np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True)))
+
+
+def _capture(index: int) -> Capture:
+    """A camera that training never saw, and a light."""
+    camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
+    return Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
 
 
 def _between(random: np.random.Generator, ends: tuple[float, float]) -> float:
