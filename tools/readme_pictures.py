@@ -1,4 +1,4 @@
-"""Make two pictures of README from the photo that ships with the package.
+"""Make two pictures of README from the photo in sample_data.
 
 `python tools/readme_pictures.py [FOLDER]` writes lamps.png and classes.png, by default into
 docs/images.
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import napari_mst as nm
 
 ROOT = Path(__file__).parents[1]
-PHOTO = ROOT / "src" / "napari_mst" / "sample_data" / "coffee.jpg"
+PHOTO = ROOT / "sample_data" / "coffee.jpg"
 
 LAMPS = {
     "D65": "daylight (D65)",

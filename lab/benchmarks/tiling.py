@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import napari_mst
 from napari_mst.engine.run import run
 from napari_mst.metrics import spectral_angles
 from napari_mst.models import load_model
@@ -18,7 +17,7 @@ from napari_mst.photo.photo import Photo
 
 Array = NDArray[np.float32]
 
-PHOTO = Path(napari_mst.__file__).parent / "sample_data/coffee.jpg"
+PHOTO = Path(__file__).parents[2] / "sample_data" / "coffee.jpg"
 TILES = [(256, 0), (256, 16), (256, 32), (128, 0), (128, 16), (128, 32)]
 """Side of the tiles and the pixels by which they overlap."""
 

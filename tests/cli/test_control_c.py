@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import napari_mst
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
 from napari_mst.watch import Watch
 
@@ -128,7 +127,7 @@ run()
 @pytest.mark.parametrize("library", ["argparse", "torch", "numba"])
 def test_control_c_during_an_import_ends_with_one_line(tmp_path: Path, library: str) -> None:
     """The last of them comes late, with the first look for compiled kernels."""
-    photo = Path(napari_mst.__file__).with_name("sample_data") / "coffee.jpg"
+    photo = Path(__file__).parents[2] / "sample_data" / "coffee.jpg"
     arguments = ["reconstruct", str(photo), "-o", str(tmp_path / "cube.hdr"), "--device", "cpu"]
     done = run_python(WHILE_IMPORTING, library, *arguments)
     assert (done.returncode, done.stdout) == (INTERRUPTED, "")

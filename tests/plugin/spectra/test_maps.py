@@ -19,8 +19,9 @@ from tests.plugin.in_viewer import cube_in
 from napari_mst import colour
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.formats import read_cube
 from napari_mst.metrics import spectral_angles
-from napari_mst.plugin.files.samples import chart_cube
+from napari_mst.plugin.files.samples import sample_path
 from napari_mst.plugin.spectra.maps_dock import MapsBar, MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
@@ -46,8 +47,8 @@ def maps_dock(cube_viewer: ViewerModel, qtbot: QtBot) -> MapsDock:
 def chart(cube_viewer: ViewerModel) -> Image:
     """The chart, thinned, on a place of its own, with a photo of it."""
     cube_viewer.layers.clear()
-    full = chart_cube()
-    cube = SpectralCube(np.ascontiguousarray(full.data[:, ::8, ::8]), full.wavelengths)
+    full = read_cube(sample_path("chart.tif"))
+    cube = SpectralCube(np.ascontiguousarray(full.data[:, ::3, ::3]), full.wavelengths)
     linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
     photo = np.round(255 * np.moveaxis(colour.linear_to_srgb(linear), 0, -1)).astype(np.uint8)
     placed = cube_viewer.add_image(photo, rgb=True, name="photo", scale=(2, 2), translate=(5, 7))

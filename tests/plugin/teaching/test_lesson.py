@@ -7,7 +7,8 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.files.samples import chart_cube
+from napari_mst.formats import read_cube
+from napari_mst.plugin.files.samples import sample_path
 from napari_mst.plugin.teaching.lesson import TO_ESTIMATE, Lesson, Subject
 from napari_mst.plugin.teaching.pixels import subject_at
 from napari_mst.plugin.viewer.layers import cube_layer
@@ -61,14 +62,14 @@ def test_the_slider_leads_to_the_estimate() -> None:
 
 def chart_viewer() -> ViewerModel:
     viewer = ViewerModel()
-    data, arguments, _ = cube_layer(chart_cube(), "chart")
+    data, arguments, _ = cube_layer(read_cube(sample_path("chart.tif")), "chart")
     viewer.add_image(data, **arguments)
     return viewer
 
 
 def test_a_click_on_a_cube_takes_its_pixel_and_the_estimate_of_another_cube_there() -> None:
     viewer = chart_viewer()
-    truth = chart_cube()
+    truth = read_cube(sample_path("chart.tif"))
     made = SpectralCube(truth.data / 2, truth.wavelengths, provenance=Provenance(model="mstpp"))
     data, arguments, _ = cube_layer(made, "made")
     layer = viewer.add_image(data, **arguments)
