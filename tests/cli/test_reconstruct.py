@@ -17,7 +17,7 @@ from tests.cli.conftest import (
 
 import napari_mst
 from napari_mst.cube.provenance import UNCALIBRATED
-from napari_mst.engine.device import choose_device
+from napari_mst.engine.device import Abilities, choose_device
 from napari_mst.errors import OutOfMemory
 
 
@@ -253,7 +253,7 @@ def test_a_photo_beyond_the_budget_is_refused_with_the_numbers(run: Run, photo: 
 def test_a_precision_that_the_device_lacks_is_refused(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("napari_mst.engine.device.computes_in", lambda precision: False)
+    monkeypatch.setattr("napari_mst.engine.device.abilities", Abilities)
     code, out, err = run(
         "reconstruct", photo, "-o", photo.with_name("cube.hdr"), "--precision", "float16"
     )

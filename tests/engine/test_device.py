@@ -5,7 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 import torch
 
-from napari_mst.engine.device import DeviceChoice, available_devices, choose_device
+from napari_mst.engine.device import (
+    Abilities,
+    DeviceChoice,
+    abilities,
+    available_devices,
+    choose_device,
+)
 from napari_mst.errors import DeviceError
 
 
@@ -30,30 +36,41 @@ def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no CUDA or Apple GPU" in choice.reason
 
 
-def processor(monkeypatch: pytest.MonkeyPatch, *instructions: str) -> DeviceChoice:
-    """A CPU with these *instructions* for 16 bits, and no others."""
-    for name in ("avx512_bf16", "amx_tile"):
-        monkeypatch.setattr(
-            torch.cpu, f"_is_{name}_supported", lambda name=name: name in instructions
-        )
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+def processor(monkeypatch: pytest.MonkeyPatch, own: Abilities) -> DeviceChoice:
+    """A CPU with *own* abilities."""
+    monkeypatch.setattr("napari_mst.engine.device.abilities", lambda: own)
     return DeviceChoice("cpu", "")
 
 
-@pytest.mark.parametrize("instruction", ["avx512_bf16", "amx_tile"])
-def test_a_processor_with_bfloat16_offers_it(
-    monkeypatch: pytest.MonkeyPatch, instruction: str
+def test_a_processor_offers_the_16_bits_that_it_and_torch_compute_in(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "napari_mst.engine.device.computes_in", lambda precision: precision == "bfloat16"
-    )
-    assert processor(monkeypatch, instruction).precisions == ("float32", "bfloat16", "float64")
+    halves = frozenset({"bfloat16", "float16"})
+    for found, precisions in (
+        (Abilities(True, halves), ("float32", "bfloat16", "float16", "float64")),
+        (Abilities(True, halves - {"float16"}), ("float32", "bfloat16", "float64")),
+        (Abilities(False, halves), ("float32", "float16", "float64")),
+        (Abilities(True), ("float32", "float64")),
+    ):
+        assert processor(monkeypatch, found).precisions == precisions
+
+
+@pytest.mark.parametrize("instructions", ["avx512_bf16", "amx_tile", "aarch64", None])
+def test_the_instructions_of_a_processor_for_bfloat16_are_known(
+    monkeypatch: pytest.MonkeyPatch, instructions: str | None
+) -> None:
+    for name in ("avx512_bf16", "amx_tile"):
+        has_it = instructions == name
+        monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda has_it=has_it: has_it)
+    machine = "aarch64" if instructions == "aarch64" else "x86_64"
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert abilities().has_bfloat16 == (instructions is not None)
 
 
 def test_a_precision_that_a_device_would_only_imitate_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain = processor(monkeypatch)
+    plain = processor(monkeypatch, Abilities())
     assert plain.precisions == ("float32", "float64")
     for precision in ("bfloat16", "float16", "int8"):
         with pytest.raises(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.engine import features
-from napari_mst.engine.device import computes_in
+from napari_mst.engine.device import abilities
 from napari_mst.engine.forms import native
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Place, Plan
@@ -122,7 +122,9 @@ def test_streamed_equals_whole_in_many_more_cases(case: Case) -> None:
     check_exact(case)
 
 
-@pytest.mark.skipif(not computes_in("bfloat16"), reason="torch has no bfloat16 on this processor")
+@pytest.mark.skipif(
+    "bfloat16" not in abilities().computes_in, reason="torch has no bfloat16 on this processor"
+)
 @pytest.mark.parametrize("place", get_args(Place))
 @pytest.mark.parametrize(
     "parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}]

@@ -14,6 +14,42 @@ ARM = ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
+class Abilities:
+    """All that is asked of a processor: how it computes in numbers of 16 bits.
+
+    Attributes
+    ----------
+    has_bfloat16
+        Whether it has instructions for bfloat16.
+    computes_in
+        The precisions of 16 bits in which torch computes, rather than in float32 behind them.
+    """
+
+    has_bfloat16: bool = False
+    computes_in: frozenset[str] = frozenset()
+
+    def has(self, precision: str) -> bool:
+        """Tell whether it computes in *precision* at full speed: torch can also imitate, slowly."""
+        is_full = precision == "float32" or precision in self.computes_in
+        return is_full and (precision != "bfloat16" or self.has_bfloat16)
+
+
+def abilities() -> Abilities:
+    """The abilities of this processor."""
+    has_bfloat16 = (
+        torch.cpu._is_avx512_bf16_supported()
+        or torch.cpu._is_amx_tile_supported()
+        or platform.machine() in ARM
+    )
+    found = set()
+    if torch.backends.mkldnn.is_available():
+        for precision, name in (("bfloat16", "bf16"), ("float16", "fp16")):
+            if getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")():
+                found.add(precision)
+    return Abilities(has_bfloat16, frozenset(found))
+
+
+@dataclass(frozen=True)
 class DeviceChoice:
     """A device by its torch name ("cpu", "cuda:0", "mps"), and a sentence for the user on why."""
 
@@ -53,29 +89,13 @@ def _has(device: torch.device, precision: str) -> bool:
     kind = device.type
     if precision == "float64":
         return kind != "mps"  # Metal has no float64
-    if precision == "float16":
-        return kind != "cpu" or computes_in("float16")
+    if kind == "cpu":
+        return abilities().has(precision)
     if precision == "bfloat16" and kind == "cuda":
         with torch.cuda.device(device):  # torch answers for the current GPU
             # Without the argument torch says yes for a GPU that only imitates bfloat16.
             return torch.cuda.is_bf16_supported(including_emulation=False)
-    return precision == "float32" or (kind == "cpu" and _is_bfloat16_fast())
-
-
-def _is_bfloat16_fast() -> bool:
-    """Tell whether this processor has instructions for bfloat16, and torch uses them.
-
-    torch can also imitate them, slowly.
-    """
-    has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return (has_instructions or platform.machine() in ARM) and computes_in("bfloat16")
-
-
-def computes_in(precision: str) -> bool:
-    """Tell whether torch computes in *precision* on this processor, not in float32 behind it."""
-    names = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
-    is_supported = getattr(torch.ops.mkldnn, names[precision])
-    return torch.backends.mkldnn.is_available() and bool(is_supported())
+    return precision in ("float32", "float16")
 
 
 def available_devices() -> list[DeviceChoice]:

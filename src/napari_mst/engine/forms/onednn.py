@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine.device import computes_in
+from napari_mst.engine.device import abilities
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import HALO, FeedForward, SpectralAttentionBlock
 
@@ -35,7 +35,7 @@ def can_run(device: torch.device, dtype: torch.dtype) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     # A processor without AVX-512 imitates 16 bits, but cannot pack weights of 16 bits.
-    is_packed = dtype in _HALVES and computes_in(_HALVES[dtype])
+    is_packed = dtype in _HALVES and _HALVES[dtype] in abilities().computes_in
     return dtype == torch.float32 or is_packed
 
 
