@@ -212,8 +212,13 @@ def test_a_region_is_noted_as_what_it_is_to_the_network(attention: str, meaning:
     assert any(meaning in note for note in found.provenance.assumptions)
 
 
-def test_a_region_is_the_same_to_a_pixelwise_network() -> None:
+def test_a_region_is_the_same_to_a_pixelwise_network(executor: str) -> None:
+    """To the bit by kernels; in torch, whose powers depend on where a piece ends, to 1e-6."""
     own = reconstructor(denoise="off", correct_colour=False)
     part = own.reconstruct(CLEAN, region=(3, 20, 5, 30))
-    np.testing.assert_array_equal(part.data, own.reconstruct(CLEAN).data[:, 3:20, 5:30])
-    assert "sees each pixel alone" in part.provenance.assumptions[-1]
+    whole = own.reconstruct(CLEAN).data
+    tolerance = 0 if executor == "numba" else 1e-6 * whole.max()
+    np.testing.assert_allclose(part.data, whole[:, 3:20, 5:30], rtol=0, atol=tolerance)
+    said = part.provenance.assumptions[-1]
+    assert "sees each pixel alone, so its estimate is that of the whole photo" in said
+    assert ("to 1e-6 of its largest value" in said) == (executor != "numba")

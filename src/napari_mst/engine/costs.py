@@ -7,8 +7,8 @@ from napari_mst.engine.schedule import Schedule, Slot, Sweep, schedule, thrifty
 from napari_mst.engine.steps import precisions, steps_of
 from napari_mst.networks.network import Program
 
-# The bundled pixelwise network makes 10,752 of them a pixel. It took 0.8 us a pixel: time of the
-# processor, of one thread.
+# The bundled pixelwise network makes 10,752 of them a pixel. In torch it took 0.8 us a pixel: time
+# of the processor, of one thread.
 PACE = 75e-6
 """Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
 

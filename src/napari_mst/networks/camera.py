@@ -19,8 +19,10 @@ from napari_mst.networks.pixelwise import (
     DARKEST,
     LIMIT,
     OFFSET,
+    Layers,
     OnePixel,
     PixelwiseHyperparameters,
+    Start,
     colour_features,
 )
 
@@ -96,12 +98,30 @@ class CameraNetwork(OnePixel):
         components = torch.einsum("nhwc,nkc->nhwk", pixels, self.linear)
         total = pixels.sum(-1, keepdim=True) + OFFSET
         colour = self.of_colour(torch.cat([colour_features(pixels), components / total], dim=-1))
-        mean, spread = self.usual
-        told = self.of_camera(((self.seen - mean) / spread).flatten(1))
-        scale, shift = told[:, None, None].chunk(2, dim=-1)
+        scale, shift = self._told()[:, None, None].chunk(2, dim=-1)
         limit = LIMIT * pixels.amax(-1, keepdim=True).clamp_min(1)
         refined = self._start(components, total, limit) + self.hidden(colour * (1 + scale) + shift)
         return (limit * torch.sigmoid(refined)).movedim(-1, 1)
+
+    def layers(self) -> Layers:
+        """All layers, for the first camera that was set."""
+        weight = self.of_colour.weight.double()
+        of_colours, of_components = weight[:, :_COLOURS].clone(), weight[:, _COLOURS:]
+        # Components are linear in the first features, which are 3 x pixel / total - 1.
+        of_linear = of_components @ self.linear[0].double() / 3
+        of_colours[:, :3] += of_linear
+        bias = self.of_colour.bias.double() + of_linear.sum(1)
+        scale, shift = self._told()[0].double().chunk(2)
+        first = (1 + scale)[:, None] * of_colours, (1 + scale) * bias + shift
+        others = [each for each in self.hidden if isinstance(each, nn.Linear)]
+        return [first, *((each.weight.double(), each.bias.double()) for each in others)]
+
+    def start(self) -> Start:
+        """The linear estimate of the first camera, where it is sane."""
+        floor = _FLOOR / 3
+        # Large numbers cancel out in the product: it is rounded once, at the end.
+        linear = self.factors.double() @ self.linear[0].double()
+        return Start(linear, floor, floor * OFFSET, _CEILING, bend=1.0)
 
     def linear_estimate(self) -> Tensor:
         """The best linear estimate of the camera, (N, B, 3)."""
@@ -113,6 +133,12 @@ class CameraNetwork(OnePixel):
         estimate = components @ self.factors.T
         share = torch.maximum(estimate, _FLOOR / 3 * total) / limit
         return torch.logit(share.clamp_max(_CEILING))
+
+    def _told(self) -> Tensor:
+        """The factors, less 1, and summands of the first layer for each camera, (N, 2 width)."""
+        mean, spread = self.usual
+        told: Tensor = self.of_camera(((self.seen - mean) / spread).flatten(1))
+        return told
 
     def _seen(self, responses: Tensor) -> Tensor:
         """The colour of each component in each camera, (n, K, 3), in double precision."""

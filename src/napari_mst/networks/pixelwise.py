@@ -7,8 +7,11 @@ black, no colour has a reflectance far above 1, and beyond white a spectrum keep
 Letters: N batch, B bands, H rows, W columns.
 """
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -39,10 +42,46 @@ class PixelwiseHyperparameters:
     width: int = 64
 
 
+class Start(NamedTuple):
+    """The spectra that a network starts from, and how its layers change them.
+
+    From a pixel of three colours (r, g, b) the start is *matrix* x pixel, but at least
+    *slope* x (r + g + b) + *least*, and at most *most* of the limit. Its share s of the limit
+    becomes sigmoid(layers + log(s / (1 - *bend* x s))).
+
+    Attributes
+    ----------
+    matrix
+        (B, 3).
+    slope, least, most
+        Numbers as above.
+    bend
+        0 or 1: layers change the logarithm of the share, or its logit.
+    """
+
+    matrix: Tensor
+    slope: float
+    least: float
+    most: float = math.inf
+    bend: float = 0.0
+
+
+Layers = list[tuple[Tensor, Tensor]]
+"""The weights (out, in) and biases of layers, with GELU between them."""
+
+
 class OnePixel(Network):
     """A network that sees one pixel at a time: what the pixelwise and the camera network share."""
 
     hyperparameters: PixelwiseHyperparameters
+
+    @abstractmethod
+    def layers(self) -> Layers:
+        """Four layers, in float64, from the `colour_features` of a pixel to B numbers."""
+
+    @abstractmethod
+    def start(self) -> Start:
+        """The spectra that the layers change."""
 
     @property
     def in_bands(self) -> int:
@@ -92,6 +131,15 @@ class PixelwiseNetwork(OnePixel):
         """(N, 3, H, W) -> (N, B, H, W)."""
         pixels = photo.movedim(1, -1).clamp_min(DARKEST)
         return self._spectrum(self.hidden(colour_features(pixels)), pixels).movedim(-1, 1)
+
+    def layers(self) -> Layers:
+        """The hidden layers and that of the estimate."""
+        found = [*(each for each in self.hidden if isinstance(each, nn.Linear)), self.estimate]
+        return [(each.weight.double(), each.bias.double()) for each in found]
+
+    def start(self) -> Start:
+        """Grey, of the brightness of the pixel."""
+        return Start(torch.zeros(self.out_bands, 3), slope=1 / 3, least=OFFSET)
 
     def quantiles(self, photo: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lower bound (5 %), estimate and upper bound (95 %), each (N, B, H, W), of (N, 3, H, W).

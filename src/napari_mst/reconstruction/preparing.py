@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import PhotoError
-from napari_mst.networks.network import Program
 from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import BALANCED
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
@@ -98,15 +97,20 @@ def _cropped(job: Job, region: Rectangle) -> Job:
     top, bottom, left, right = region
     note = (
         f"Only rows {top} to {bottom - 1}, columns {left} to {right - 1} of the photo were read. "
-        f"{_meaning_of_region(job.setup.program)}"
+        f"{_meaning_of_region(job.setup)}"
     )
     return replace(job.noted(note), part=job.part.cropped(region))
 
 
-def _meaning_of_region(program: Program) -> str:
+def _meaning_of_region(setup: Setup) -> str:
     """Say how the numbers of a region compare with those of the whole photo."""
+    program = setup.program
     if program.is_pixelwise:
-        return "The network sees each pixel alone, so its estimate is that of the whole photo."
+        rounding = ", to 1e-6 of its largest value" if setup.has_plain_passes() else ""
+        return (
+            "The network sees each pixel alone, so its estimate is that of the whole photo"
+            f"{rounding}."
+        )
     differ = "its numbers differ from those of the whole photo."
     if program.is_global:
         return f"Attention is global, so a region is another image: {differ}"

@@ -266,7 +266,8 @@ class Reconstructor:
         region
             First row, one past the last, first column, one past the last: only these pixels are
             read and returned. A region is another image to all networks but pixelwise ones: its
-            numbers differ from those of the whole photo.
+            numbers differ from those of the whole photo. Those of a pixelwise network are the same:
+            bit for bit by compiled kernels, else to 1e-6 of the largest.
         ensemble
             Whether to take the mean over the eight flips and transposes of the photo, as published,
             in eight times the time. It hardly changes the accuracy, and the spread of the eight is

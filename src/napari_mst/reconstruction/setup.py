@@ -12,7 +12,7 @@ from torch import nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
-from napari_mst.engine.forms.table import has_compiled_form
+from napari_mst.engine.forms.table import has_compiled_form, plain_values
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
@@ -68,8 +68,16 @@ class Setup:
 
         The first time on a machine they are compiled now, which takes some seconds.
         """
-        precision = getattr(torch, self.options.precision)
-        return has_compiled_form(self.program, self.device.device, precision)
+        return has_compiled_form(self.program, self.device.device, self._dtype)
+
+    def has_plain_passes(self) -> bool:
+        """True if torch computes a pass as it is written: it rounds by where a tile ends."""
+        return plain_values(self.program, self.device.device, self._dtype) > 0
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, self.options.precision)
+        return dtype
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""

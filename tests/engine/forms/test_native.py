@@ -2,10 +2,10 @@
 
 import logging
 import os
-import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from napari_mst.engine.forms import native
 from napari_mst.engine.tiling import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
-from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
 
 if native.is_ready():
@@ -234,62 +235,15 @@ def test_the_ring_around_a_tile_of_windows_is_a_small_part_of_it() -> None:
     assert (rows + 16) * (columns + 16) < 1.3 * rows * columns
 
 
-@needs_numba
-@pytest.mark.slow
-@pytest.mark.skipif(
-    platform.machine() not in ("x86_64", "AMD64"), reason="processors of one family only"
-)
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [("haswell", ""), ("skylake-avx512", ",+avx512f,+avx512vl,+avx512bw,+avx512dq")],
-)
-def test_kernels_for_other_processors_compute_the_same(
-    name: str, extra: str, tmp_path: Path
+def test_the_processor_and_the_layout_of_its_kernels_are_named(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from llvmlite.binding import get_host_cpu_features
+    if native.is_ready():
+        from napari_mst.engine.kernels.processor import LAYOUT, PROCESSOR
 
-    host = get_host_cpu_features()
-    if any(not host.get(feature[1:]) for feature in extra.split(",") if feature):
-        pytest.skip("this processor cannot run what would be compiled")
-    features = "+sse2,+sse4.1,+sse4.2,+avx,+avx2,+fma" + extra
-    environment = {
-        "NUMBA_CPU_NAME": name,
-        "NUMBA_CPU_FEATURES": features,
-        "NUMBA_CACHE_DIR": str(tmp_path),
-    }
-    program = "from napari_mst.engine.forms import native; assert native.largest_error() < 1e-6"
-    subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True)
-
-
-@needs_numba
-@pytest.mark.parametrize(
-    ("target", "lanes"),
-    [
-        (
-            ("aarch64-unknown-linux-gnu", "generic", "-sve"),
-            4,
-        ),  # LLVM may know neither the processor nor its NEON
-        (("arm64-apple-darwin24.6.0", "apple-m1", ""), 4),
-        (("x86_64-pc-windows-msvc", "haswell", "+sse4.2,+avx2,+fma"), 8),
-        (("x86_64-unknown-linux-gnu", "skylake-avx512", "+avx2,+fma,+avx512f,+avx512vl"), 8),
-        (("x86_64-unknown-linux-gnu", "znver4", "+avx2,+fma,+avx512f,+avx512vl"), 16),
-    ],
-    ids=lambda value: value[1] if isinstance(value, tuple) else "",
-)
-def test_every_family_of_processors_has_vectors_of_its_own(
-    target: tuple[str, str, str], lanes: int
-) -> None:
-    from napari_mst.engine.kernels.processor import registers_of
-
-    assert registers_of(*target).lanes == lanes
-
-
-@needs_numba
-def test_a_processor_without_fitting_vectors_has_no_kernels() -> None:
-    from napari_mst.engine.kernels.processor import registers_of
-
-    with pytest.raises(ImportError, match="of nehalem"):
-        registers_of("x86_64-unknown-linux-gnu", "nehalem", "+sse4.2")
+        assert native.description().startswith(f"{PROCESSOR}, {LAYOUT}: ")
+    monkeypatch.setattr(native, "is_ready", lambda: False)
+    assert native.description().endswith(", without compiled kernels")
 
 
 PRODUCTS_FOR_ARM = """
@@ -453,20 +407,35 @@ def test_only_kernels_that_are_not_on_disk_are_compiled_ahead_and_once(
     assert not {name for names in started for name in names} & set(kept or ())
 
 
+def pixelwise(width: int) -> OnePixel:
+    torch.manual_seed(width)
+    return PixelwiseNetwork(7, width).requires_grad_(False)
+
+
+def told_the_camera(width: int) -> OnePixel:
+    torch.manual_seed(width)
+    network = CameraNetwork(torch.linalg.qr(torch.rand(7, 4))[0], width).requires_grad_(False)
+    network.set_usual(torch.rand(5, 7, 3))
+    network.see_with(torch.rand(7, 3).double() / 7)
+    return network
+
+
 @needs_numba
 @pytest.mark.parametrize("size", [(1, 1), (2, 9), (3, 47), (2, 101)], ids=str)
 @pytest.mark.parametrize("width", [5, 64])
-def test_encoded_estimate_of_a_pixelwise_network_is_that_of_torch(
-    width: int, size: tuple[int, int]
+@pytest.mark.parametrize("build", [pixelwise, told_the_camera])
+@pytest.mark.parametrize("is_encoded", [True, False])
+def test_estimate_of_a_network_that_sees_one_pixel_is_that_of_torch(
+    is_encoded: bool, build: Callable[[int], OnePixel], width: int, size: tuple[int, int]
 ) -> None:
-    torch.manual_seed(width)
-    network = PixelwiseNetwork(7, width).requires_grad_(False)
+    network = build(width)
     # From below black to beyond white, of every brightness; in a photo whose rows are longer.
     photo = 10 ** torch.empty(1, 3, size[0], size[1] + 3).uniform_(-9, 1)
     photo[..., 0] = -0.5
     window = photo[..., : size[1]]
-    exact = encoded(network.double()(window.double()))
-    assert_equal(CompiledSpectra(network.float())(window), exact)
+    ours = CompiledSpectra(network, is_encoded)(window)
+    exact = network.double()(window.double())
+    assert_equal(ours, encoded(exact) if is_encoded else exact)
 
 
 @needs_numba

@@ -1,11 +1,11 @@
-"""The pixelwise network on a CPU as compiled kernels, and the decoding of its spectra.
+"""Networks that see one pixel at a time as compiled kernels, and the decoding of their spectra.
 
 This module imports numba, so it is imported only where `native.can_run` says so.
 Letters: B bands, h, w sides of a region.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from napari_mst.engine.forms.packing import (
     empty,
@@ -25,31 +25,30 @@ from napari_mst.engine.kernels.spectra import (
     estimate_spectra,
     scratch_bytes,
 )
-from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, PixelwiseNetwork
+from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import BLACK, decoded, encoded
-
-_LIMITS = (DARKEST, OFFSET, LIMIT, BLACK)
 
 
 class CompiledSpectra:
-    """The `encoded` spectra of a pixelwise *network*: what torch gives, to rounding."""
+    """The spectra of a *network*, `encoded` if so asked: what torch gives, to rounding."""
 
-    def __init__(self, network: PixelwiseNetwork) -> None:
-        self._bands = network.hyperparameters.out_bands
+    def __init__(self, network: OnePixel, is_encoded: bool = False) -> None:
+        self._bands = network.out_bands
         width = filled(network.hyperparameters.width)
         outside = filled(self._bands)
-        layers = [layer for layer in network.hidden if isinstance(layer, nn.Linear)]
-        inside = [FEATURE_CHANNELS, width, width, width]
+        sizes = [FEATURE_CHANNELS, width, width, width, outside]
         # In the order of `SpectrumWeights`. They are kept: the record has only their addresses.
         self._weights = []
-        for layer, before in zip([*layers, network.estimate], inside, strict=True):
-            after = outside if layer is network.estimate else width
-            self._weights.append(panels(layer.weight, after, before))
-            self._weights.append(vector(layer.bias, after))
-        self._weights.append(torch.tensor(_LIMITS))
+        for (weight, bias), before, after in zip(
+            network.layers(), sizes[:-1], sizes[1:], strict=True
+        ):
+            self._weights += [panels(weight, after, before), vector(bias, after)]
+        matrix, *numbers = network.start()
+        self._weights.append(torch.stack([vector(column, outside) for column in matrix.T]))
+        self._weights.append(_limits(*numbers))
         addresses = (weight.data_ptr() for weight in self._weights)
         planes = width // LANES, outside // LANES
-        self._record = SpectrumWeights(*planes, *addresses)
+        self._record = SpectrumWeights(int(is_encoded), *planes, *addresses)
 
     def __call__(self, photo: Tensor) -> Tensor:
         """(1, 3, h, w) -> (1, B, h, w)."""
@@ -65,7 +64,7 @@ class CompiledDecoding:
     """Encoded spectra as reflectances: what `decoded` gives, to rounding."""
 
     def __init__(self) -> None:
-        self._limits = torch.tensor(_LIMITS)
+        self._limits = _limits()
 
     def __call__(self, codes: Tensor) -> Tensor:
         """(1, B, h, w) -> (1, B, h, w), whose pixels lie side by side."""
@@ -78,6 +77,11 @@ class CompiledDecoding:
         whole = out.permute(1, 0, 2)[None]
         decode_spectra(features_of(codes), self._limits.data_ptr(), planes, _planes(whole))
         return whole[:, :bands]
+
+
+def _limits(*of_start: float) -> Tensor:
+    """The numbers named `LIMITS`; those of a start may be missing."""
+    return torch.tensor((BLACK, DARKEST, OFFSET, LIMIT, *of_start))
 
 
 def _planes(picture: Tensor) -> Planes:
@@ -95,7 +99,7 @@ def largest_spectra_error() -> float:
         photo = 1.2 * torch.rand(1, 3, 4, 15)
         codes = 1.1 * torch.rand(1, 5, 4, 15)
         pairs = [
-            (CompiledSpectra(network)(photo), encoded(network(photo))),
+            (CompiledSpectra(network, is_encoded=True)(photo), encoded(network(photo))),
             (CompiledDecoding()(codes), decoded(codes)),
         ]
         return max(float((ours - own).abs().max() / own.abs().max()) for ours, own in pairs)

@@ -27,9 +27,10 @@ from napari_mst.networks.attention.spectral import (
     SpectralAttentionBlock,
     gram,
 )
+from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass, Program
-from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
 
 Windows = Sequence[Tensor]
@@ -221,12 +222,10 @@ def _is_doubling(local: Local) -> bool:
     return is_two_by_two and local.padding == (0, 0) and local.groups == 1
 
 
-def _is_encoded_estimate(local: Local) -> bool:
-    """Tell whether *local* encodes the estimate of the pixelwise network that is bundled."""
-    if not _is_method(local, RefiningMSTPlusPlus.first_spectra):
-        return False
-    pixelwise = _estimator(local)
-    return type(pixelwise) is PixelwiseNetwork and pixelwise.in_bands == 3
+def _is_estimate(local: Local) -> bool:
+    """Tell whether *local* is a network that sees one pixel at a time, or encodes its estimate."""
+    # A subclass may compute something else, of which the forms know nothing.
+    return type(_estimator(local)) in (PixelwiseNetwork, CameraNetwork)
 
 
 def _is_decoding(local: Local) -> bool:
@@ -295,7 +294,9 @@ def _up_fusion(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Com
 def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
     from napari_mst.engine.forms.spectra_forms import CompiledSpectra
 
-    estimate = CompiledSpectra(cast("PixelwiseNetwork", _estimator(passes[0].local)))
+    local = passes[0].local
+    network = _estimator(local)
+    estimate = CompiledSpectra(cast("OnePixel", network), is_encoded=network is not local)
     return lambda windows, _missing: estimate(windows[0])
 
 
@@ -306,9 +307,11 @@ def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dty
     return lambda windows, _missing: decode(windows[0])
 
 
-def _estimator(method: Callable[..., Any]) -> nn.Module:
-    """The pixelwise network whose estimate this method of a refining network encodes."""
-    return cast("RefiningMSTPlusPlus", cast("MethodType", method).__self__).pixelwise
+def _estimator(local: Local) -> Any:
+    """*local* itself, or the network whose estimate it, a method of a refining network, encodes."""
+    if not _is_method(local, RefiningMSTPlusPlus.first_spectra):
+        return local
+    return cast("RefiningMSTPlusPlus", cast("MethodType", local).__self__).pixelwise
 
 
 def _owner(method: Callable[..., Any]) -> SpectralAttentionBlock:
@@ -355,7 +358,7 @@ FORMS: list[Form] = [
     ),
     Form(
         "estimate, compiled",
-        (_is_encoded_estimate,),
+        (_is_estimate,),
         native.can_run,
         _compiled_estimate,
         COMPILED_PACE,

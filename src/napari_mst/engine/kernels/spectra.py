@@ -1,4 +1,4 @@
-"""The pixelwise network: from linear sRGB to the encoded spectrum of each pixel, and back.
+"""Networks that see one pixel at a time: from linear RGB to its spectrum; and encoded spectra back.
 
 Pixels lie in the lanes of a vector where a step has a few numbers for each of them, and channels
 where it has many. A row is computed in short pieces, whose layers stay in the fastest cache.
@@ -39,21 +39,25 @@ class Planes(NamedTuple):
 
 
 class SpectrumWeights(NamedTuple):
-    """The weights and biases of a pixelwise network, by their addresses.
+    """The weights and biases of a network that sees one pixel at a time, by their addresses.
 
     Attributes
     ----------
+    is_encoded
+        1 where spectra are encoded, else 0.
     hidden_planes, planes
         Vectors of a pixel in the hidden layers, and of its spectrum.
     first, second, third, last
         The weights of the layers.
     first_bias, second_bias, third_bias, last_bias
         What they add.
+    start
+        The matrix of the spectra to start from: `planes` vectors for each colour.
     limits
-        Four numbers: the least light, the offset of the brightness, the limit of a reflectance, and
-        the light that is added before a spectrum is encoded.
+        The numbers named `LIMITS`.
     """
 
+    is_encoded: int
     hidden_planes: int
     planes: int
     first: int
@@ -64,14 +68,23 @@ class SpectrumWeights(NamedTuple):
     third_bias: int
     last: int
     last_bias: int
+    start: int
     limits: int
 
 
-class _Colours(NamedTuple):
-    """A vector of pixels of a photo, and the places where its features and its light go.
+LIMITS = ("black", "darkest", "offset", "limit", "slope", "least", "most", "bend")
+"""The light that is added before a spectrum is encoded; the least light of a photo; the offset of
+its brightness; and, of `pixelwise.Start`, the limit of a reflectance and four numbers."""
 
-    The brightness of a pixel goes to *light*, and its share of the limit behind those of a piece.
-    """
+_LIGHT = 5
+"""Numbers of a pixel that its spectrum is made from: its colours, its least light and its limit."""
+
+_LIGHT_BYTES = _PIECE * _FLOAT_BYTES + VECTOR
+"""Bytes from one of them to the next."""
+
+
+class _Colours(NamedTuple):
+    """A vector of pixels of a photo, and the places where its features and its light go."""
 
     photo: Planes
     pixels: int
@@ -81,13 +94,15 @@ class _Colours(NamedTuple):
 
 
 class _Spectrum(NamedTuple):
-    """A pixel of the last layer: its row and light, and the addresses that its spectrum goes to."""
+    """A pixel of the last layer: its row and light, and the address that its spectrum goes to."""
 
     row: Row
     light: int
     channels: int
     target: int
+    start: int
     limits: int
+    is_encoded: int
 
 
 class _Decoding(NamedTuple):
@@ -107,7 +122,7 @@ def _take_features(e: Emitter, colours: _Colours) -> None:
     photo, pixels, limits, target, light = colours
     builder = e.builder
     lanes = e.lanes_left(pixels, e.integer(0))
-    darkest, offset, most = (_limit(e, limits, index) for index in range(3))
+    darkest, offset, limit = (_limit(e, limits, name) for name in ("darkest", "offset", "limit"))
     channels = [e.load_some(e.along(photo.address, i, photo.channel), lanes) for i in range(3)]
     channels = [e.larger(channel, darkest) for channel in channels]
     total = builder.fadd(builder.fadd(channels[0], channels[1]), channels[2])
@@ -124,28 +139,39 @@ def _take_features(e: Emitter, colours: _Colours) -> None:
         plane = e.along(target.address, index // LANES, target.plane)
         e.scatter(feature, e.at(plane, index % LANES * _FLOAT_BYTES), VECTOR)
     brightest = e.larger(e.larger(e.larger(channels[0], channels[1]), channels[2]), e.constant(1))
-    brightness = e.multiply_add(total, e.constant(1 / 3), offset)
-    e.store(brightness, light)
-    share = builder.fdiv(brightness, builder.fmul(most, brightest))
-    e.store(share, e.at(light, _PIECE * _FLOAT_BYTES + VECTOR))
+    least = e.multiply_add(total, _limit(e, limits, "slope"), _limit(e, limits, "least"))
+    for index, value in enumerate([*channels, least, builder.fmul(limit, brightest)]):
+        e.store(value, e.at(light, index * _LIGHT_BYTES))
 
 
 @emitted
 def _bound(e: Emitter, spectrum: _Spectrum) -> None:
-    """Write, encoded, limit x sigmoid(estimate + log(brightness / limit)): a pixel's spectrum."""
-    row, light, channels, target, limits = spectrum
+    """Write the spectrum of a pixel from its last layer and its start; see `pixelwise.Start`."""
+    row, light, channels, target, start, limits, is_encoded = spectrum
     builder = e.builder
-    brightness = e.splat(e.load(light, FLOAT))
-    share = e.splat(e.load(e.at(light, _PIECE * _FLOAT_BYTES + VECTOR), FLOAT))
-    black = _limit(e, limits, 3)
+    *colours, least, limit = (
+        e.splat(e.load(e.at(light, index * _LIGHT_BYTES), FLOAT)) for index in range(_LIGHT)
+    )
+    most = builder.fmul(limit, _limit(e, limits, "most"))
+    bend = builder.fsub(e.constant(0), _limit(e, limits, "bend"))
+    black = _limit(e, limits, "black")
     with e.loop(row.planes) as loop:
         estimate = e.load(e.along(row.address, loop.index, row.plane))
-        # The same without a logarithm, as e^-log(x) is 1 / x.
+        first: Value = e.constant(0)
+        for index, colour in enumerate(colours):
+            plane = builder.add(loop.index, builder.mul(row.planes, e.integer(index)))
+            first = e.multiply_add(e.load(e.along(start, plane, VECTOR)), colour, first)
+        first = e.smaller(e.larger(first, least), most)
+        share = builder.fdiv(first, limit)
+        # limit x sigmoid(estimate + log(share / (1 - bend x share))), but without a logarithm.
         negative = exponential(e, builder.fsub(e.constant(0), estimate))
-        result = builder.fdiv(brightness, builder.fadd(share, negative))
-        code = power(e, builder.fadd(result, black), ENCODING)
+        others = e.multiply_add(bend, share, e.constant(1))
+        result = builder.fdiv(first, e.multiply_add(negative, others, share))
+        spectrum_of = e.variable(result)
+        with e.when(is_encoded):
+            e.put(power(e, builder.fadd(result, black), ENCODING), spectrum_of)
         lanes = e.lanes_left(channels, loop.index)
-        e.store_some(code, e.along(target, loop.index, VECTOR), lanes)
+        e.store_some(e.value(spectrum_of), e.along(target, loop.index, VECTOR), lanes)
 
 
 @emitted
@@ -153,7 +179,7 @@ def _decode(e: Emitter, decoding: _Decoding) -> None:
     """Write the reflectance of a pixel, band by band."""
     pixel, channels, target, band, planes, limits = decoding
     builder = e.builder
-    black = _limit(e, limits, 3)
+    black = _limit(e, limits, "black")
     zero = e.constant(0)
     with e.loop(planes) as loop:
         lanes = e.lanes_left(channels, loop.index)
@@ -165,14 +191,14 @@ def _decode(e: Emitter, decoding: _Decoding) -> None:
         e.scatter(result, first, band)
 
 
-def _limit(e: Emitter, limits: Value, index: int) -> Value:
-    return e.splat(e.load(e.at(limits, index * _FLOAT_BYTES), FLOAT))
+def _limit(e: Emitter, limits: Value, name: str) -> Value:
+    return e.splat(e.load(e.at(limits, LIMITS.index(name) * _FLOAT_BYTES), FLOAT))
 
 
 def scratch_bytes(weights: SpectrumWeights) -> int:
     """Scratch memory that `estimate_spectra` needs."""
     vectors = _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes)
-    return row_bytes(_PIECE, vectors) + 2 * (_PIECE * _FLOAT_BYTES + VECTOR)
+    return row_bytes(_PIECE, vectors) + _LIGHT * _LIGHT_BYTES
 
 
 @part
@@ -198,11 +224,11 @@ def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int)
 
 @compiled
 def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
-    """Compute the encoded spectra *out* of all pixels of the *photo*."""
+    """Compute the spectra *out* of all pixels of the *photo*."""
     plane = row_bytes(_PIECE, 1)
     features = Row(scratch, _FEATURE_PLANES, plane)
     light = scratch + _FEATURE_PLANES * plane
-    layers = light + 2 * (_PIECE * _FLOAT_BYTES + VECTOR)
+    layers = light + _LIGHT * _LIGHT_BYTES
     for y in range(out.height):
         for start in range(0, out.width, _PIECE):
             width = min(_PIECE, out.width - start)
@@ -223,7 +249,9 @@ def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scr
                         light + x * _FLOAT_BYTES,
                         out.channels,
                         pixel + x * out.pixel,
+                        weights.start,
                         weights.limits,
+                        weights.is_encoded,
                     )
                 )
 
