@@ -1,17 +1,15 @@
 """The true peaks of one thread of this machine: `python -m lab.benchmarks.roofline` prints them.
 
-The peak of arithmetic is a loop of fused multiply-adds that depend on nothing but themselves, in all
-vector registers but two: what a product of matrices reaches is less, and a kernel that is better
-than the product would seem to be beyond the peak. The bytes are those of a copy between two buffers
-that no cache holds. Both are compiled by numba, and are measured in time of the processor. Where
-numba is not installed, and on a GPU, a product of matrices and a copy of torch stand in, which is
-said. On Intel processors with AVX-512 the vectors are those of the kernels, half as wide as AVX-512.
+The peak of arithmetic is that of `engine.kernels.peak`: fused multiply-adds that depend on nothing but themselves, in the
+widest vectors that the processor has (AVX-512, AVX2 or NEON), even where the kernels take others. What a product of matrices
+reaches is less. The bytes are those of a copy between two buffers that no cache holds. All is compiled, and measured in time
+of the processor. Where numba is not installed, and on a GPU, a product of matrices and a copy of torch stand in, which is
+said.
 """
 
 import time
 from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,15 +17,9 @@ import torch
 from napari_mst.engine.forms import native
 
 FLOAT = 4
-DOUBLE = 8
-_LINE = 64
-
-# AVX2 has 16 registers, other units 32; ten sums or more hide the four to five cycles of two units.
-REGISTERS = 12
-"""Sums that do not wait for each other."""
 
 _TURNS = 7
-_STEPS = 400_000
+_STEPS = 4_000_000
 """Steps of the loop of multiply-adds: some milliseconds."""
 _NUMBERS = 1 << 26
 """Numbers of a buffer that is copied: 256 MB, more than any cache."""
@@ -67,73 +59,27 @@ def best(call: Callable[[], object], device: torch.device) -> float:
     return min(seconds[1:])
 
 
-class _Chain(NamedTuple):
-    """The address of some numbers, and how often they are multiplied and added."""
-
-    address: int
-    steps: int
-
-
 def _compiled_roofline(device: torch.device) -> Roofline:
-    singles, doubles, copy, lanes = _loops()
-    numbers = np.full(_LINE * REGISTERS // FLOAT, 0.5, np.float32)
-    wide_numbers = np.full(_LINE * REGISTERS // DOUBLE, 0.5)
-    source = np.ones(_NUMBERS, np.float32)
-    target = np.empty_like(source)
-    of_singles = best(lambda: singles(numbers.ctypes.data, _STEPS), device)
-    of_doubles = best(lambda: doubles(wide_numbers.ctypes.data, _STEPS), device)
-    of_copy = best(lambda: copy(source, target), device)
-    operations = 2 * REGISTERS * _STEPS * lanes
-    return Roofline(
-        operations / of_singles,
-        operations * FLOAT / DOUBLE / of_doubles,
-        2 * source.nbytes / of_copy,
-        "compiled multiply-adds and a compiled copy",
-    )
-
-
-@cache
-def _loops() -> tuple[Callable, Callable, Callable, int]:
-    """Loops of multiply-adds in float32 and in float64, one that copies, and the lanes of a vector."""
     from numba import njit
 
-    from napari_mst.engine.kernels.emitter import FLOATS, HALF, emitted
-    from napari_mst.engine.kernels.processor import LANES
-
-    @emitted
-    def multiply_singles(e, chain):
-        _multiply(e, chain, FLOATS)
-
-    @emitted
-    def multiply_doubles(e, chain):
-        _multiply(e, chain, HALF)
-
-    @njit
-    def singles(address, steps):
-        multiply_singles(_Chain(address, steps))
-
-    @njit
-    def doubles(address, steps):
-        multiply_doubles(_Chain(address, steps))
+    from napari_mst.engine.kernels.peak import SUMS, multiply_adds
+    from napari_mst.engine.kernels.processor import LAYOUT, LAYOUTS
 
     @njit
     def copy(source, target):
         for place in range(len(source)):
             target[place] = source[place]
 
-    return singles, doubles, copy, LANES
-
-
-def _multiply(e: Any, chain: _Chain, kind: Any) -> None:
-    """Multiply and add in all registers, and store them, so that nothing is left out."""
-    factor = e.load(chain.address, kind)
-    summand = e.load(e.at(chain.address, _LINE), kind)
-    registers = e.variables(REGISTERS, factor)
-    with e.loop(chain.steps):
-        for register in registers:
-            e.put(e.multiply_add(e.value(register), factor, summand), register)
-    for place, register in enumerate(registers):
-        e.store(e.value(register), e.at(chain.address, place * _LINE))
+    lanes = max(layout.lanes for layout in LAYOUTS)
+    rates = []
+    for count, is_double in ((lanes, False), (lanes // 2, True)):
+        loop = multiply_adds(count, is_double)
+        rates.append(2 * SUMS * count * _STEPS / best(lambda loop=loop: loop(_STEPS), device))
+    source = np.ones(_NUMBERS, np.float32)
+    target = np.empty_like(source)
+    bandwidth = 2 * source.nbytes / best(lambda: copy(source, target), device)
+    by = f"multiply-adds in vectors of {lanes} (kernels: {LAYOUT}) and a compiled copy"
+    return Roofline(*rates, bandwidth, by)
 
 
 def _product_rate(device: torch.device, dtype: torch.dtype) -> float:

@@ -23,7 +23,7 @@ def test_the_report_names_versions_device_models_and_memory(
     assert lines["device"].startswith(("cpu", "cuda", "mps"))
     assert "mstpp-srgb" in lines["models"]
     assert "needs" in lines["12 megapixels"]
-    assert {"napari-mst", "torch", "numpy", "python", "kernels"} <= set(lines)
+    assert {"napari-mst", "torch", "numpy", "python", "kernels", "processor"} <= set(lines)
     has_faults = "  ! " in told
     assert status == (REFUSED if has_faults else DONE)
     assert ("no fault was found" in told) is not has_faults
@@ -70,4 +70,5 @@ def test_a_pyside_that_loses_references_is_a_fault() -> None:
 
 def test_kernels_alone_are_compiled_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--compile"]) == DONE
-    assert lines_of(capsys.readouterr().out).keys() == {"kernels", "no fault was found"}
+    lines = lines_of(capsys.readouterr().out)
+    assert lines.keys() == {"kernels", "processor", "no fault was found"}

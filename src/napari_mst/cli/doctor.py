@@ -118,6 +118,7 @@ def _kernels() -> Iterator[Finding]:
         yield Finding("kernels", "compiled, and right on this processor")
     else:
         yield Finding("kernels", "cannot be used here", "Report this; everything works, slower.")
+    yield Finding("processor", native.description())
 
 
 def _models() -> Iterator[Finding]:

@@ -6,6 +6,7 @@ somebody asks.
 
 import functools
 import logging
+import platform
 import subprocess
 import threading
 from importlib.util import find_spec
@@ -64,6 +65,15 @@ def check_kernels() -> bool:
 def _compiled_error() -> float:
     _compile_missing()
     return largest_error()
+
+
+def description() -> str:
+    """The processor and the layout of its kernels, for a person; compiles them if need be."""
+    if not is_ready():
+        return f"{platform.processor() or platform.machine()}, without compiled kernels"
+    from napari_mst.engine.kernels.processor import LAYOUT, PROCESSOR
+
+    return f"{PROCESSOR}, {LAYOUT}: vectors of {LAYOUT.lanes} numbers, {LAYOUT.vectors} at a time"
 
 
 def prepare_ahead() -> None:

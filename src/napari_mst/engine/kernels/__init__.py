@@ -5,7 +5,7 @@ channels that only fill up a vector. So what a loop reads lies side by side, and
 multiple of a large power of two. A block goes through an image row by row and keeps the few rows
 that the next convolution needs, so nothing but its input and its output leaves the cache.
 
-    processor    the vector unit, and how much its registers hold
+    processor    the vector unit, and how kernels fill its registers: as is fastest by `peak`
     emitter      vector instructions of LLVM, written out
     caching      what is compiled stays on disk
     checking     kernels that are wrong, or that no compiler makes, are not used

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from llvmlite import ir
 from numba import njit
 
-from napari_mst.engine.kernels.caching import compiled, part
+from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, emitted
 from napari_mst.engine.kernels.filters import Filters, Neighbours, filter_row
-from napari_mst.engine.kernels.processor import VECTOR
+from napari_mst.engine.kernels.processor import VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
 from napari_mst.engine.kernels.rows import (
     Features,
@@ -285,7 +285,7 @@ def _scratch_rows(scratch: int, row: int) -> _Rows:
     )
 
 
-@compiled
+@kernel
 def apply_block(
     source: Features, missing: Missing, weights: BlockWeights, out: Features, scratch: int
 ) -> None:

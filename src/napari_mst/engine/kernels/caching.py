@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import logging
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -24,13 +25,16 @@ _DIGITS = 8
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """*function* compiled, without Python's lock, and kept on disk if some folder is writable."""
+def compiled(function: Callable[..., None], variant: str = "") -> Callable[..., None]:
+    """*function* compiled, without Python's lock, and kept on disk if some folder is writable.
+
+    What it compiles to may depend on a *variant* that its source does not show.
+    """
     # numba takes a kept kernel for current as long as the file of the function itself is unchanged.
     # Ours call functions of other files, so the name under which numba keeps a kernel tells the
     # state of all files of its folder.
     folder = Path(inspect.getfile(function)).parent
-    function.__qualname__ = f"{function.__qualname__}-{sources_digest(folder)}"
+    function.__qualname__ = f"{function.__qualname__}-{variant}{sources_digest(folder)}"
     # Nobody calls a kernel by its address, so the way to do so is not compiled.
     kernel: Any = njit(nogil=True, no_cfunc_wrapper=True)(function)
     try:
@@ -71,6 +75,31 @@ class _Places(CompileResultCacheImpl):  # type: ignore[misc]
     """The folders where numba keeps code; the last is taken where none is writable."""
 
     _locator_classes = [*CompileResultCacheImpl._locator_classes, _BesideSource]  # noqa: RUF012
+
+
+def kept(name: str, make: Callable[[], str]) -> str:
+    """The text of the file *name* beside kept kernels: what the first who asks *make* of it.
+
+    "" where nothing can be kept: nothing is made then.
+    """
+    try:
+        locator = _Places(kept).locator
+        own = Path(locator.get_cache_path()) / name
+        places = own, Path(__file__).parent / "__pycache__" / name
+        if not any(place.exists() for place in places):
+            locator.ensure_cache_path()
+            mine = own.with_suffix(f".{os.getpid()}")
+            try:
+                mine.write_text(make())
+                # A link comes whole, and only where there is none: so the first process decides.
+                with suppress(FileExistsError):
+                    os.link(mine, own)
+            finally:
+                mine.unlink(missing_ok=True)
+        return next(place.read_text() for place in places if place.exists())
+    except Exception as error:  # noqa: BLE001 - a folder, or numba's own parts, may fail in any way
+        logger.info("%s is not kept on disk: %s", name, error)
+        return ""
 
 
 class _Files:

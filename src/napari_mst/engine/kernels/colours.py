@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from napari_mst.engine.kernels.caching import compiled, part
+from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
-from napari_mst.engine.kernels.processor import LANES, VECTOR
+from napari_mst.engine.kernels.processor import LANES, VECTOR, kernel
 
 COEFFICIENTS = 9
 """Numbers of each band: its response in three colours, and their six products."""
@@ -325,7 +325,7 @@ def _pixels(start: int, left: int, spectra: Spectra, colours: Colours, moving: M
     return _Pixels(0, place, channel, spectra.bands, left, moving)
 
 
-@compiled
+@kernel
 def count_outside(spectra: Spectra, colours: Colours, moving: Moving) -> None:
     """Add the number of *spectra* whose colours are not allowed to that at the scratch memory."""
     count = spectra.height * spectra.width
@@ -333,7 +333,7 @@ def count_outside(spectra: Spectra, colours: Colours, moving: Moving) -> None:
         _count(_pixels(start, count - start, spectra, colours, moving))
 
 
-@compiled
+@kernel
 def move_spectra(spectra: Spectra, colours: Colours, moving: Moving) -> None:
     """Move *spectra*, in place, until they show *colours* that are allowed."""
     piece = moving.scratch + 2 * VECTOR * spectra.bands

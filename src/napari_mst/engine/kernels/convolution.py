@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import compiled, part
-from napari_mst.engine.kernels.processor import VECTOR
+from napari_mst.engine.kernels.caching import part
+from napari_mst.engine.kernels.processor import VECTOR, kernel
 from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
 from napari_mst.engine.kernels.rows import (
     Features,
@@ -72,7 +72,7 @@ def _pack_phases(
         pack_row(Pixels(first, source.pixel * stride, source.channels), row, start, stop)
 
 
-@compiled
+@kernel
 def convolve(
     source: Features, missing: Missing, convolution: ConvolutionWeights, out: Features, scratch: int
 ) -> None:

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import compiled
 from napari_mst.engine.kernels.emitter import DOUBLE, DOUBLES, HALF, Emitter, emitted
-from napari_mst.engine.kernels.processor import GRAM_ROWS, LANES, VECTOR
+from napari_mst.engine.kernels.processor import GRAM_ROWS, LANES, VECTOR, kernel
 from napari_mst.engine.kernels.rows import Features
 
 GRAM_BYTES = 1 << 14
@@ -66,7 +65,7 @@ def _add_products(e: Emitter, products: _Products) -> None:
         e.store(e.value(total), place)
 
 
-@compiled
+@kernel
 def add_gram(source: Features, planes: int, target: int, scratch: int) -> None:
     """Add the Gram matrix of the channels to *target*, float64, as wide as *planes*.
 

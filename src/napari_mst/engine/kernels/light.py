@@ -3,10 +3,9 @@
 from fractions import Fraction
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import compiled
 from napari_mst.engine.kernels.emitter import Emitter, emitted
 from napari_mst.engine.kernels.powers import power
-from napari_mst.engine.kernels.processor import LANES
+from napari_mst.engine.kernels.processor import LANES, kernel
 
 _FLOAT_BYTES = 4
 _LEAST_POWER = 1e-6  # far below where the curve of sRGB becomes a straight line
@@ -32,7 +31,7 @@ def _encode(e: Emitter, light: Light) -> None:
     e.store_some(e.builder.select(is_dark, straight, curve), light.target, lanes)
 
 
-@compiled
+@kernel
 def encode_light(light: Light) -> None:
     """Compute the sRGB codes, 0 to 255, of linear *light*."""
     for start in range(0, light.numbers, LANES):
@@ -52,7 +51,7 @@ def _decode(e: Emitter, light: Light) -> None:
     e.store_some(e.builder.select(is_dark, straight, curve), light.target, lanes)
 
 
-@compiled
+@kernel
 def decode_light(light: Light) -> None:
     """Compute linear light from sRGB values, 0 to 1."""
     for start in range(0, light.numbers, LANES):

@@ -1,12 +1,25 @@
 """The vector unit of this processor, and how much of a product its registers hold."""
 
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from numba.core.registry import cpu_target
 
+from napari_mst.engine.kernels.caching import compiled, kept
+from napari_mst.engine.kernels.peak import rate
 
-class Registers(NamedTuple):
-    """The vector registers of a processor, and how kernels fill them.
+ASKED_FOR = "NAPARI_MST_LAYOUT"
+"""The variable of the environment that names a layout, as "8x4", in place of the fastest."""
+
+_AS_FAST = 0.9
+"""Share of the highest rate from which on vectors are taken for as fast as the fastest."""
+
+
+class Layout(NamedTuple):
+    """The way in which kernels fill the vector registers of a processor.
 
     Attributes
     ----------
@@ -23,9 +36,14 @@ class Registers(NamedTuple):
     pixels: int
     gram_rows: int
 
+    def __str__(self) -> str:
+        return f"{self.lanes}x{self.vectors}"
 
-def registers_of(triple: str, processor: str, features: str) -> Registers:
-    """The sums that fill the registers of a processor, which LLVM names in three strings.
+
+def layouts_of(triple: str, processor: str, features: str) -> tuple[Layout, ...]:
+    """The layouts that a processor, which LLVM names in three strings, can execute.
+
+    The widest vectors come first; of those of one width, those that use all registers.
 
     Raises
     ------
@@ -34,34 +52,64 @@ def registers_of(triple: str, processor: str, features: str) -> Registers:
     """
     # AVX-512 and NEON have 32 vector registers, AVX2 has 16. The sums leave some of them for the
     # factors.
-    if "+avx512f" in features and processor.startswith("znver"):
-        return Registers(lanes=16, vectors=2, pixels=11, gram_rows=8)
+    of_avx2 = Layout(lanes=8, vectors=2, pixels=6, gram_rows=4)
     if "+avx512vl" in features:
-        # Other processors slow down with vectors of the full width, so LLVM keeps to half of it.
-        return Registers(lanes=8, vectors=4, pixels=6, gram_rows=8)
+        whole = Layout(lanes=16, vectors=2, pixels=11, gram_rows=8)
+        return whole, Layout(lanes=8, vectors=4, pixels=6, gram_rows=8), of_avx2
     if "+avx2" in features and "+fma" in features:
-        return Registers(lanes=8, vectors=2, pixels=6, gram_rows=4)
+        return (of_avx2,)
     if triple.startswith(("aarch64", "arm64")):
         # Every 64-bit ARM processor has NEON, even where LLVM does not know the model.
         # NEON multiplies by a lane of a group of channels. The groups take registers, too, so
         # there is room for five pixels, not six.
-        return Registers(lanes=4, vectors=4, pixels=5, gram_rows=8)
+        return (Layout(lanes=4, vectors=4, pixels=5, gram_rows=8),)
     raise ImportError(f"no vector unit that fits, of {processor}")
 
 
-_REGISTERS = registers_of(*cpu_target.target_context.codegen().magic_tuple())
+def fastest(layouts: Sequence[Layout], rate: Callable[[int], float]) -> Layout:
+    """The first of *layouts* whose vectors are as fast as any; *rate* gives FLOP/s by lanes.
 
-LANES = _REGISTERS.lanes
-"""float32 numbers in a vector."""
+    Some processors compute as much, or less, in the widest vectors: they slow down, or do them in
+    halves. Where it is as much, wide ones still need fewer instructions.
+    """
+    rates = {lanes: rate(lanes) for lanes in {layout.lanes for layout in layouts}}
+    enough = _AS_FAST * max(rates.values())
+    return next(layout for layout in layouts if rates[layout.lanes] >= enough)
 
-VECTORS = _REGISTERS.vectors
-"""Vectors of output channels that a product computes at a time."""
 
-PIXELS = _REGISTERS.pixels
-"""Pixels that a product computes at a time."""
+_MACHINE = cpu_target.target_context.codegen().magic_tuple()
 
-GRAM_ROWS = _REGISTERS.gram_rows
-"""Rows of a Gram matrix that are summed up at a time."""
+PROCESSOR: str = _MACHINE[1]
+"""The processor, as LLVM calls it."""
+
+LAYOUTS = layouts_of(*_MACHINE)
+"""All that this processor can execute."""
+
+
+def chosen() -> Layout:
+    """The layout that is asked for, or the fastest, which is measured once on a machine."""
+    by_name = {str(layout): layout for layout in LAYOUTS}
+    asked = os.environ.get(ASKED_FOR)
+    if asked:
+        if asked not in by_name:
+            raise ImportError(f"{ASKED_FOR} is one of {', '.join(by_name)} here, not {asked}")
+        return by_name[asked]
+    if len({layout.lanes for layout in LAYOUTS}) == 1:
+        return LAYOUTS[0]
+    # Cubes depend on it in their last bits. So it is kept, by the processor, since computers may
+    # share a folder; where it cannot be, it is not measured again and again.
+    digest = hashlib.sha256(repr(_MACHINE).encode()).hexdigest()[:8]
+    name = kept(f"layout-{digest}.txt", lambda: str(fastest(LAYOUTS, rate)))
+    return by_name.get(name, LAYOUTS[0])
+
+
+LAYOUT = chosen()
+"""The layout of all kernels of this process."""
+
+LANES, VECTORS, PIXELS, GRAM_ROWS = LAYOUT
+
+kernel = partial(compiled, variant=str(LAYOUT))
+"""Compiles a function in this layout; see `caching.compiled`."""
 
 VECTOR = 4 * LANES
 """Bytes of a vector."""

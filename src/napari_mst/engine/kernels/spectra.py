@@ -7,10 +7,10 @@ where it has many. A row is computed in short pieces, whose layers stay in the f
 from fractions import Fraction
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import compiled, part
+from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
 from napari_mst.engine.kernels.powers import exponential, power
-from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 from napari_mst.engine.kernels.rows import Features, Row, clear_row, row_bytes
 
@@ -222,7 +222,7 @@ def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int)
     return last
 
 
-@compiled
+@kernel
 def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
     """Compute the spectra *out* of all pixels of the *photo*."""
     plane = row_bytes(_PIECE, 1)
@@ -256,7 +256,7 @@ def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scr
                 )
 
 
-@compiled
+@kernel
 def decode_spectra(source: Features, limits: int, planes: int, out: Planes) -> None:
     """Compute the reflectances *out*, of whole *planes* of vectors, of encoded spectra."""
     for y in range(source.height):

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from napari_mst.engine.kernels.caching import compiled
-from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 from napari_mst.engine.kernels.rows import Features, Row, pack_row, row_bytes, row_of, unpack_row
 
@@ -33,7 +32,7 @@ def scratch_bytes(weights: UpFusionWeights, width: int) -> int:
     return row_bytes(2 * width + PIXELS, weights.planes + 5 * weights.skip_planes)
 
 
-@compiled
+@kernel
 def double(
     source: Features, skip: Features, weights: UpFusionWeights, out: Features, scratch: int
 ) -> None:
