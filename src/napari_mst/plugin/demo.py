@@ -15,7 +15,7 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.spectra.shared_bench import SharedBench, bench_of
+from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.workspace_dock.dock import TITLE, WorkspaceDock
@@ -110,7 +110,7 @@ def show(viewer: napari.Viewer) -> None:
         # The state keeps the sentence that a failed job has left.
         raise SystemExit(workspace_of(viewer).state.text)
     dock.go_to("spectra")
-    spectra = bench_of(viewer)
+    spectra = SharedBench.of(viewer)
     point_at(viewer, cube_layer, spectra)
     wait_until(lambda: not spectra.is_drawing)
 

@@ -1,17 +1,24 @@
 """Work that is done when a test says so, in place of another thread."""
 
+from functools import partial
+
 from napari_mst.plugin.jobs.job import Cancel, Job, run_now
 
 
 class Later:
-    """Starts work by keeping it until `do`."""
+    """Starts work by keeping it until `do`; of work that was cancelled, only the end is heard."""
 
     def __init__(self) -> None:
         self.waiting: list[Job] = []
+        self.cancelled: list[Job] = []
 
     def __call__(self, work: Job) -> Cancel:
         self.waiting.append(work)
-        return lambda: None
+        return partial(self.cancelled.append, work)
 
     def do(self) -> None:
-        run_now(self.waiting.pop(0))
+        work = self.waiting.pop(0)
+        if work in self.cancelled:
+            work.on_end()
+        else:
+            run_now(work)

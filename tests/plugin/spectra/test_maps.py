@@ -22,7 +22,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.formats import read_cube
 from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.files.samples import sample_path
-from napari_mst.plugin.spectra.maps_dock import MapsBar, MapsDock
+from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
@@ -60,8 +60,8 @@ def made(dock: MapsDock, title: str, qtbot: QtBot) -> Any:
     """The layer that a press of Run adds."""
     qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
     before = set(dock.viewer.layers)
-    dock.maps.kinds.setCurrentIndex(NUMBERS[title])
-    QTest.mouseClick(dock.maps.run_button, Qt.MouseButton.LeftButton)
+    dock.kinds.setCurrentIndex(NUMBERS[title])
+    QTest.mouseClick(dock.run_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not dock.maps.is_busy, timeout=30_000)
     return [layer for layer in dock.viewer.layers if layer not in before][-1]
 
@@ -106,8 +106,8 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
         maps_dock.bench.pin(chart.data_to_world((0, row, column)))
-    maps_dock.maps.kinds.setCurrentIndex(0)
-    maps_dock.maps.number.setValue(3.0)
+    maps_dock.kinds.setCurrentIndex(0)
+    maps_dock.number.setValue(3.0)
     layer: Labels = made(maps_dock, "Spectral angle classes", qtbot)
     for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
         truth = spectral_angles(
@@ -169,14 +169,14 @@ def test_what_a_map_lacks_is_said_in_one_sentence(
     told: Callable[[], list[str]],
     title: str,
 ) -> None:
-    maps_dock.maps.kinds.setCurrentIndex(NUMBERS[title])
-    maps_dock.maps.run()
+    maps_dock.kinds.setCurrentIndex(NUMBERS[title])
+    maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(cube_viewer.layers) == 1
     (message,) = told()
     assert message.startswith("Expected ")
     cube_viewer.layers.clear()
-    maps_dock.maps.run()
+    maps_dock.run()
     assert told()[1:] == ["Expected a cube layer to make a map of, got none. Select one."]
 
 
@@ -192,13 +192,12 @@ def test_a_map_is_cancelled_and_another_can_be_made(
 
     with monkeypatch.context() as patch:
         patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], compute=endless))
-        bar: MapsBar = maps_dock.maps
-        bar.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
-        bar.run_button.click()
-        qtbot.waitUntil(lambda: bar.bar.value() == 500)
-        assert bar.run_button.text() == "Cancel"
-        bar.run_button.click()
-        qtbot.waitUntil(lambda: not bar.is_busy)
+        maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
+        maps_dock.run_button.click()
+        qtbot.waitUntil(lambda: maps_dock.bar.value() == 500)
+        assert maps_dock.run_button.text() == "Cancel"
+        maps_dock.run_button.click()
+        qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert len(cube_viewer.layers) == 1
     assert isinstance(made(maps_dock, "Ratio A / B", qtbot), Image)
 
@@ -209,8 +208,8 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
     data, arguments, _ = cube_layer(make_cube(), "other")
     other = cube_viewer.add_image(data, **arguments)
     cube_viewer.layers.selection.active = chart
-    maps_dock.maps.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
-    maps_dock.maps.run()
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
+    maps_dock.run()
     cube_viewer.layers.selection.active = other
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert [layer.name for layer in cube_viewer.layers] == [
@@ -242,7 +241,7 @@ def test_thousands_of_spectra_are_refused_as_classes(
     curve = Spectrum(np.array([400.0, 700.0]), np.array([0.1, 0.2]))
     maps_dock.bench.open_spectra([curve] * (MOST_CLASSES + 1))
     qtbot.waitUntil(lambda: len(maps_dock.bench.entries) > MOST_CLASSES)
-    maps_dock.maps.run()
+    maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert told() == ["Expected at most 250 spectra to classify by, got more. Leave some out."]
 

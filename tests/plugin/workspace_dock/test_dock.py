@@ -30,9 +30,8 @@ from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.devices import DeviceSurvey
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.spectra.bench_dock import flip_to_photo
+from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.viewer.composites import composite_of, composites_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.workspace_dock.dock import DOCUMENTATION, WorkspaceDock
@@ -75,7 +74,7 @@ def add_cube(viewer: ViewerModel) -> Any:
 
 
 def point_at(viewer: ViewerModel, row: int, column: int) -> None:
-    shared = bench_of(viewer)
+    shared = SharedBench.of(viewer)
     shared.bench.point_at((550, row, column))
     shared.pace.draw_at_once()
 
@@ -373,7 +372,7 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
     qtbot.waitUntil(lambda: dock.height() <= LAPTOP[1])
     for name in ("photo", "spectra", "maps"):
         dock.go_to(name)
-        qtbot.waitUntil(lambda: not bench_of(window).is_drawing)
+        qtbot.waitUntil(lambda: not SharedBench.of(window).is_drawing)
         page = dock.pages[name].widget()
         plot = page.view.plot if name == "photo" else page.plot
         qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)

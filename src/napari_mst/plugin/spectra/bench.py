@@ -44,7 +44,7 @@ MATCHES = 5
 
 
 class Bench:
-    """Does what a person asks for, and knows what they then see.
+    """Does what a person asks for, and says what is then to be seen.
 
     A dock has cubes read on another thread; for a script everything is done at once. The bench
     does not keep its viewer alive.
@@ -220,7 +220,7 @@ class Bench:
 
     def pin(self, position: Position) -> bool:
         """Pin the pixel under the world *position*; False if there is none, or no new one."""
-        # What was said about the action before is out of date.
+        # The sentence about the action before is out of date.
         self._intend(hint=HINT)
         is_pinned = picks.pin(self.viewer, position, self.settings.window)
         self._end_action()
@@ -260,7 +260,7 @@ class Bench:
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others; their points are selected on the image as well."""
-        # A table that is told what to select answers with the same rows: that ends here.
+        # A table whose rows are selected here answers with the same rows: that ends here.
         if tuple(rows) != self._intent.chosen:
             self._choose(rows)
             self._publish()

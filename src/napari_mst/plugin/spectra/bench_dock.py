@@ -1,25 +1,144 @@
-"""The base of every dock that shows the bench: it has a plot, and the keys of bands and picks."""
+"""The bench that all docks of a viewer share, and the base of these docks: a plot, and keys."""
 
+import time
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.notifications import show_info
+from napari.utils.notifications import show_error, show_info
 from napari.utils.theme import get_theme
+from qtpy.QtCore import QObject, Qt, QTimer
 from qtpy.QtGui import QHideEvent
-from qtpy.QtWidgets import QSizePolicy
+from qtpy.QtWidgets import QApplication, QSizePolicy
 
 from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, Act, Key
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.shared_bench import bench_of
 from napari_mst.plugin.spectra.snapshot import Curves, Live, Snapshot
+from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.composites import composites_of
-from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of, go_to
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at, go_to
 from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.plugin.viewer.slots import calling
+
+INTERVAL = 25
+"""Milliseconds between two drawings, at least."""
+REST = 3
+"""Rest after a drawing, in multiples of its length, as some cubes are slow to read."""
+
+
+class Pace(QObject):
+    """Calls *draw* when it is asked to, but never twice within `INTERVAL`."""
+
+    def __init__(self, draw: Callable[[], None], parent: QObject) -> None:
+        super().__init__(parent)
+        self.is_due = False
+        self._draw = draw
+        self._timer = QTimer(self, singleShot=True, interval=INTERVAL)
+        self._timer.timeout.connect(self._on_timer)
+
+    @property
+    def is_resting(self) -> bool:
+        """True while a drawing that is asked for has to wait."""
+        return bool(self._timer.isActive())
+
+    def draw_soon(self) -> None:
+        """Draw within `INTERVAL`, together with everything else that changes until then."""
+        self.is_due = True
+        if not self.is_resting:
+            self._timer.start(INTERVAL)
+
+    def draw_at_once(self) -> None:
+        """Draw now, or as soon as the rest is over."""
+        self.is_due = True
+        if not self.is_resting:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw now, and then rest."""
+        begun = time.perf_counter()
+        # Before it draws: a drawing may itself ask for another, as new picks are named in it.
+        self.is_due = False
+        self._draw()
+        milliseconds = 1000 * (time.perf_counter() - begun)
+        # The rest begins after the drawing, so that the window hears of the mouse in between.
+        self._timer.start(max(INTERVAL, round(REST * milliseconds)))
+
+    def stop(self) -> None:
+        """Forget what was asked for, and rest no more."""
+        self._timer.stop()
+        self.is_due = False
+
+    def _on_timer(self) -> None:
+        # The timer also ends a rest, in which perhaps no drawing was asked for.
+        if self.is_due:
+            self.draw()
+
+
+class SharedBench(ViewerHelper):
+    """Attaches a bench, and the mouse, to its viewer when the first dock joins.
+
+    When the last dock leaves, everything that was read is let go of.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        self.bench = Bench(viewer, partial(start, is_listed=False), start)
+        # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
+        self.pace = Pace(calling(self._update), QApplication.instance())
+        weakref.finalize(self, self.pace.deleteLater).atexit = False
+        self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click, self.bench.undo)
+        self._joined = 0
+        # Also while no dock is seen: a file may be written then.
+        self.bench.failed.connect(self._tell)
+        self.bench.became_stale.connect(self.pace.draw_soon)
+
+    @property
+    def is_drawing(self) -> bool:
+        """True while a redraw is due, or a cube is being read."""
+        return self.pace.is_due or self.bench.is_busy
+
+    def join(self) -> None:
+        """Listen: a dock is seen."""
+        self._joined += 1
+        self._mouse.attach()
+        self.bench.attach()
+
+    def leave(self) -> None:
+        """Listen no more if it was the last dock that is gone, perhaps with its viewer."""
+        self._joined -= 1
+        if self._joined:
+            return
+        # A drawing that is still due would read everything again, perhaps of a closed viewer.
+        self.pace.stop()
+        self.bench.maps.cancel()
+        self.bench.detach()
+        self._mouse.detach()
+
+    def _update(self) -> None:
+        # While a button is down, points may be on their way somewhere.
+        is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
+        self.bench.update(is_recording=not is_dragging)
+
+    def _on_move(self, position: Position) -> None:
+        self.bench.point_at(position)
+        self.pace.draw_at_once()
+
+    def _tell(self, error: Exception) -> None:
+        show_error(str(error))
+
 
 LOWEST_PLOT = 180
 """Pixels; a plot that is lower cannot be read."""
+NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
+
+_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
 
 
 class BenchDock(Dock):
@@ -27,7 +146,7 @@ class BenchDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.shared = bench_of(self.viewer)
+        self.shared = SharedBench.of(self.viewer)
         self.bench = self.shared.bench
         self.pace = self.shared.pace
         self.plot = SpectraPlot()
@@ -84,19 +203,19 @@ class BenchDock(Dock):
         """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
     def _draw_plot(self, old: Snapshot, new: Snapshot) -> None:
-        plot = self.plot
+        plot, settings = self.plot, new.settings
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
         plot.set_band(new.band)
         plot.set_cursor(new.cursor)
-        if new.settings.value_range != plot.value_range:
-            plot.set_value_range(new.settings.value_range)
-        is_legend_shown = new.settings.is_legend_shown
-        if new.curves is not old.curves:
+        if settings.value_range != plot.value_range:
+            plot.set_value_range(settings.value_range)
+        has_other_curves = new.curves is not old.curves
+        if has_other_curves:
             plot.set_lines(new.curves.lines)
-        if new.curves is not old.curves or is_legend_shown != old.settings.is_legend_shown:
-            plot.set_legend(new.curves.keys, is_legend_shown)
+        if has_other_curves or settings.is_legend_shown != old.settings.is_legend_shown:
+            plot.set_legend(new.curves.keys, settings.is_legend_shown)
         if new.live is not old.live:
             plot.set_live(new.live.spectra)
 
@@ -127,20 +246,14 @@ def _nothing() -> Snapshot:
     return Snapshot(curves=Curves(), live=Live())
 
 
-NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
-
-_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
-
-
 def step_band(viewer: ViewerModel, step: int) -> None:
     """Show the band of the selected cube that is *step* bands on; the first and last are ends."""
     layer = active_cube_layer(viewer)
-    cube = cube_of(layer)
-    if layer is None or cube is None:
-        return
-    band = band_of(layer, viewer.dims.point) + step
-    if 0 <= band < len(cube.wavelengths):
-        go_to(viewer, layer, float(cube.wavelengths[band]))
+    if layer is not None:
+        wavelengths = cube_at(layer).wavelengths
+        band = band_of(layer, viewer.dims.point) + step
+        if 0 <= band < len(wavelengths):
+            go_to(viewer, layer, float(wavelengths[band]))
 
 
 def flip_to_photo(viewer: ViewerModel) -> None:
@@ -154,12 +267,12 @@ def flip_to_photo(viewer: ViewerModel) -> None:
         return
     both = (layer, *composites_of(viewer, layer))
     if layer.opacity == 0:
-        for one in both:
+        for image in both:
             # A picture may have been painted meanwhile.
-            one.opacity = _opacities.pop(one, one.opacity or 1.0)
+            image.opacity = _opacities.pop(image, image.opacity or 1.0)
     elif any(photo.visible for photo in photo_layers(viewer)):
-        for one in both:
-            _opacities[one] = one.opacity
-            one.opacity = 0
+        for image in both:
+            _opacities[image] = image.opacity
+            image.opacity = 0
     else:
         show_info(NO_PHOTO)

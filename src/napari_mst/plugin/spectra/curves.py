@@ -63,7 +63,7 @@ class CurvesItem(pg.GraphicsObject):
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Draw *lines* from now on."""
-        # First, as Qt keeps the old rectangle in the index of its scene until it is told.
+        # First, as Qt keeps the old rectangle in the index of its scene until then.
         self.prepareGeometryChange()
         self.lines = lines
         self.values = value_range(lines)
@@ -75,7 +75,7 @@ class CurvesItem(pg.GraphicsObject):
         return self._rect
 
     def paint(self, painter: QPainter, *_: object) -> None:
-        """Qt calls this when the picture is to be drawn anew."""
+        """Qt calls this when the picture is out of date."""
         is_smooth = len(self.lines) <= MOST_SMOOTH
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
         # All areas come first, so that none of them lies over a curve.

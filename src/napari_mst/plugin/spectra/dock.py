@@ -1,10 +1,8 @@
 """The dock "Spectra": spectra under the mouse, of picks and of regions, on the cubes shown."""
 
-from collections.abc import Sequence
-
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, QPoint, QSignalBlocker, QSize
+from qtpy.QtCore import QPoint, QSignalBlocker, QSize
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QColorDialog,
@@ -12,16 +10,13 @@ from qtpy.QtWidgets import (
     QListWidget,
     QMenu,
     QSizePolicy,
-    QTableView,
     QVBoxLayout,
 )
 from superqt import QFlowLayout
 
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.jobs.composing import Composer
-from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock
-from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
 from napari_mst.plugin.spectra.pictures import PictureBars, PictureMenu
 from napari_mst.plugin.spectra.rows import Entry
@@ -29,40 +24,10 @@ from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
 from napari_mst.spectra.matching import Match
 
-FRAME = 4
-"""Pixels that the frame takes beside the rows."""
-
-
-class MatchList(QListWidget):
-    """Lists matches with their spectral angles; hidden while there are none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hide()
-
-    def set_matches(self, matches: Sequence[Match]) -> None:
-        """List *matches*, and select the first."""
-        # A list that is filled changes its row, which nobody has chosen.
-        with QSignalBlocker(self):
-            self.clear()
-            self.addItems([_text(match) for match in matches])
-            self.setCurrentRow(0)
-        self.setVisible(bool(matches))
-        rows = max(1, len(matches))
-        self.setFixedHeight(FRAME + rows * self.sizeHintForRow(0))
-
-    def choose(self, row: int) -> None:
-        """Select another row."""
-        with QSignalBlocker(self):
-            self.setCurrentRow(row)
-
-
-def _text(match: Match) -> str:
-    return f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
-
-
 SIZE = (460, 560)
 """Pixels; the size that the dock asks for."""
+FRAME = 4
+"""Pixels that the frame of a list takes beside the rows."""
 
 
 class SpectraDock(BenchDock):
@@ -72,13 +37,12 @@ class SpectraDock(BenchDock):
         super().__init__(napari_viewer)
         self.model = SpectraModel()
         self.table = SpectraTable(self.model)
-        self.matches = MatchList()
+        self.matches = QListWidget()
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
         self.menus = SpectraMenus(self.bench, self.plot, self)
         self.picture = PictureMenu(self.viewer, self.menus.view.menu(), self)
         self.bars = PictureBars(self.viewer, self.plot)
-        self._row_menu = RowMenu(self.bench, self.table, self.menus.known)
         self._lay_out()
         self._wire()
         self._dress()
@@ -101,10 +65,12 @@ class SpectraDock(BenchDock):
         for widget in (self.text, self.notes, self.table, self.matches):
             layout.addWidget(widget)
         self.notes.hide()
+        self.matches.hide()
 
     def _wire(self) -> None:
         self.table.selectionModel().selectionChanged.connect(self._on_selection)
         self.table.deleted.connect(self._delete)
+        self.table.customContextMenuRequested.connect(self._show_row_menu)
         self.model.renamed.connect(self._rename)
         self.model.ticked.connect(self._tick)
         self.matches.currentRowChanged.connect(self.bench.choose_match)
@@ -158,10 +124,16 @@ class SpectraDock(BenchDock):
             self.bars.draw(viewer)
 
     def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
-        if new.matches is not old.matches:
-            self.matches.set_matches(new.matches)
-        if new.match_row != self.matches.currentRow():
-            self.matches.choose(new.match_row)
+        # A list that is filled changes its row, which is no choice of a person.
+        with QSignalBlocker(self.matches):
+            if new.matches is not old.matches:
+                self.matches.clear()
+                self.matches.addItems([_text(match) for match in new.matches])
+                self.matches.setVisible(bool(new.matches))
+                rows = max(1, len(new.matches))
+                self.matches.setFixedHeight(FRAME + rows * self.matches.sizeHintForRow(0))
+            if new.match_row != self.matches.currentRow():
+                self.matches.setCurrentRow(new.match_row)
 
     def _dress(self) -> None:
         super()._dress()
@@ -181,41 +153,30 @@ class SpectraDock(BenchDock):
     def _tick(self, row: int, is_shown: bool) -> None:
         self.bench.show([self.bench.entries[row]], is_shown)
 
-
-class RowMenu(QObject):
-    """Shows the menu over *table*, and has *bench* do what is chosen."""
-
-    def __init__(self, bench: Bench, table: QTableView, known: KnownMenu) -> None:
-        super().__init__(table)
-        self._known = known
-        self._bench = bench
-        self._table = table
-        table.customContextMenuRequested.connect(self.show)
-
-    def show(self, place: QPoint) -> None:
-        """Show the menu at *place* in the table, if a row is selected."""
-        entries = self._bench.chosen
+    def _show_row_menu(self, place: QPoint) -> None:
+        """Show the menu of the selected rows at *place* in the table, if there are some."""
+        entries = self.bench.chosen
         if not entries:
             return
-        menu = QMenu(self._table)
-        menu.addAction("Solo / show all", lambda: self._bench.solo(entries))
+        menu = QMenu(self.table)
+        menu.addAction("Solo / show all", lambda: self.bench.solo(entries))
         recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
         recolour.setEnabled(entries[0].rows.can_recolour)
-        self._known.fill_sources(menu.addMenu("Known"))
-        delete = menu.addAction("Delete", lambda: self._bench.delete(entries))
-        delete.setEnabled(_is_any_deletable(entries))
+        self.menus.known.fill_sources(menu.addMenu("Known"))
+        delete = menu.addAction("Delete", self._delete)
+        delete.setEnabled(any(entry.rows.can_delete for entry in entries))
         # The lambdas above hold entries, and they a cube: no longer than the menu is open.
         menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self._table.viewport().mapToGlobal(place))
+        menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _ask_colour(self, entry: Entry) -> None:
-        dialog = QColorDialog(self._table)
+        dialog = QColorDialog(self.table)
         dialog.setCurrentColor(entry.first.colour)
-        dialog.colorSelected.connect(lambda colour: self._bench.recolour(entry, colour.name()))
+        dialog.colorSelected.connect(lambda colour: self.bench.recolour(entry, colour.name()))
         # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
 
-def _is_any_deletable(entries: Sequence[Entry]) -> bool:
-    return any(entry.rows.can_delete for entry in entries)
+def _text(match: Match) -> str:
+    return f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"

@@ -20,109 +20,15 @@ from napari_mst.spectra.spectrum import Spectrum
 OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"
 USUAL_GREY = 18.0
 """Per cent: the grey card of photographers."""
-
-
-class Questions:
-    """Asks over the window of *parent*, and makes picks of *bench* known; errors are told."""
-
-    def __init__(self, bench: Bench, parent: QWidget) -> None:
-        self._bench = bench
-        self._parent = parent
-
-    def mark_grey(self, percent: float) -> None:
-        """The selected picks are a grey of so many *percent*."""
-        with reported():
-            wavelengths = self._bench.known.cube.wavelengths
-            self._bench.known.mark(self._picks(), grey(percent, wavelengths))
-
-    def mark_other_grey(self) -> None:
-        """Ask how many per cent the tile reflects."""
-        percent, is_told = QInputDialog.getDouble(
-            self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
-        )
-        if is_told:
-            self.mark_grey(percent)
-
-    def mark_from_chart(self) -> None:
-        """Ask which patch of a ColorChecker the selected picks are."""
-        self._mark_one_of(colour_checker)
-
-    def mark_from_library(self) -> None:
-        """Ask which spectrum of the library that is compared with they are."""
-        self._mark_one_of(lambda: self._bench.library)
-
-    def mark_from_file(self) -> None:
-        """Ask for a file with a measured spectrum, or with many of them and their places."""
-        path, _ = QFileDialog.getOpenFileName(self._parent, "Open known spectra", "", OPENS)
-        if not path:
-            return
-        if self._bench.chosen:
-            self._mark_one_of(lambda: read_spectra(path, as_reflectance=True))
-            return
-        with reported():
-            self._bench.known.open(read_spectra(path, as_reflectance=True))
-
-    def mark_from_clipboard(self) -> None:
-        """The selected picks are the numbers that were copied."""
-        text = QApplication.clipboard().text()
-        self._mark_one_of(lambda: pasted(text, self._bench.known.cube.wavelengths))
-
-    def mark_from_cube(self, name: str) -> None:
-        """The selected picks are as on the cube of the layer *name*."""
-        with reported():
-            layers = self._bench.viewer.layers
-            if name in layers:
-                self._bench.known.mark_from(self._picks(), layers[name])
-
-    def unmark(self) -> None:
-        """Nothing is known any more of the selected picks."""
-        with reported():
-            self._bench.known.unmark(self._picks())
-
-    def _picks(self) -> Sequence[Entry]:
-        """The rows that are selected; the only row, if there is but one."""
-        rows = self._bench.entries
-        return self._bench.chosen or (rows if len(rows) == 1 else ())
-
-    def _mark_one_of(self, load: Callable[[], Sequence[Spectrum]]) -> None:
-        """Make the selected picks known as one of the spectra that *load* gives."""
-        with reported():
-            picks = self._picks()
-            chosen = self._chosen(load(), picks)
-            if chosen is not None:
-                self._bench.known.mark(picks, chosen)
-
-    def _chosen(self, spectra: Sequence[Spectrum], picks: Sequence[Entry]) -> Spectrum | None:
-        """The one of *spectra* that a person chooses; None if they cancel."""
-        if len(spectra) == 1 or not picks:
-            return spectra[0]
-        ranked = _by_likeness(spectra, picks[0])
-        titles = [f"{number}. {one.name}" for number, one in enumerate(ranked, 1)]
-        title, is_told = QInputDialog.getItem(
-            self._parent, "Known spectrum", "The picks are:", titles, 0, False
-        )
-        return ranked[titles.index(title)] if is_told else None
-
-
-def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
-    """*spectra*, those first that are most like the estimate of *entry*."""
-    try:
-        found: list[Any] = list(best_matches(entry.first, spectra, len(spectra)))
-    except NapariMstError:
-        return list(spectra)
-    ranked = [match.spectrum for match in found]
-    # What cannot be compared with the estimate may still be what it is.
-    return [*ranked, *(one for one in spectra if one not in ranked)]
-
-
 COUNTS = (1, 4, 8, 16, 24)
 """Spots that can be suggested at once."""
 GREYS = (99.0, 50.0)
 """Reflectances in per cent of the usual tiles of a white and a grey reference."""
 
 KNOWN = (
+    "Known",
     "Say what is true at the selected picks: it corrects the cube everywhere.\n"
-    "A pick that is known is a diamond. Undo (Ctrl+Z) takes it back."
+    "A pick that is known is a diamond. Undo (Ctrl+Z) takes it back.",
 )
 AFTER = "Pressed, the cube adapted to the known spectra is shown; otherwise the cube before."
 GREY = "The pixels around the pick are a matt tile that reflects so much of the light everywhere."
@@ -140,11 +46,11 @@ WIDTH = (
 
 
 class KnownMenu:
-    """Makes the buttons, and has *bench* do what is chosen; dialogs open over *parent*."""
+    """Fills *button*, asks over *parent* what is known, and has *bench* do what is chosen."""
 
     def __init__(self, bench: Bench, button: QToolButton, parent: QWidget) -> None:
         self._bench = bench
-        self._ask = Questions(bench, parent)
+        self._parent = parent
         self.button = button
         self.after = QToolButton(text="Adapted", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
@@ -179,27 +85,89 @@ class KnownMenu:
 
     def fill_sources(self, menu: QMenu) -> None:
         """Add to *menu* all that the selected picks can be."""
-        ask = self._ask
+        known, layers = self._bench.known, self._bench.viewer.layers
         menu.setToolTipsVisible(True)
         for percent in GREYS:
-            _add(menu, f"A {percent:g} % grey", GREY, calling(ask.mark_grey, percent))
-        _add(menu, "A grey of ...", GREY, ask.mark_other_grey)
-        _add(menu, "From the ColorChecker ...", LIBRARY, ask.mark_from_chart)
+            _add(menu, f"A {percent:g} % grey", GREY, calling(self._mark_grey, percent))
+        _add(menu, "A grey of ...", GREY, self._mark_other_grey)
+        _add(
+            menu, "From the ColorChecker ...", LIBRARY, calling(self._mark_one_of, colour_checker())
+        )
         if self._bench.library:
-            _add(menu, "From the library ...", LIBRARY, ask.mark_from_library)
-        _add(menu, "From a file ...", FILE, ask.mark_from_file)
-        _add(menu, "From the clipboard", PASTE, ask.mark_from_clipboard)
-        for name in self._other_cubes():
-            _add(menu, f"As in: {name}", CUBE, calling(ask.mark_from_cube, name))
+            library = calling(self._mark_one_of, self._bench.library)
+            _add(menu, "From the library ...", LIBRARY, library)
+        _add(menu, "From a file ...", FILE, self._mark_from_file)
+        _add(menu, "From the clipboard", PASTE, self._mark_from_clipboard)
+        for layer in layers:
+            # The picks may be as on any cube but the one to adapt.
+            if cube_of(layer) is not None and not known.is_ours(layer):
+                _add(menu, f"As in: {layer.name}", CUBE, calling(self._mark_from, layer.name))
         menu.addSeparator()
-        unmark = _add(menu, "Not known", "Nothing is known of these picks.", ask.unmark)
+        unmark = _add(menu, "Not known", "Nothing is known of these picks.", self._unmark)
         unmark.setEnabled(any(entry.mark is not None for entry in self._bench.chosen))
 
-    def _other_cubes(self) -> list[str]:
-        """The names of the cubes that the picks may be as on: all but the one to adapt."""
-        known = self._bench.known
-        layers = self._bench.viewer.layers
-        return [one.name for one in layers if cube_of(one) is not None and not known.is_ours(one)]
+    # ------------------------------------------------------------ marking
+
+    def _mark_grey(self, percent: float) -> None:
+        with reported():
+            wavelengths = self._bench.known.cube.wavelengths
+            self._bench.known.mark(self._picks(), grey(percent, wavelengths))
+
+    def _mark_other_grey(self) -> None:
+        percent, is_given = QInputDialog.getDouble(
+            self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
+        )
+        if is_given:
+            self._mark_grey(percent)
+
+    def _mark_from_file(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self._parent, "Open known spectra", "", OPENS)
+        if not path:
+            return
+        with reported():
+            spectra = read_spectra(path, as_reflectance=True)
+            if not self._bench.chosen:
+                self._bench.known.open(spectra)
+                return
+            self._mark_one_of(spectra)
+
+    def _mark_from_clipboard(self) -> None:
+        with reported():
+            wavelengths = self._bench.known.cube.wavelengths
+            self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
+
+    def _mark_from(self, name: str) -> None:
+        """Mark the picks as they are on the cube of the layer *name*."""
+        with reported():
+            layers = self._bench.viewer.layers
+            if name in layers:
+                self._bench.known.mark_from(self._picks(), layers[name])
+
+    def _unmark(self) -> None:
+        with reported():
+            self._bench.known.unmark(self._picks())
+
+    def _picks(self) -> Sequence[Entry]:
+        """The rows that are selected; if there is only one row, that one."""
+        rows = self._bench.entries
+        return self._bench.chosen or (rows if len(rows) == 1 else ())
+
+    def _mark_one_of(self, spectra: Sequence[Spectrum]) -> None:
+        """Mark the picks as one of *spectra*, which a person chooses if there are several."""
+        with reported():
+            picks, chosen = self._picks(), spectra[0]
+            if len(spectra) > 1 and picks:
+                ranked = _by_likeness(spectra, picks[0])
+                titles = [f"{number}. {one.name}" for number, one in enumerate(ranked, 1)]
+                title, is_given = QInputDialog.getItem(
+                    self._parent, "Known spectrum", "The picks are:", titles, 0, False
+                )
+                if not is_given:
+                    return
+                chosen = ranked[titles.index(title)]
+            self._bench.known.mark(picks, chosen)
+
+    # ------------------------------------------------------------ what comes of it
 
     def _suggest(self, count: int) -> None:
         with reported():
@@ -211,6 +179,17 @@ class KnownMenu:
     def _toggle_width(self) -> None:
         with reported():
             self._bench.known.show_width(not self._bench.snapshot.known.has_width)
+
+
+def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
+    """*spectra*, those first that are most like the estimate of *entry*."""
+    try:
+        matches: list[Any] = list(best_matches(entry.first, spectra, len(spectra)))
+    except NapariMstError:
+        return list(spectra)
+    ranked = [match.spectrum for match in matches]
+    # What cannot be compared with the estimate may still be what it is.
+    return [*ranked, *(one for one in spectra if one not in ranked)]
 
 
 def _add(menu: QMenu, title: str, tip: str, act: Callable[[], Any]) -> Any:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Layer
+from napari.layers import Layer
 from napari.utils.colormaps import DirectLabelColormap
 from psygnal import Signal
 
@@ -15,7 +15,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.jobs.job import Cancel, Job, Start
+from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.regions import ROLE
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import Scene
@@ -23,6 +23,7 @@ from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
     active_cube_layer,
+    cube_at,
     cube_layer,
     cube_of,
     put_on_top,
@@ -61,91 +62,62 @@ def make_map(order: Order, watch: Watch) -> list[LayerTuple]:
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
     """
-    inputs = order.inputs
-    if order.kind.needs == "photo" and order.photo is not None:
+    kind, inputs = order.kind, order.inputs
+    if kind.needs == "photo" and order.photo is not None:
         inputs = replace(inputs, photo=order.photo.read())
-    result = order.kind.make(inputs, watch)
-    if order.kind.content == "cube":
-        made = FinishedMap(order.kind, inputs, result).to_cube()
-        name = f"{order.kind.title}: {order.name}"
-        data, arguments, layer_type = cube_layer(made, name, order.placement)
+    result = kind.make(inputs, watch)
+    if kind.content == "cube":
+        cube = FinishedMap(kind, inputs, result).to_cube()
+        name = f"{kind.title}: {order.name}"
+        data, arguments, layer_type = cube_layer(cube, name, order.placement)
         return [(data, {**arguments, "visible": True}, layer_type)]
-    layers = []
-    for plane in result.planes:
-        is_first = plane is result.planes[0]
-        layers.append(_layer(order, result, plane, is_first))
+    layers = [_layer(order, result, plane) for plane in result.planes]
+    # The first of several is shown.
+    layers[0][1]["visible"] = True
     return layers[::-1]
 
 
-@dataclass(frozen=True, eq=False)
-class PhotoOrder:
-    """A photo to denoise, with h in units of its noise."""
-
-    photo: LayerPhoto
-    h: float
-
-
-def denoise_photo(order: PhotoOrder, watch: Watch) -> list[LayerTuple]:
-    """The job: the layer of a photo that was denoised, on the place of the photo."""
-    photo = order.photo.read()
-    made = denoised_photo(photo, denoising_of(photo, order.h, watch), watch)
-    return [photo_layer(made, f"{order.photo.name} {DENOISED}", order.photo.placement)]
+def denoise_photo(photo: LayerPhoto, h: float, watch: Watch) -> list[LayerTuple]:
+    """The job: the layer of *photo* denoised with *h*, in units of its noise, on its place."""
+    noisy = photo.read()
+    made = denoised_photo(noisy, denoising_of(noisy, h, watch), watch)
+    return [photo_layer(made, f"{photo.name} {DENOISED}", photo.placement)]
 
 
-def _layer(order: Order, result: MapResult, plane: MapPlane, is_first: bool) -> LayerTuple:
-    """The layer of one plane; the first of several is shown."""
-    title = plane.title or order.kind.title
+def _layer(order: Order, result: MapResult, plane: MapPlane) -> LayerTuple:
+    """The layer of one plane."""
+    kind = order.kind
+    title = plane.title or kind.title
     arguments = {
         "name": f"{title}: {order.name}",
-        "metadata": {METADATA_KEY: ROLE, UNIT_KEY: order.kind.unit or title},
-        "visible": is_first,
+        "metadata": {METADATA_KEY: ROLE, UNIT_KEY: kind.unit or title},
+        "visible": False,
         **order.placement.image_kwargs(),
     }
-    if order.kind.content == "labels":
-        look = _label_look(result)
-        if "colormap" in look:
-            # napari compiles what colours these labels when it is used first, which takes seconds:
-            # here that holds up nobody.
-            look["colormap"].map(plane.pixels[:1, :1])
-        return plane.pixels, {**arguments, **look}, "labels"
-    return plane.pixels, {**arguments, **_image_look(order.kind, plane)}, "image"
-
-
-def _image_look(kind: MapKind, plane: MapPlane) -> dict[str, Any]:
+    if kind.content == "labels":
+        return plane.pixels, {**arguments, **_label_look(result, plane)}, "labels"
     # Without limits napari would look for them in the pixels, which is slow.
-    limits = kind.limits_of(plane.pixels)
-    if kind.content == "rgb":
-        return {"rgb": True, "contrast_limits": limits}
-    return {"colormap": kind.colormap, "contrast_limits": limits}
+    arguments["contrast_limits"] = kind.limits_of(plane.pixels)
+    arguments |= {"rgb": True} if kind.content == "rgb" else {"colormap": kind.colormap}
+    return plane.pixels, arguments, "image"
 
 
-def _label_look(result: MapResult) -> dict[str, Any]:
+def _label_look(result: MapResult, plane: MapPlane) -> dict[str, Any]:
     """Names of the labels 1, 2, ..., and their colours where the spectra have some."""
     names = {"index": list(range(len(result.names) + 1)), "name": ["", *result.names]}
     look: dict[str, Any] = {"features": names, "opacity": LABELS_OPACITY}
     if result.tints:
         table: dict[int | None, str] = {None: "transparent", 0: "transparent"}
-        for number, tint in enumerate(result.tints, 1):
-            table[number] = tint or GREY
+        table |= {number: tint or GREY for number, tint in enumerate(result.tints, 1)}
         look["colormap"] = DirectLabelColormap(color_dict=table)
+        # napari compiles what colours these labels when it is first used, which takes seconds:
+        # on this thread, that does not hold up the window.
+        look["colormap"].map(plane.pixels[:1, :1])
     return look
 
 
-def fitting_photo(
-    photos: Sequence[Image], shape: tuple[int, int], point: Sequence[float]
-) -> LayerPhoto | None:
-    """The topmost of *photos* that has *shape* (H, W)."""
-    # A composite is an RGB image as well, but one that was made from the cube.
-    fits = (
-        LayerPhoto.of(one, point)
-        for one in photos
-        if one.rgb and one.metadata.get(METADATA_KEY) != ROLE
-    )
-    return next((photo for photo in fits if np.shape(photo.pixels)[-3:-1] == shape), None)
-
-
 class MapMaker:
-    """Makes the chosen map; when one of its lines is moved, it is made anew in the same layer.
+    """Makes the chosen map; when one of its lines is moved, it is made again in the same layer.
 
     Attributes
     ----------
@@ -153,8 +125,6 @@ class MapMaker:
         The map that is chosen, a row of `MAPS`.
     number
         The number that it asks for.
-    is_busy
-        Whether a map is being made.
     lines_changed, busy_changed
         Emitted when the plot has other lines to show, and when a run begins or ends.
     progressed
@@ -173,34 +143,31 @@ class MapMaker:
         on_failed: Callable[[Exception], Any],
     ) -> None:
         self.kind = next(iter(MAPS.values()))
-        self.number = 0.0 if self.kind.number is None else self.kind.number.default
-        self.is_busy = False
+        self.number = _usual_number(self.kind)
         self._scene = scene
         self._shown = shown
-        self._start_work = start
+        self._latest = Latest(start)
         self._on_failed = on_failed
-        # Kept for each map: who comes back to one finds its lines where they were left.
+        # Kept for each map, whose lines are found where they were left.
         self._places = dict[str, list[float]]()
         # Weak, so that a map that a person deletes is freed.
-        self._drawn: weakref.ref[Layer] | None = None
+        self._drawn: weakref.ref[Any] | None = None
         self._opened = 0
         self._is_again = False
-        self._generation = 0
-        self._cancel: Cancel | None = None
 
     # ------------------------------------------------------------ what is chosen
 
     def choose(self, name: str) -> None:
         """Choose the map *name* of `MAPS`, with its usual number."""
         self.kind = MAPS[name]
-        self.number = 0.0 if self.kind.number is None else self.kind.number.default
+        self.number = _usual_number(self.kind)
         # The layer of another map does not follow the lines of this one.
         self._drawn = None
         self.lines_changed.emit()
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the lines can be moved: somebody has opened them, and not closed them."""
+        """True while the lines can be moved: they were opened, and not closed since."""
         return self._opened > 0
 
     def open(self) -> None:
@@ -209,19 +176,23 @@ class MapMaker:
         self.lines_changed.emit()
 
     def close(self) -> None:
-        """Take the lines off the plot, unless somebody else has opened them; a run goes on."""
+        """Take the lines off the plot, unless another dock shows them; a run goes on."""
         self._opened -= 1
         self.lines_changed.emit()
 
     @property
     def wavelengths(self) -> list[float]:
         """The wavelengths of the lines, within those of the selected cube; none without a cube."""
-        cube = cube_of(active_cube_layer(self._scene.viewer))
+        cube = self._cube
         if cube is None:
             return []
         low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
         # Only the answer is clipped: on a wider cube a line stands where it was left.
         return [min(max(place, low), high) for place in self._places_on(cube)]
+
+    @property
+    def _cube(self) -> SpectralCube | None:
+        return cube_of(active_cube_layer(self._scene.viewer))
 
     def _places_on(self, cube: SpectralCube) -> list[float]:
         first = list(self.kind.first_wavelengths(cube))
@@ -238,7 +209,7 @@ class MapMaker:
 
     def move_line(self, number: int, wavelength: float) -> None:
         """Move one of the lines; the map that was made last follows it."""
-        cube = cube_of(active_cube_layer(self._scene.viewer))
+        cube = self._cube
         if cube is not None:
             self._places_on(cube)[number] = wavelength
         if not self.is_live:
@@ -262,52 +233,35 @@ class MapMaker:
         self._drawn = None
         self._start()
 
+    @property
+    def is_busy(self) -> bool:
+        """True while a map is being made."""
+        return self._latest.is_busy
+
     def cancel(self) -> None:
         """Cancel the run, if there is one."""
-        # What the run sends from now on is of an older generation, and dropped.
-        self._generation += 1
-        if self.is_busy and self._cancel is not None:
-            self._cancel()
+        if self.is_busy:
+            self._is_again = False
+            self._latest.cancel()
+            self.busy_changed.emit()
 
     def _start(self) -> None:
-        # First, as it raises without a cube: nothing has begun by then.
-        run = self._job()
-        self._generation += 1
-        generation = self._generation
-        work = Job(
-            run=run,
-            on_done=partial(self._on_made, generation, self.kind),
-            on_failed=self._on_failed,
-            on_end=self._on_end,
-            on_progress=self.progressed.emit,
-        )
-        self.is_busy = True
+        on_made = partial(self._on_made, self.kind)
+        progressed = self.progressed.emit
+        self._latest.run(Job(self._job(), on_made, self._on_failed, self._on_end, progressed))
         self.busy_changed.emit()
-        self._cancel = self._start_work(work)
 
     def _job(self) -> Callable[[Watch], list[LayerTuple]]:
         """The job that makes the map; denoising a photo takes no cube."""
-        photo = self._selected_photo()
-        if photo is not None and self.kind.content == "cube" and self.kind.needs is None:
-            return partial(denoise_photo, PhotoOrder(photo, self.number))
-        return partial(make_map, self._order())
-
-    def _selected_photo(self) -> LayerPhoto | None:
-        """The photo that the selected layer shows, if it shows one."""
         viewer = self._scene.viewer
-        active = viewer.layers.selection.active
-        if not isinstance(active, Image) or active not in photo_layers(viewer):
-            return None
-        return LayerPhoto.of(active, viewer.dims.point)
-
-    def _order(self) -> Order:
-        """Everything that the map is made from, as it is now."""
-        viewer = self._scene.viewer
-        layer = active_cube_layer(viewer)
-        cube = cube_of(layer)
-        if layer is None or cube is None:
+        active, point = viewer.layers.selection.active, viewer.dims.point
+        photos = photo_layers(viewer)
+        if active in photos and self.kind.content == "cube" and self.kind.needs is None:
+            return partial(denoise_photo, LayerPhoto.of(active, point), self.number)
+        layer, reference = active_cube_layer(viewer), self._scene.reference
+        if layer is None:
             raise SpectrumError("Expected a cube layer to make a map of, got none. Select one.")
-        reference = self._scene.reference
+        cube = cube_at(layer)
         inputs = MapInputs(
             cube,
             number=self.number,
@@ -315,8 +269,12 @@ class MapMaker:
             spectra=tuple(self._spectra()),
             reference=None if reference is None else cube_of(reference),
         )
-        photo = fitting_photo(photo_layers(viewer), cube.shape[1:], viewer.dims.point)
-        return Order(self.kind, inputs, layer.name, Placement.of(layer), photo)
+        # A composite is an RGB image as well, but one that was made from the cube.
+        others = (one for one in photos if one.rgb and one.metadata.get(METADATA_KEY) != ROLE)
+        taken = (LayerPhoto.of(one, point) for one in others)
+        fits = (one for one in taken if np.shape(one.pixels)[-3:-1] == cube.shape[1:])
+        placement = Placement.of(layer)
+        return partial(make_map, Order(self.kind, inputs, layer.name, placement, next(fits, None)))
 
     def _spectra(self) -> list[Spectrum]:
         """The spectra on the selected cube that pixels are classified by."""
@@ -326,14 +284,11 @@ class MapMaker:
         entries = self._shown()[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None]
 
-    def _on_made(self, generation: int, kind: MapKind, found: list[LayerTuple]) -> None:
-        if generation != self._generation:
-            return
+    def _on_made(self, kind: MapKind, found: list[LayerTuple]) -> None:
         data, *_ = found[-1]
-        drawn = None if self._drawn is None else self._drawn()
-        is_there = drawn in self._scene.viewer.layers
+        drawn: Any = None if self._drawn is None else self._drawn()
         # A line may have been moved on another cube, whose plane does not fit into this layer.
-        if is_there and isinstance(drawn, Image) and drawn.data.shape == data.shape:
+        if drawn in self._scene.viewer.layers and drawn.data.shape == data.shape:
             drawn.data = data
             return
         layers = self._add(found)
@@ -358,15 +313,15 @@ class MapMaker:
         return layers
 
     def _on_end(self) -> None:
-        self.is_busy = False
         self.busy_changed.emit()
         is_again, self._is_again = self._is_again, False
         if is_again and self.is_open:
-            self._start_again()
+            # A line was moved during the run.
+            try:
+                self._start()
+            except SpectrumError as error:  # the cube is gone
+                self._on_failed(error)
 
-    def _start_again(self) -> None:
-        """Follow a line that was moved during the run."""
-        try:
-            self._start()
-        except SpectrumError as error:  # the cube is gone
-            self._on_failed(error)
+
+def _usual_number(kind: MapKind) -> float:
+    return 0.0 if kind.number is None else kind.number.default

@@ -211,7 +211,7 @@ class ErrorBands:
         self._computed = 0
 
     def begin(self) -> None:
-        """Forget the tasks: the picks are gathered again."""
+        """Forget the tasks, as the picks are gathered again."""
         self.tasks = []
         self._computed = 0
 

@@ -1,6 +1,6 @@
 """The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ class Look(NamedTuple):
 class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
-    `band_dragged` and `cursor_moved` tell a wavelength (None: the cursor left), `marker_dragged`
+    `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `marker_dragged`
     also the number of the marker, `bar_dragged` that of a bar (0 is red), `line_clicked` the row of
     a curve (`NO_ENTRY`: none).
     """
@@ -205,7 +205,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._format = "{value:.0f} nm" if is_nm else "{value:g}"
         for line in (self.band, self.cursor):
             line.label.setFormat(self._format)
-        # The labels of the bars have the unit, too: they are made anew.
+        # The labels of the bars have the unit, too: the bars are made again.
         self.set_bars(())
         self._home = (float(wavelengths.min()), float(wavelengths.max()))
         self.show_all_wavelengths()
@@ -224,45 +224,43 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def set_markers(self, markers: Sequence[Marker]) -> None:
         """Draw lines that can be dragged."""
-        while self.markers:
-            self.view.removeItem(self.markers.pop())
-        for number, marker in enumerate(markers):
-            # The labels stand one below the other, also where the lines are close.
-            line = self._marker_line(marker, position=0.86 - 0.08 * number)
-            line.sigDragged.connect(self._on_marker_dragged)
-            self.view.addItem(line, ignoreBounds=True)
-            self.markers.append(line)
+        self._draw_lines(self.markers, markers, 0.86, self._on_marker_dragged)
 
     def set_bars(self, bars: Sequence[Marker]) -> None:
         """Draw the bars of red, green and blue, or none; they can be dragged."""
         if len(bars) != len(self.bars):
-            while self.bars:
-                self.view.removeItem(self.bars.pop())
-            for number, bar in enumerate(bars):
-                self._add_bar(bar, position=0.3 - 0.08 * number)
+            self._draw_lines(self.bars, bars, 0.3, self._on_bar_dragged)
+            for line in self.bars:
+                line.sigPositionChangeFinished.connect(self._on_bar_dropped)
         for line, bar in zip(self.bars, bars, strict=True):
             # Under the mouse it is where the mouse is, and not at the band nearest to that.
             if not line.moving:
                 line.setValue(bar.wavelength)
 
-    def _add_bar(self, bar: Marker, position: float) -> None:
-        line = self._marker_line(bar, position)
-        line.sigDragged.connect(self._on_bar_dragged)
-        line.sigPositionChangeFinished.connect(self._on_bar_dropped)
-        self.view.addItem(line, ignoreBounds=True)
-        self.bars.append(line)
-
-    def _marker_line(self, marker: Marker, position: float) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(
-            marker.wavelength,
-            angle=90,
-            movable=True,
-            pen=pg.mkPen(marker.colour, width=2),
-            label=f"{marker.name} {self._format}",
-            labelOpts={"position": position, "color": marker.colour},
-        )
-        line.label.fill = pg.mkBrush(self._look.theme.background.as_hex())
-        return line
+    def _draw_lines(
+        self,
+        lines: list[pg.InfiniteLine],
+        markers: Sequence[Marker],
+        top: float,
+        on_dragged: Callable[[pg.InfiniteLine], None],
+    ) -> None:
+        """Put a line for each of *markers* in place of *lines*, with labels from *top* down."""
+        while lines:
+            self.view.removeItem(lines.pop())
+        for number, marker in enumerate(markers):
+            line = pg.InfiniteLine(
+                marker.wavelength,
+                angle=90,
+                movable=True,
+                pen=pg.mkPen(marker.colour, width=2),
+                label=f"{marker.name} {self._format}",
+                # The labels stand one below the other, also where the lines are close.
+                labelOpts={"position": top - 0.08 * number, "color": marker.colour},
+            )
+            line.label.fill = pg.mkBrush(self._look.theme.background.as_hex())
+            line.sigDragged.connect(on_dragged)
+            self.view.addItem(line, ignoreBounds=True)
+            lines.append(line)
 
     # ------------------------------------------------------------ curves
 

@@ -5,14 +5,14 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
 from typing import Any
 
 from psygnal import Signal
 
-from napari_mst.errors import Cancelled
-from napari_mst.plugin.jobs.job import Job, Start, run_now
+from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
 from napari_mst.watch import Watch
+
+logger = logging.getLogger("napari_mst")
 
 
 class Identity:
@@ -40,9 +40,9 @@ class Task:
     Attributes
     ----------
     key
-        Tells it from every other task: two tasks with equal keys read the same.
+        Identifies the task: two tasks with equal keys read the same.
     slot
-        Names what it is read for: while a shape is dragged its slot stays, and its key changes.
+        Identifies the region: while a shape is dragged its slot stays, and its key changes.
     run
         Reads; it gets a watch, and raises `Cancelled` soon after that is cancelled.
     is_large
@@ -55,36 +55,29 @@ class Task:
     is_large: bool = False
 
 
-logger = logging.getLogger("napari_mst")
-
 Found = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
 
 
-def run_all(tasks: Sequence[Task], stop: Event, _: Watch) -> Found:
-    """Run *tasks* until *stop* is set; returns what they have read, by their keys."""
+def run_all(tasks: Sequence[Task], watch: Watch) -> Found:
+    """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
     found: Found = {}
-    watch = Watch(is_cancelled=stop.is_set)
     for task in tasks:
-        try:
-            found[task.key] = task.run(watch)
-        except Cancelled:
-            break
-        if stop.is_set():
-            break
+        watch.check()
+        found[task.key] = task.run(watch)
     return found
 
 
 class Reader:
-    """Reads one batch of tasks at a time, and keeps the results while somebody asks for them.
+    """Reads one batch of tasks at a time, and keeps the results while they are asked for.
 
     Attributes
     ----------
     found
-        What each task has read, by its key; None where there was nothing to read.
+        The result of each task, by its key; None where there was nothing to read.
     latest
-        What was read last of each slot: for a region that is being dragged, the curve of a
-        moment ago.
+        The last result of each slot: for a region that is being dragged, the curve of a moment
+        ago.
     found_more
         Emitted after a batch was read.
     """
@@ -98,8 +91,7 @@ class Reader:
         self._slots = set[Hashable]()
         self._wanted: tuple[Task, ...] = ()
         self._running: tuple[Task, ...] = ()
-        self._stop = Event()
-        self._generation = 0
+        self._cancel: Cancel = ignore
 
     @property
     def is_busy(self) -> bool:
@@ -117,14 +109,12 @@ class Reader:
         is_small_wanted = not all(task.is_large for task in self._wanted)
         # Thousands of labels take seconds: a shape that is dragged does not wait for them.
         if is_large_running and is_small_wanted:
-            self._stop.set()
+            self._cancel()
         self._begin()
 
     def forget(self) -> None:
         """Forget everything, and also what is being read right now."""
-        # What is being read now is of an older generation when it comes, and dropped.
-        self._generation += 1
-        self._stop.set()
+        self._cancel()
         self.ask(())
 
     def _latest_of(self, tasks: Sequence[Task]) -> Found:
@@ -141,20 +131,10 @@ class Reader:
         small = tuple(task for task in self._wanted if not task.is_large)
         # One large task at a time: a small one that comes meanwhile waits for no more than that.
         self._running = small or self._wanted[:1]
-        # One for each batch: the last may be set for good, and its thread may still look at it.
-        self._stop = Event()
-        generation = self._generation
-        work = Job(
-            run=partial(run_all, self._running, self._stop),
-            on_done=partial(self._on_found, generation),
-            on_failed=partial(self._on_failed, generation),
-            on_end=self._on_end,
-        )
-        self._start(work)
+        run = partial(run_all, self._running)
+        self._cancel = self._start(Job(run, self._on_found, self._on_failed, self._on_end))
 
-    def _on_found(self, generation: int, found: Found) -> None:
-        if generation != self._generation:
-            return
+    def _on_found(self, found: Found) -> None:
         self.found |= found
         for task in self._running:
             read = found.get(task.key)
@@ -163,14 +143,13 @@ class Reader:
                 self.latest[task.slot] = read
         self.found_more.emit()
 
-    def _on_failed(self, generation: int, error: Exception) -> None:
+    def _on_failed(self, error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
-        if generation == self._generation:
-            # Without a result they would be wanted again at once, and fail for ever.
-            self.found |= {task.key: None for task in self._running}
+        # Without a result they would be wanted again at once, and fail for ever.
+        self.found |= {task.key: None for task in self._running}
 
     def _on_end(self) -> None:
         self._running = ()
-        # A task that was stopped has read nothing: it is still wanted, and begins again.
+        # A task that was cancelled has read nothing: it is still wanted, and begins again.
         self._wanted = tuple(task for task in self._wanted if task.key not in self.found)
         self._begin()

@@ -48,7 +48,7 @@ class Reading:
     on
         The cube layer.
     what
-        Tells it from other readings.
+        Identifies the reading.
     of_region
         Reads one region; also gets the slot of its task.
     of_labels
@@ -87,7 +87,7 @@ def label_tasks(
 ) -> list[Task]:
     """The task that reads all labels of *layer*, and gives what was read by their numbers.
 
-    *version* tells one state of their pixels from another. There is none where both layers do not
+    *version* identifies a state of their pixels. There is none where both layers do not
     lie in one plane.
     """
     cube, matrix = cube_at(reading.on), to_pixels(layer, reading.on)

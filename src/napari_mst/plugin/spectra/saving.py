@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Points
+from napari.layers import Image
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
@@ -16,13 +16,15 @@ from napari_mst.plugin.jobs.job import Job, Start
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.placement import to_pixels
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
+SAME = 1e-5
+"""Largest relative difference at which two spectra are the same; text files and float32 round."""
 Use = Callable[[list[Spectrum]], Any]
 """Does something with spectra; thousands take seconds: a dock has it called on a thread."""
 
@@ -82,13 +84,6 @@ def _write(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
     return len(spectra)
 
 
-SAME = 1e-5
-"""Largest relative difference at which two spectra are the same; text files and float32 round."""
-
-Place = Literal["pick", "region", "elsewhere"]
-"""The thing on the cube that a spectrum was taken from."""
-
-
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     """Put *spectra* of the active cube back as picks and polygons; returns the others.
 
@@ -98,71 +93,53 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     layer = active_cube_layer(viewer)
     if layer is None:
         return list(spectra)
-    found: dict[Place, list[Spectrum]] = {"pick": [], "region": [], "elsewhere": []}
+    cube = cube_at(layer)
+    pinned, drawn, others = list[Spectrum](), list[Spectrum](), list[Spectrum]()
     for spectrum in spectra:
-        found[_place_of(spectrum, layer)].append(spectrum)
-    if found["pick"]:
-        _pin(viewer, layer, found["pick"])
-    if found["region"]:
-        _draw(viewer, layer, found["region"])
-    return found["elsewhere"]
+        kind = others
+        if _is_of(cube, spectrum):
+            kind = drawn if spectrum.origin.row is None else pinned
+        kind.append(spectrum)
+    if pinned:
+        _pin(viewer, layer, pinned)
+    if drawn:
+        _draw(viewer, layer, drawn)
+    return others
 
 
-def _place_of(spectrum: Spectrum, layer: Image) -> Place:
-    cube = cube_of(layer)
-    if cube is None or not np.array_equal(cube.wavelengths, spectrum.wavelengths):
-        return "elsewhere"
-    try:
-        place, there = _read_again(spectrum, cube)
-    except SpectrumError:  # off the image
-        return "elsewhere"
-    if there is None:
-        return "elsewhere"
-    is_same = np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
-    return place if is_same else "elsewhere"
-
-
-def _read_again(spectrum: Spectrum, cube: SpectralCube) -> tuple[Place, Spectrum | None]:
-    """Read *cube* where *spectrum* was taken. Raises `SpectrumError` off the image."""
+def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
+    """True if *cube* has the values of *spectrum* where that was taken."""
     origin = spectrum.origin
-    if origin.row is not None and origin.column is not None:
-        return "pick", point_spectrum(cube, origin.row, origin.column, origin.window)
-    if origin.vertices:
-        region = Region.of_polygon(origin.vertices, cube.shape[1:])
-        return "region", region_spectrum(cube, region, spread="")
-    return "elsewhere", None
+    if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
+        return False
+    try:
+        if origin.row is not None and origin.column is not None:
+            there = point_spectrum(cube, origin.row, origin.column, origin.window)
+        elif origin.vertices:
+            region = Region.of_polygon(origin.vertices, cube.shape[1:])
+            there = region_spectrum(cube, region, spread="")
+        else:
+            return False
+    except SpectrumError:  # off the image
+        return False
+    return np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
 
 
 def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
     points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
-    matrix = to_pixels(layer, points)
-    if matrix is None:
-        return
     pixels, _ = picks.pixels_of(points, layer)
-    windows = picks.windows(points).tolist()
-    taken = {
-        (row, column, window)
-        for (row, column), window in zip(pixels.tolist(), windows, strict=True)
-    }
+    pairs = zip(pixels.tolist(), picks.windows(points).tolist(), strict=True)
+    taken = {(*pixel, window) for pixel, window in pairs}
     for spectrum in spectra:
-        origin = spectrum.origin
-        place = (origin.row, origin.column, origin.window)
+        window = spectrum.origin.window
+        pixel: Any = (spectrum.origin.row, spectrum.origin.column)
         # The same file may be opened twice.
-        if place in taken:
-            continue
-        taken.add(place)
-        # napari gives a new point the features that are the defaults at that moment.
-        picks.set_next(points, origin.window, spectrum.name)
-        points.add((matrix @ np.array([origin.row, origin.column, 1], dtype=float))[:2])
-        _tint_last(points, spectrum.colour)
+        if (*pixel, window) not in taken:
+            taken.add((*pixel, window))
+            is_added = picks.add(points, layer, pixel, window, spectrum.name)
+            if is_added and spectrum.colour:
+                picks.recolour(points, len(points.data) - 1, spectrum.colour)
     picks.set_next(points, 1)
-    # napari selects each point that is added.
-    points.selected_data = set()
-
-
-def _tint_last(points: Points, colour: str) -> None:
-    if colour:
-        picks.recolour(points, len(points.data) - 1, colour)
 
 
 def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
@@ -171,12 +148,9 @@ def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> Non
     shapes = regions.add_regions(viewer, layer)
     matrix = to_pixels(layer, shapes)
     viewer.layers.selection.active = active
-    if matrix is None:
-        return
-    outlines = [
-        np.array(spectrum.origin.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
-        for spectrum in spectra
-    ]
-    tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
-    shapes.add_polygons(outlines, edge_color=tints)
-    shapes.features = {"name": [spectrum.name for spectrum in spectra]}
+    if matrix is not None:
+        corners = [np.array(spectrum.origin.vertices) for spectrum in spectra]
+        outlines = [one @ matrix[:2, :2].T + matrix[:2, 2] for one in corners]
+        tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
+        shapes.add_polygons(outlines, edge_color=tints)
+        shapes.features = {"name": [spectrum.name for spectrum in spectra]}

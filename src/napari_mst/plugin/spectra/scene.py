@@ -288,11 +288,11 @@ class Scene(ViewerHelper):
 
     def rows_of_points(self, entries: Sequence[Entry], chosen: Sequence[int]) -> list[int] | None:
         """The rows of the points selected on the image; None if just these are *chosen* already."""
-        points = self.points
-        if points is None:
+        picked = self._rows_of(self.points)
+        if picked is None:
             return None
-        rows = {row for row, entry in enumerate(entries) if entry.rows.layer is points}
-        indices = points.selected_data
+        rows = {row for row, entry in enumerate(entries) if entry.rows is picked}
+        indices = picked.layer.selected_data
         selected = {row for row in rows if entries[row].index in indices}
         if selected == rows.intersection(chosen):
             return None

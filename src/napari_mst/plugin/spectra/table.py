@@ -1,8 +1,7 @@
 """The table of spectra under the plot: names, places and values. Names and ticks can be edited."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from qtpy.QtCore import (
@@ -20,7 +19,6 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
@@ -37,9 +35,8 @@ VALUE_COLUMN = 3
 Role = Qt.ItemDataRole
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its title, its tooltip, and what it says about an entry."""
+class Column(NamedTuple):
+    """A column: its title, its tooltip, and the text of an entry."""
 
     title: str
     tip: str
@@ -51,12 +48,6 @@ def counted(entry: Entry) -> str:
     origin = entry.first.origin
     left_out = f" (-{origin.excluded:,})" if origin.excluded else ""
     return f"{origin.pixels:,}{left_out}"
-
-
-def area(entry: Entry) -> str:
-    """Tooltip of the number of pixels."""
-    origin = entry.first.origin
-    return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
 
 
 NAME = Column(
@@ -72,36 +63,35 @@ PIXELS = Column(
 )
 
 
-def _score(title: str, tip: str, text: Callable[[Comparison], str]) -> Column:
+def _score(title: str, tip: str, text: str) -> Column:
+    """A column of which *text* is a format for a comparison."""
+
     def text_of(entry: Entry) -> str:
-        return "" if entry.comparison is None else text(entry.comparison)
+        return "" if entry.comparison is None else text.format(entry.comparison)
 
     return Column(title, tip, text_of)
 
 
 SCORES = (
-    _score("RMSE", "Root mean square error to the reference.", lambda one: f"{one.rmse:.4f}"),
-    _score("MRAE", "Mean relative absolute error to the reference.", lambda one: f"{one.mrae:.3f}"),
+    _score("RMSE", "Root mean square error to the reference.", "{0.rmse:.4f}"),
+    _score("MRAE", "Mean relative absolute error to the reference.", "{0.mrae:.3f}"),
     _score(
         "SAM",
         "Mean spectral angle to the reference in degrees.",
-        lambda one: f"{one.angle:.2f}\N{DEGREE SIGN}",
+        "{0.angle:.2f}\N{DEGREE SIGN}",
     ),
 )
 """The columns of a comparison with a reference."""
 
 
-def value_at(spectrum: Spectrum, wavelength: float) -> float:
+def value_at(spectrum: Spectrum, wavelength: float) -> str:
     """The value at the band nearest to *wavelength*."""
-    return float(spectrum.values[np.abs(spectrum.wavelengths - wavelength).argmin()])
-
-
-def _number(value: float) -> str:
+    value = float(spectrum.values[np.abs(spectrum.wavelengths - wavelength).argmin()])
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
 
 
 class SpectraModel(QAbstractTableModel):
-    """The content of the table; `renamed` and `ticked` tell the row, and what was entered there."""
+    """The content of the table; `renamed` and `ticked` carry the row and the new content."""
 
     renamed = Signal(int, str)
     ticked = Signal(int, bool)
@@ -117,33 +107,30 @@ class SpectraModel(QAbstractTableModel):
     def columns(self) -> tuple[Column, ...]:
         """All columns, from left to right."""
         at = f"{self.wavelength:g} {self.unit}"
-        value = Column(at, f"Value at {at}.", self._value)
+        value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, self.wavelength))
         return (NAME, PLACE, PIXELS, value, *self.extra)
-
-    def _value(self, entry: Entry) -> str:
-        return _number(value_at(entry.first, self.wavelength))
 
     def set_entries(self, entries: Sequence[Entry], extra: tuple[Column, ...] = ()) -> None:
         """Show *entries*, with the columns *extra*. Rows that stay as many stay selected."""
         # A reset clears the selection, and ends the editing of a name.
-        if len(entries) != len(self.entries) or extra != self.extra:
+        is_reset = len(entries) != len(self.entries) or extra != self.extra
+        if is_reset:
             self.beginResetModel()
-            self.entries = entries
-            self.extra = extra
+        self.entries, self.extra = entries, extra
+        if is_reset:
             self.endResetModel()
         else:
-            self.entries = entries
-            self._tell(0, len(self.columns) - 1)
+            self._announce(0, len(self.columns) - 1)
 
     def set_wavelength(self, wavelength: float, unit: str) -> None:
         """Read the values at the band nearest to *wavelength*."""
         if (wavelength, unit) != (self.wavelength, self.unit):
             self.wavelength = wavelength
             self.unit = unit
-            self._tell(VALUE_COLUMN, VALUE_COLUMN)
+            self._announce(VALUE_COLUMN, VALUE_COLUMN)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, VALUE_COLUMN, VALUE_COLUMN)
 
-    def _tell(self, first: int, last: int) -> None:
+    def _announce(self, first: int, last: int) -> None:
         """Have Qt ask again for some columns of all rows."""
         if self.entries:
             bottom = len(self.entries) - 1
@@ -209,11 +196,11 @@ class SpectraModel(QAbstractTableModel):
 
 def tip(entry: Entry, column: Column) -> str:
     """The tooltip of a cell; that of the name says what is known."""
+    origin, mark = entry.first.origin, entry.mark
     if column is PIXELS:
-        return area(entry)
-    if column is NAME and entry.mark is not None:
-        side = entry.mark.window
-        return f"{entry.first.name}: known, {entry.mark.title}, of {side} x {side} pixels"
+        return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
+    if column is NAME and mark is not None:
+        return f"{entry.first.name}: known, {mark.title}, of {mark.window} x {mark.window} pixels"
     return column.text(entry)
 
 
@@ -238,7 +225,7 @@ def swatch(colour: str, *, is_known: bool = False) -> QIcon:
 
 
 class SpectraTable(QTableView):
-    """A table without grid and row numbers; `deleted` tells that the selected rows are to go."""
+    """A table without grid and row numbers; `deleted` asks to take the selected rows away."""
 
     deleted = Signal()
 
@@ -278,7 +265,7 @@ class SpectraTable(QTableView):
         last = self.model().columnCount() - 1
         for first, stop in _runs(rows):
             chosen.select(self.model().index(first, 0), self.model().index(stop, last))
-        # All rows at once, so that Qt tells of one change, and not of one for each row.
+        # All rows at once, so that Qt announces one change, and not one for each row.
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -303,10 +290,6 @@ class SpectraTable(QTableView):
 
 def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
     """The first and the last row of each run of neighbours among *rows*."""
-    ordered = sorted(rows)
-    if not ordered:
-        return []
-    breaks = [at for at, (one, other) in enumerate(pairwise(ordered), 1) if other - one > 1]
-    starts = [0, *breaks]
-    stops = [*breaks, len(ordered)]
-    return [(ordered[start], ordered[stop - 1]) for start, stop in zip(starts, stops, strict=True)]
+    ordered = np.sort(np.array(rows, dtype=int))
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs if run.size]

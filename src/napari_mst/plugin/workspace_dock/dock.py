@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.spectra.shared_bench import bench_of
+from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.workspace_dock.pages import PAGES, ScrolledPage, new_page
@@ -38,7 +38,7 @@ class WorkspaceDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.bench = bench_of(self.viewer).bench
+        self.bench = SharedBench.of(self.viewer).bench
         self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
         self.tear_button = _tool_button("\N{NORTH EAST ARROW}", TEAR_HINT)

@@ -7,10 +7,9 @@ bench.known.is_after = False
 
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from napari.layers import Image, Layer, Points
@@ -38,8 +37,7 @@ from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
 from napari_mst.plugin.spectra.scene import Scene
 from napari_mst.plugin.spectra.snapshot import KnownState
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of, shown_cube_layers
-from napari_mst.plugin.viewer.placement import to_pixels
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
 from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
@@ -48,13 +46,13 @@ from napari_mst.watch import Watch
 NO_PICK = "Expected picks to make known, got none. Click on the image, or select rows of picks."
 STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start anew."
 NO_CUBE = "Expected a cube layer to adapt, got none. Select the layer of a reconstruction."
+CLIPBOARD = "the clipboard"
+"""The name of copied text in messages."""
 
+PASTED = "pasted"
+"""The name of a copied spectrum that has none."""
 
-class Spots(NamedTuple):
-    """The spots where a measurement would help, and all that was prepared to find them."""
-
-    ground: Ground
-    places: list[tuple[int, int]]
+_SEPARATORS = re.compile(r"[\s,;]+")
 
 
 class KnownSpectra:
@@ -82,7 +80,7 @@ class KnownSpectra:
         CubeError
             If there is none, or none that can be adapted.
         """
-        return self._cube_of(self._base())
+        return _cube_of(self._base())
 
     def is_ours(self, layer: Layer) -> bool:
         """True for the cube layer that is adapted, and for the one made of it."""
@@ -108,19 +106,13 @@ class KnownSpectra:
 
         Raises as `mark`, and `SpectrumError` if a pick does not lie on that cube.
         """
-        truth, points = self._cube_of(layer), self._points()
-        pixels, inside = picks.pixels_of(points, layer)
-        windows = picks.windows(points)
-        found = dict[int, Spectrum]()
-        for pick in self._picked(entries):
-            if not inside[pick]:
-                raise SpectrumError(
-                    f"Expected picks on {layer.name!r}, got one beside it. Choose others."
-                )
-            window = max(LEAST_WINDOW, int(windows[pick]))
-            row, column = pixels[pick].tolist()
-            found[pick] = point_spectrum(truth, row, column, window, name=f"as in {layer.name}")
-        self._mark(found)
+        truth, name = _cube_of(layer), f"as in {layer.name}"
+        self._mark(
+            {
+                pick: point_spectrum(truth, *self._place_of(pick, layer), name=name)
+                for pick in self._picked(entries)
+            }
+        )
 
     def open(self, spectra: Sequence[Spectrum]) -> None:
         """Make *spectra* known at the rows and columns where they were measured, by new picks.
@@ -128,56 +120,41 @@ class KnownSpectra:
         Raises as `mark`, and `SpectrumError` if one of them has no place.
         """
         layer = self._base()
-        cube = self._cube_of(layer)
-        for spectrum in spectra:
-            origin = spectrum.origin
-            if origin.row is None or origin.column is None:
-                raise SpectrumError(
-                    "Expected spectra with rows and columns, as Save spectra writes them, got "
-                    f"{spectrum.name or 'one'!r} without. Select the picks that they belong to."
-                )
-            _check(cube, Mark(spectrum).at(origin.row, origin.column))
-        found = dict[int, Spectrum]()
-        for spectrum in spectra:
-            row, column = spectrum.origin.row, spectrum.origin.column
-            if row is not None and column is not None:
-                found[self._pick_at(layer, row, column)] = spectrum
-        self._mark(found)
+        cube = _cube_of(layer)
+        places = [_measured_at(spectrum) for spectrum in spectra]
+        for spectrum, place in zip(spectra, places, strict=True):
+            known_values(cube, [Mark(spectrum).at(*place)])
+        picked = [self._pick_at(layer, *place) for place in places]
+        self._mark(dict(zip(picked, spectra, strict=True)))
 
     def unmark(self, entries: Sequence[Entry]) -> None:
-        """Nothing is known any more of the picks of *entries*."""
+        """Forget what is known of the picks of *entries*."""
         points, picked = self._points(), self._picked(entries)
         pick_rows.put_marks(points, dict.fromkeys(picked))
         self._listener.acted()
-        if self._stays(points, picked):
-            self._listener.said(STAYS)
+        layer = self._layers.base
+        if layer is not None:
+            pixels, _ = picks.pixels_of(points, layer)
+            former = _former(cube_at(layer))
+            # The cube was adapted to it before it was opened.
+            if any(tuple(pixels[pick].tolist()) in former for pick in picked):
+                self._listener.said(STAYS)
 
-    def _stays(self, points: Points, picked: Sequence[int]) -> bool:
-        """True if the cube was adapted to one of these picks before it was opened."""
-        layer, cube = self._layers.base, self._layers.cube()
-        if layer is None or cube is None:
-            return False
-        former = {(one.row, one.column) for one in known_spectra(cube.provenance)}
-        pixels, _ = picks.pixels_of(points, layer)
-        return any(tuple(pixels[pick].tolist()) in former for pick in picked)
-
-    def _mark(self, spectra: dict[int, Spectrum]) -> None:
+    def _mark(self, spectra: Mapping[int, Spectrum]) -> None:
         """Make picks known by their indices, once all of it is checked."""
-        layer, points = self._base(), self._points()
-        cube = self._cube_of(layer)
-        pixels, inside = picks.pixels_of(points, layer)
-        windows = picks.windows(points)
+        layer = self._base()
+        cube = _cube_of(layer)
         new = dict[int, Mark | None]()
         for pick, spectrum in spectra.items():
-            if not inside[pick]:
-                raise SpectrumError(
-                    f"Expected picks on {layer.name!r}, got one beside it. Choose others."
-                )
-            mark = Mark(spectrum, max(LEAST_WINDOW, int(windows[pick])))
-            _check(cube, mark.at(*pixels[pick].tolist()))
+            row, column, window = self._place_of(pick, layer)
+            mark = Mark(spectrum, window)
+            known_values(cube, [mark.at(row, column)])
             new[pick] = mark
+        self._put(layer, new)
+
+    def _put(self, layer: Image, new: Mapping[int, Mark | None]) -> None:
         self._layers.set_base(layer)
-        pick_rows.put_marks(points, new)
+        pick_rows.put_marks(self._points(), new)
         self._listener.acted()
 
     # ------------------------------------------------------------ where to measure
@@ -189,28 +166,28 @@ class KnownSpectra:
         cube is selected that can be adapted.
         """
         layer = self._base()
-        cube = self._cube_of(layer)
+        cube = _cube_of(layer)
         self._layers.set_base(layer)
-        known = (*known_spectra(cube.provenance), *self._known(layer)[0])
-        by_place = {(one.row, one.column): one for one in known}
+        known = _former(cube)
+        known |= {(one.row, one.column): one for one in self._known(layer).values()}
         photos = photos_for(self._scene.viewer, layer, cube)
         whole = Part.whole(cube.shape[1:])
-        ground = self._adapter.ground
-        request = Request(cube, tuple(by_place.values()), photos, whole, ground)
+        request = Request(cube, tuple(known.values()), photos, whole, self._adapter.ground)
         self._adapter.run(
             "Looking for spots to measure", partial(_spots, request, count), self._put_spots
         )
 
-    def _put_spots(self, found: Spots) -> None:
-        self._adapter.keep(found.ground)
+    def _put_spots(self, found: tuple[Ground, list[tuple[int, int]]]) -> None:
+        if self._scene.is_closed:  # the search may outlive the viewer
+            return
+        ground, places = found
+        self._adapter.keep(ground)
         layer = self._base()
-        points = picks.picks_layer(self._scene.viewer) or picks.add_picks(self._scene.viewer, layer)
-        pairs = zip(picks.names(points), pick_rows.keys_of(points), strict=True)
-        old = [
-            index for index, (name, key) in enumerate(pairs) if pick_rows.is_spot(name) and not key
-        ]
+        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
+        pairs = enumerate(zip(picks.names(points), pick_rows.keys_of(points), strict=True))
+        old = [index for index, (name, key) in pairs if pick_rows.is_spot(name) and not key]
         picks.remove(points, old)
-        added = [self._pick_at(layer, row, column) for row, column in found.places]
+        added = [self._pick_at(layer, *place) for place in places]
         names = picks.names(points)
         for number, pick in enumerate(added, 1):
             names[pick] = f"{pick_rows.SPOT}{number}"
@@ -252,71 +229,58 @@ class KnownSpectra:
         """Adapt the cube if something else is known than before. Called when picks have changed."""
         self._layers.notice_deletion()
         self._restore()
-        points = picks.picks_layer(self._scene.viewer)
-        if points is not None:
-            pick_rows.tidy_marks(points)
-        layer, cube = self._layers.base, self._layers.cube()
-        if layer is None or cube is None:
+        if self._scene.points is not None:
+            pick_rows.tidy_marks(self._scene.points)
+        layer = self._layers.base
+        if layer is None:
             return
-        known, keys = self._known(layer)
-        former = {(one.row, one.column): one for one in known_spectra(cube.provenance)}
-        if not _is_news(known, former):
-            known, keys = [], []
-        self._adapter.follow(known, keys, photos_for(self._scene.viewer, layer, cube))
+        cube, known = cube_at(layer), self._known(layer)
+        if not _is_news(known.values(), _former(cube)):
+            known = {}
+        self._adapter.follow(known, photos_for(self._scene.viewer, layer, cube))
 
     def _restore(self) -> None:
         """Mark the known spectra that were saved with a cube which was opened."""
         for layer in shown_cube_layers(self._scene.viewer):
-            cube = cube_of(layer)
-            if layer in self._seen or cube is None:
+            past = cube_at(layer).provenance
+            if layer in self._seen:
                 continue
             self._seen.add(layer)
-            if layer is self._layers.adapted or not cube.provenance.adaptation:
+            if layer is self._layers.adapted or not past.adaptation:
                 continue
             try:
-                self._put_back(layer, known_spectra(cube.provenance))
+                self._put_back(layer, known_spectra(past))
             except CubeError as error:
                 self._listener.failed(error)
 
     def _put_back(self, layer: Image, known: Sequence[KnownSpectrum]) -> None:
-        points = picks.picks_layer(self._scene.viewer)
+        points = self._scene.points
         if points is not None and any(pick_rows.keys_of(points)):
             self._listener.said(f"The known spectra of {layer.name} were left out: there are some.")
             return
-        cube = self._cube_of(layer)
+        cube = _cube_of(layer)
         new = dict[int, Mark | None]()
         for one in known:
             spectrum = one.spectrum
             if not isinstance(spectrum, Spectrum):
                 spectrum = Spectrum(cube.wavelengths, one.values, name="known spectrum")
-            pick = self._pick_at(layer, one.row, one.column)
-            new[pick] = Mark(spectrum, one.window, one.uncertainty, one.hidden)
+            mark = Mark(spectrum, one.window, one.uncertainty, one.hidden)
+            new[self._pick_at(layer, one.row, one.column)] = mark
         if new:
-            self._layers.set_base(layer)
-            pick_rows.put_marks(self._points(), new)
-            self._listener.acted()
+            self._put(layer, new)
 
     # ------------------------------------------------------------ what is there
 
     def _base(self) -> Image:
         """The layer of the cube to adapt: of an adapted one, the one before."""
         active = active_cube_layer(self._scene.viewer)
-        if active is not None and active is self._layers.adapted:
-            return self._layers.base or active
         if active is None:
             raise CubeError(NO_CUBE)
-        return active
-
-    def _cube_of(self, layer: Image) -> SpectralCube:
-        cube = cube_of(layer)
-        if cube is None:
-            raise CubeError(NO_CUBE)
-        check_cube(cube)
-        check_colours(cube)
-        return cube
+        before = self._layers.base if active is self._layers.adapted else None
+        return before or active
 
     def _points(self) -> Points:
-        points = picks.picks_layer(self._scene.viewer)
+        points = self._scene.points
         if points is None:
             raise SpectrumError(NO_PICK)
         return points
@@ -325,73 +289,91 @@ class KnownSpectra:
         """The indices of the picks among *entries*. Raises `SpectrumError` if there are none."""
         points = self._points()
         mine = [entry.index for entry in entries if entry.rows.layer is points]
-        # The picks of rows that are not drawn anew yet may be gone.
-        found = [index for index in mine if index < len(points.data)]
-        if not found:
+        # The picks of rows that are not drawn again yet may be gone.
+        picked = [index for index in mine if index < len(points.data)]
+        if not picked:
             raise SpectrumError(NO_PICK)
-        return found
+        return picked
 
-    def _known(self, layer: Image) -> tuple[list[KnownSpectrum], list[str]]:
-        """The known spectra of the pixels of *layer*, and the keys of their marks."""
-        points = picks.picks_layer(self._scene.viewer)
-        if points is None:
-            return [], []
+    def _place_of(self, pick: int, layer: Image) -> tuple[int, int, int]:
+        """Row, column and window of a pick on *layer*. Raises `SpectrumError` beside it."""
+        points = self._points()
         pixels, inside = picks.pixels_of(points, layer)
-        every = zip(
-            pick_rows.marks_of(points), pick_rows.keys_of(points), pixels.tolist(), strict=True
-        )
-        on_it = [each for each, is_inside in zip(every, inside, strict=True) if is_inside]
-        known = [(mark.at(*pixel), key) for mark, key, pixel in on_it if mark is not None]
-        return [one for one, _ in known], [key for _, key in known]
+        if not inside[pick]:
+            raise SpectrumError(
+                f"Expected picks on {layer.name!r}, got one beside it. Choose others."
+            )
+        row, column = pixels[pick].tolist()
+        return row, column, max(LEAST_WINDOW, int(picks.windows(points)[pick]))
+
+    def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
+        """The known spectra of the pixels of *layer*, by the keys of their marks."""
+        points = self._scene.points
+        if points is None:
+            return {}
+        pixels, inside = picks.pixels_of(points, layer)
+        marks = zip(pick_rows.keys_of(points), pick_rows.marks_of(points), strict=True)
+        return {
+            key: mark.at(*pixel)
+            for (key, mark), pixel, is_inside in zip(marks, pixels.tolist(), inside, strict=True)
+            if is_inside and mark is not None
+        }
 
     def _pick_at(self, layer: Image, row: int, column: int) -> int:
         """The index of the pick at a pixel of *layer*; a new one if there is none."""
-        viewer = self._scene.viewer
-        points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
+        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
         at, _ = picks.pixels_of(points, layer)
         there = np.flatnonzero((at == (row, column)).all(axis=1))
         if there.size:
             return int(there[0])
-        matrix = to_pixels(layer, points)
-        if matrix is None:
+        if not picks.add(points, layer, (row, column)):
             raise SpectrumError("Expected picks on the plane of the cube, got others. Delete them.")
-        picks.set_next(points, 1)
-        points.add((matrix @ (row, column, 1))[:2])
-        # As for a pick that is clicked: napari selects a point that it adds.
-        points.selected_data = set()
         return len(points.data) - 1
 
 
-def _check(cube: SpectralCube, known: KnownSpectrum) -> None:
-    """Refuse a known spectrum that does not fit *cube*. Raises `SpectrumError`."""
-    known_values(cube, [known])
+def _cube_of(layer: Image) -> SpectralCube:
+    """The cube of *layer*. Raises `CubeError` if it cannot be adapted."""
+    cube = cube_of(layer)
+    if cube is None:
+        raise CubeError(NO_CUBE)
+    check_cube(cube)
+    check_colours(cube)
+    return cube
 
 
-def _is_news(known: Sequence[KnownSpectrum], former: dict[tuple[int, int], KnownSpectrum]) -> bool:
+def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
+    """What *cube* was adapted to before, by row and column."""
+    return {(one.row, one.column): one for one in known_spectra(cube.provenance)}
+
+
+def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
+    """Row and column of *spectrum*. Raises `SpectrumError` if it has none."""
+    row, column = spectrum.origin.row, spectrum.origin.column
+    if row is None or column is None:
+        raise SpectrumError(
+            "Expected spectra with rows and columns, as Save spectra writes them, got "
+            f"{spectrum.name or 'one'!r} without. Select the picks that they belong to."
+        )
+    return row, column
+
+
+def _is_news(
+    known: Iterable[KnownSpectrum], former: Mapping[tuple[int, int], KnownSpectrum]
+) -> bool:
     """True if any of *known* is not what the cube was adapted to before."""
     for one in known:
         before = former.get((one.row, one.column))
-        is_same = before is not None and before.values.shape == one.values.shape
-        if before is None or not is_same:
+        if before is None or before.values.shape != one.values.shape:
             return True
         if not np.allclose(before.values, one.values, rtol=1e-5, equal_nan=True):
             return True
     return False
 
 
-def _spots(request: Request, count: int, watch: Watch) -> Spots:
+def _spots(request: Request, count: int, watch: Watch) -> tuple[Ground, list[tuple[int, int]]]:
+    """The places where a measurement would help, and what was prepared to find them."""
     ground = ground_of(request)
-    places = suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
-    return Spots(ground, places)
-
-
-CLIPBOARD = "the clipboard"
-"""The name of copied text in messages."""
-
-PASTED = "pasted"
-"""The name of a copied spectrum that has none."""
-
-_SEPARATORS = re.compile(r"[\s,;]+")
+    return ground, suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
 
 
 def grey(percent: float, wavelengths: NDArray[np.float64]) -> Spectrum:

@@ -4,7 +4,7 @@ marks on picks -> `follow` -> a frozen `Request` -> `look` -> a coarse cube in i
 -> the exact cube in the same layer. What an older request still delivers is dropped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.plugin.jobs.job import Cancel, Job, Start
+from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.known.layers import KnownLayers
 from napari_mst.plugin.spectra.known.preview import PreviewData, drawn
 from napari_mst.plugin.spectra.reader import Identity
@@ -151,24 +151,12 @@ def on_screen(layer: Image | None, shape: tuple[int, int]) -> Part:
     return Part(rows, columns) if is_small else whole
 
 
-def _told(cube: SpectralCube) -> str:
-    """One sentence about what *cube* was adapted to."""
-    record = cube.provenance.adaptation
-    return f"Adapted to {record['source']}, {record['reach']:.0%} of the way."
-
-
 class Adapter:
-    """Keeps an adapted cube in the viewer that is true to what is known.
-
-    Attributes
-    ----------
-    layers
-        The layers that it keeps.
-    """
+    """Keeps an adapted cube in *layers* that is true to what is known."""
 
     def __init__(self, layers: KnownLayers, start: Start, listener: Listener) -> None:
-        self.layers = layers
-        self._start_work = start
+        self._layers = layers
+        self._latest = Latest(start)
         self._listener = listener
         self._ground: Ground | None = None
         self._asked: tuple[Any, ...] = ()
@@ -178,32 +166,23 @@ class Adapter:
         self._task = ""
         self._share = 0.0
         self._doubts: tuple[str, ...] = ()
-        self._generation = 0
-        self._cancel: Cancel | None = None
-
-    # ------------------------------------------------------------ what is to be seen
-
-    @property
-    def is_busy(self) -> bool:
-        """True while something is computed."""
-        return bool(self._task)
 
     @property
     def state(self) -> KnownState:
         """The state of the adaptation."""
-        progress = [f"{self._task}: {self._share:.0%}"] if self.is_busy else []
+        progress = [f"{self._task}: {self._share:.0%}"] if self._latest.is_busy else []
         return KnownState(
-            has_adapted=self.layers.adapted is not None,
-            is_after=self.layers.is_after,
+            has_adapted=self._layers.adapted is not None,
+            is_after=self._layers.is_after,
             has_width=self._is_width_wanted,
-            is_busy=self.is_busy,
+            is_busy=self._latest.is_busy,
             notes=(*progress, *self._doubts),
         )
 
     @property
     def ground(self) -> Ground | None:
         """The ground prepared for the cube as it is now; None if there is none."""
-        cube, ground = self.layers.cube(), self._ground
+        cube, ground = cube_of(self._layers.base), self._ground
         is_same = ground is not None and cube is not None and ground.cube.data is cube.data
         return ground if is_same else None
 
@@ -213,26 +192,21 @@ class Adapter:
 
     # ------------------------------------------------------------ adapting
 
-    def follow(
-        self,
-        known: Sequence[KnownSpectrum],
-        keys: Sequence[str],
-        photos: Sequence[LayerPhoto],
-    ) -> None:
-        """Adapt the cube to what is *known*, unless that was done; *keys* tell the spectra apart.
+    def follow(self, known: Mapping[str, KnownSpectrum], photos: Sequence[LayerPhoto]) -> None:
+        """Adapt the cube to what is *known*, by the keys of the marks, unless that was done.
 
         The cube is from one of *photos*.
         """
-        cube = self.layers.cube()
+        cube, adapted = cube_of(self._layers.base), self._layers.adapted
         if cube is None or (cube.provenance.is_preview and not known):
             return
-        places = [(one.row, one.column, one.window) for one in known]
-        asked = (Identity(cube.data), *zip(places, keys, strict=True))
+        places = [(key, one.row, one.column, one.window) for key, one in known.items()]
+        asked = (Identity(cube.data), *places)
         # A cube whose photo was not there waits for it: each photo that is opened may be it.
         tried = tuple(Identity(photo.pixels) for photo in photos)
         if asked == self._asked and self._tried in (None, tried):
             return
-        was_known = len(self._asked) > 1 or self.layers.adapted is not None
+        was_known = len(self._asked) > 1 or adapted is not None
         self._asked = asked
         self._tried = tried
         if not (known or was_known):
@@ -242,108 +216,67 @@ class Adapter:
         if not known:
             self._end_adapting()
             return
-        part = on_screen(self.layers.adapted or self.layers.base, cube.shape[1:])
-        request = Request(cube, tuple(known), tuple(photos), part, self.ground)
-        self._run("Adapting what is on the screen", partial(look, request), self._on_look)
+        part = on_screen(adapted or self._layers.base, cube.shape[1:])
+        request = Request(cube, tuple(known.values()), tuple(photos), part, self.ground)
+        self.run("Adapting what is on the screen", partial(look, request), self._on_look)
 
     def again(self) -> None:
-        """Adapt anew at the next `follow`, though nothing else is known."""
+        """Adapt again at the next `follow`, though nothing else is known."""
         self._asked = ()
 
     def stop(self) -> None:
         """Stop what is being computed; the cube stays as coarse as it is."""
-        # What is still delivered is of an older generation, and dropped.
-        self._generation += 1
-        if self._task and self._cancel is not None:
-            self._cancel()
-        self._set_task("")
+        self._latest.cancel()
+        self._listener.changed()
 
     def _end_adapting(self) -> None:
-        if self.layers.adapted is not None:
+        if self._layers.adapted is not None:
             self._listener.said(NOTHING_KNOWN)
         self._doubts = ()
         self._is_width_wanted = False
         self._tried = None
-        self.layers.end()
+        self._layers.end()
 
     def _on_look(self, found: Look) -> None:
         self._ground = found.ground
         self._tried = None
         self._doubts = found.learnt.doubts
         self._is_exact = False
-        self.layers.show_cube(found.cube)
-        self._run("Adapting the whole cube", partial(exact, found), self._on_exact)
+        self._layers.show_cube(found.cube)
+        self.run("Adapting the whole cube", partial(exact, found), self._on_exact)
 
     def _on_exact(self, cube: SpectralCube) -> None:
         self._is_exact = True
-        self.layers.show_cube(cube)
-        self._listener.said(_told(cube))
+        self._layers.show_cube(cube)
+        record = cube.provenance.adaptation
+        self._listener.said(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
         if self._is_width_wanted:
             self._start_width(cube)
-
-    # ------------------------------------------------------------ the width of the band
 
     def want_width(self, is_wanted: bool) -> None:
         """Keep a layer that shows the width of the error band, or take it away."""
         self._is_width_wanted = is_wanted
+        adapted = self._layers.adapted
         if not is_wanted:
-            self.layers.hide_width()
-        elif self.layers.adapted is None:
-            self._start_width(self.layers.cube())
-        elif self._is_exact:
-            self._start_width(cube_of(self.layers.adapted))
+            self._layers.hide_width()
+        elif adapted is None or self._is_exact:
+            self._start_width(cube_of(adapted or self._layers.base))
         self._listener.changed()
 
     def _start_width(self, cube: SpectralCube | None) -> None:
         if cube is not None:
-            self._run(
-                "Computing the width of the error band",
-                partial(width, cube),
-                self.layers.show_width,
-            )
-
-    # ------------------------------------------------------------ work
+            task = "Computing the width of the error band"
+            self.run(task, partial(width, cube), self._layers.show_width)
 
     def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
-        """Do other *work* on the cube, and *use* its result; what runs is stopped."""
-        self.stop()
-        self._run(task, work, use)
+        """Do *work* on the cube, and *use* its result; what runs is stopped."""
+        self._task, self._share = task, 0.0
+        changed, failed = self._listener.changed, self._listener.failed
+        self._latest.run(Job(work, use, failed, on_end=changed, on_progress=self._on_progress))
+        changed()
 
-    def _run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
-        self._generation += 1
-        generation = self._generation
-        self._share = 0.0
-        self._set_task(task)
-        self._cancel = self._start_work(
-            Job(
-                run=work,
-                on_done=partial(self._on_done, generation, use),
-                on_failed=partial(self._on_failed, generation),
-                on_end=partial(self._on_end, generation),
-                on_progress=partial(self._on_progress, generation),
-            )
-        )
-
-    def _on_done(self, generation: int, use: Callable[[Any], Any], result: Any) -> None:
-        if generation == self._generation:
-            use(result)
-
-    def _on_failed(self, generation: int, error: Exception) -> None:
-        if generation == self._generation:
-            self._listener.failed(error)
-
-    def _on_end(self, generation: int) -> None:
-        # The next work may have begun when the result of this one was used.
-        if generation == self._generation:
-            self._set_task("")
-
-    def _on_progress(self, generation: int, share: float) -> None:
-        if generation == self._generation:
-            self._share = share
-            self._listener.changed()
-
-    def _set_task(self, task: str) -> None:
-        self._task = task
+    def _on_progress(self, share: float) -> None:
+        self._share = share
         self._listener.changed()
 
 
@@ -366,7 +299,7 @@ def _is_named_after(photo: LayerPhoto, layer: Image, cube: SpectralCube) -> bool
 def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:
     """Read the one of *photos* that *cube* was made from, cut to what the cube shows.
 
-    It is told by its pixels: they are the very ones, or their colours are those of the cube.
+    It is recognised by its pixels: they are the very ones, or have the colours of the cube.
 
     Raises
     ------

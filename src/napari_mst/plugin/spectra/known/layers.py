@@ -21,11 +21,11 @@ from napari_mst.plugin.viewer.layers import (
     QUALITY_KEY,
     UNIT_KEY,
     cube_layer,
-    cube_of,
     is_cube_shown,
     put_on_top,
 )
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 ADAPTED = " adapted"
 """Ends the name of the layer of an adapted cube."""
@@ -36,14 +36,14 @@ WIDTH = "Error band width: "
 _LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
 
 
-class KnownLayers:
+class KnownLayers(ViewerHelper):
     """The layer of a cube, that of the cube adapted from it, and that of its width.
 
     None of them is kept alive: a person may delete each at any time.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(viewer)
+        super().__init__(viewer)
         self._base: weakref.ref[Image] | None = None
         self._adapted: weakref.ref[Image] | None = None
         self._width: weakref.ref[Image] | None = None
@@ -59,10 +59,10 @@ class KnownLayers:
         """The layer of the adapted cube."""
         return self._there(self._adapted)
 
-    @property
-    def width(self) -> Image | None:
-        """The layer of the width of the error band."""
-        return self._there(self._width)
+    def _there(self, reference: "weakref.ref[Image] | None") -> Image | None:
+        layer = None if reference is None else reference()
+        # A layer that was removed lives on until it is collected: the weak reference is not enough.
+        return layer if self.has(layer) else None
 
     def set_base(self, layer: Image) -> None:
         """Adapt *layer* from now on; what was adapted from another one stays as it is."""
@@ -81,74 +81,67 @@ class KnownLayers:
         layer.data = cube.data
 
     def _add_cube(self, cube: SpectralCube) -> None:
-        viewer, base = self._viewer_ref(), self.base
-        if viewer is None or base is None:
+        viewer, base = self.viewer, self.base
+        if base is None:
             return
         _, arguments, _ = cube_layer(cube, base.name + ADAPTED, Placement.of(base))
         active = viewer.layers.selection.active
         was_active = _shown_by(active) is base
-        self._note_look(viewer, base)
+        self._note_look(base)
         arguments["metadata"] |= resembling(base, is_picture=self._is_picture)
         # Before and after are compared: they have the same colours for the same numbers.
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
         added = viewer.add_image(cube.data, multiscale=False, **{**arguments, **look})
         put_on_top(viewer, added)
         self._adapted = weakref.ref(added)
-        _hide(viewer, base)
+        self._hide(base)
         viewer.layers.selection.active = added if was_active else active
 
     @property
     def is_after(self) -> bool:
         """True while the adapted cube is shown: its bands or its picture."""
-        viewer, layer = self._viewer_ref(), self.adapted
-        return viewer is not None and layer is not None and is_cube_shown(viewer, layer)
+        layer = self.adapted
+        return layer is not None and is_cube_shown(self.viewer, layer)
 
     def show_after(self, is_after: bool) -> None:
         """Show the adapted cube, or else the one before: its picture, if a picture was shown."""
-        viewer, base, adapted = self._viewer_ref(), self.base, self.adapted
-        if viewer is None or base is None or adapted is None:
+        base, adapted = self.base, self.adapted
+        if base is None or adapted is None:
             return
-        self._note_look(viewer, adapted if self.is_after else base)
+        selection = self.viewer.layers.selection
+        self._note_look(adapted if self.is_after else base)
         shown, hidden = (adapted, base) if is_after else (base, adapted)
-        was_active = _shown_by(viewer.layers.selection.active) in (base, adapted)
+        was_active = _shown_by(selection.active) in (base, adapted)
         # In this order there is a cube at every moment: curves would go away and come back.
-        _show(viewer, shown, is_picture=self._is_picture)
+        self._show(shown)
         if was_active:
-            viewer.layers.selection.active = shown
-        _hide(viewer, hidden)
-
-    def _note_look(self, viewer: ViewerModel, layer: Image) -> None:
-        """Remember whether *layer* shows its picture. One that is still painted tells nothing."""
-        if composites_of(viewer, layer):
-            self._is_picture = is_picture_shown(viewer, layer)
+            selection.active = shown
+        self._hide(hidden)
 
     def notice_deletion(self) -> None:
         """Show the cube before again, if a person has deleted the adapted one."""
-        viewer, base = self._viewer_ref(), self.base
-        if self._adapted is None or self.adapted is not None:
-            return
-        self._adapted = None
-        if viewer is not None and base is not None:
-            _show(viewer, base, is_picture=self._is_picture)
+        base = self.base
+        if self._adapted is not None and self.adapted is None:
+            self._adapted = None
+            if base is not None:
+                self._show(base)
 
     def end(self) -> None:
         """Take the adapted cube away, and show the one before."""
-        viewer, adapted, width = self._viewer_ref(), self.adapted, self.width
-        if viewer is None:
-            return
+        adapted = self.adapted
         self.show_after(False)
-        for layer in (adapted, width):
-            if layer is not None:
-                viewer.layers.remove(layer)
-        self._adapted = self._width = None
+        if adapted is not None:
+            self.viewer.layers.remove(adapted)
+        self.hide_width()
+        self._adapted = None
 
     def show_width(self, width: NDArray[np.float32]) -> None:
         """Show the *width* (H, W) of the error band, in the layer of the one before."""
-        viewer, base, layer = self._viewer_ref(), self.base, self.width
-        if viewer is None or base is None:
-            return
+        viewer, base, layer = self.viewer, self.base, self._there(self._width)
         if layer is not None:
             layer.data = width
+            return
+        if base is None:
             return
         active = viewer.layers.selection.active
         _, high = contrast_limits(width[None])
@@ -167,36 +160,28 @@ class KnownLayers:
 
     def hide_width(self) -> None:
         """Take the layer of the width away."""
-        viewer, layer = self._viewer_ref(), self.width
-        if viewer is not None and layer is not None:
-            viewer.layers.remove(layer)
+        layer = self._there(self._width)
+        if layer is not None:
+            self.viewer.layers.remove(layer)
         self._width = None
 
-    def cube(self) -> SpectralCube | None:
-        """The cube before it was adapted."""
-        return cube_of(self.base)
+    def _note_look(self, layer: Image) -> None:
+        """Remember whether *layer* shows its picture. One that is still painted shows nothing."""
+        if composites_of(self.viewer, layer):
+            self._is_picture = is_picture_shown(self.viewer, layer)
 
-    def _there(self, reference: "weakref.ref[Image] | None") -> Image | None:
-        viewer = self._viewer_ref()
-        layer = None if reference is None else reference()
-        # A layer that was removed lives on until it is collected: the weak reference is not enough.
-        is_there = viewer is not None and layer in viewer.layers
-        return layer if is_there else None
+    def _show(self, cube_layer: Image) -> None:
+        """Show the bands of *cube_layer*, and above them its pictures if they were shown last."""
+        cube_layer.visible = True
+        for picture in composites_of(self.viewer, cube_layer):
+            picture.visible = self._is_picture
+
+    def _hide(self, cube_layer: Image) -> None:
+        """Hide the bands of *cube_layer* and its pictures."""
+        for layer in (cube_layer, *composites_of(self.viewer, cube_layer)):
+            layer.visible = False
 
 
 def _shown_by(layer: Layer | None) -> Layer | None:
     """The cube layer that *layer* is the picture of, or else *layer*."""
     return layer if layer is None else cube_layer_of(layer) or layer
-
-
-def _show(viewer: ViewerModel, cube_layer: Image, *, is_picture: bool) -> None:
-    """Show the bands of *cube_layer*, and above them its pictures if they are wanted."""
-    cube_layer.visible = True
-    for picture in composites_of(viewer, cube_layer):
-        picture.visible = is_picture
-
-
-def _hide(viewer: ViewerModel, cube_layer: Image) -> None:
-    """Hide the bands of *cube_layer* and its pictures."""
-    for layer in (cube_layer, *composites_of(viewer, cube_layer)):
-        layer.visible = False
