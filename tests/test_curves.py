@@ -85,7 +85,7 @@ READ = {
     "um by range": Read("wavelength,a\n.4,.1\n2.5,.2\n", [400, 2500], [[0.1, 0.2]], [UM]),
     "bands": Read("1,.1\n2,.2\n", [1, 2], [[0.1, 0.2]], [KEPT], "Unknown"),
     "word": Read("wavelength (px),a\n1,.1\n", [1], [[0.1]], [], "px"),
-    "numpy": Read("# wavelength (um) R(%)\n0.4 10\n0.5 20\n", [400, 500], [[0.1, 0.2]], [HEADING]),
+    "numpy": Read("# Wavelength (um) R(%)\n0.4 10\n0.5 20\n", [400, 500], [[0.1, 0.2]], [HEADING]),
     "per cent": Read("nm,Reflectance (%)\n400,.5\n", [400], [[0.005]], [HEADING]),
     "no per cent": Read("nm,18 % grey\n400,.5\n", [400], [[0.5]]),
     "per cent of the set": Read(
@@ -97,6 +97,7 @@ READ = {
         "nm,orange\n400,.1\n500,.2\n600,1.5\n", [400, 500, 600], [[0.1, 0.2, 1.5]],
         ["Values up to 1.5 were taken for reflectance, not for per cent."],
     ),
+    "hash": Read("nm,#1\n400,.1\n", [400], [[0.1]]),
     "counts": Read("nm,a\n400,1500\n500,900\n", [400, 500], [[1500, 900]]),
     "radiance": Read("nm,radiance of lamp\n400,15\n500,9\n", [400, 500], [[15, 9]]),
     "noise": Read("nm,a\n350,7.5\n400,.1\n500,.2\n", [350, 400, 500], [[7.5, 0.1, 0.2]]),
@@ -125,8 +126,10 @@ def test_a_text_means_this_and_says_so(name: str) -> None:
 
 
 def test_curves_are_named_by_their_heading_or_title() -> None:
-    titles = {name: parsed(READ[name].text, "a").records[0]["name"] for name in ("USGS", "ASD")}
-    assert titles == {"USGS": "Actinolite HS116.3B W1R1Bb AREF", "ASD": "leaf.000"}
+    texts = [USGS, ASD, "Wavelength leaf\n400 .1\n", "my leaf\n400 .1\n", "400 .1\n"]
+    titles = [parsed(text, "a.csv").records[0]["name"] for text in texts]
+    usgs = "Actinolite HS116.3B W1R1Bb AREF"
+    assert titles == [usgs, "leaf.000", "leaf", "my leaf", "column 1"]
 
 
 REFUSED = {
@@ -226,6 +229,13 @@ def test_gaps_of_a_light_or_camera_are_told_and_bridged(tmp_path: Path) -> None:
     path.write_text("um r g b\n.4 1 nan 1\n.41 2 2 2\n.3 2 2 2\n.8 2 2 2\n")
     with pytest.warns(CurveWarning, match=r"camera\.csv: Gaps in the values: 1 \(nan\)\."):
         response = camera_response(str(path), "E")
+    np.testing.assert_allclose(response, 1 / len(GRID))
+
+
+def test_decimal_commas_of_a_camera_are_known_by_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "camera.csv").write_text("nm\n390,0,5,0,25,1,0\n710,0,5,0,25,1,0\n")
+    with pytest.warns(CurveWarning, match="commas were read as decimal commas"):
+        response = camera_response(str(tmp_path / "camera.csv"), "E")
     np.testing.assert_allclose(response, 1 / len(GRID))
 
 
