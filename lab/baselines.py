@@ -120,8 +120,8 @@ def gaussian_mixture() -> Method:
         linear = srgb_to_linear(colours.T / 255)
         # A few thousand colours at a time: each takes memory for every Gaussian.
         parts = np.array_split(linear, 1 + len(linear) // _COLOURS)
-        found = np.concatenate([estimator.spectra(part) for part in parts])
-        return _photo_of(found, index, codes.shape)
+        spectra = np.concatenate([estimator.spectra(part) for part in parts])
+        return _photo_of(spectra, index, codes.shape)
 
     return estimate
 

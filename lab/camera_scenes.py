@@ -116,13 +116,13 @@ class CameraScenes:
     ----------
     size
         Rows and columns of a photo.
-    tell
+    see_with
         Called with the response before the photos are given out.
     """
 
-    def __init__(self, seed: int, size: int, tell: Callable[[Tensor], None]) -> None:
+    def __init__(self, seed: int, size: int, see_with: Callable[[Tensor], None]) -> None:
         self._seed = seed
-        self._tell = tell
+        self._see_with = see_with
         self._training = CameraSimulator(seed, size, held_out=False)
         self._held_out = CameraSimulator(seed, size, held_out=True)
         self.response = self._training.response
@@ -140,5 +140,5 @@ class CameraScenes:
         simulator.restart(seed)
         photos, cubes = simulator.draw(count)
         self.response = simulator.response
-        self._tell(self.response)
+        self._see_with(self.response)
         return photos, cubes

@@ -37,7 +37,7 @@ CARD = ModelCard(
         "Weights: napari_mst.training.fit"
     ),
 )
-"""The card of the bundled default model, but for its accuracy, which is measured."""
+"""The card of the bundled default model; its accuracy is measured later."""
 
 PIXELWISE_CARD = replace(
     CARD,
@@ -50,7 +50,7 @@ PIXELWISE_CARD = replace(
     ),
     reference="napari_mst.training.fit_pixelwise",
 )
-"""The card of the bundled pixelwise model, but for its accuracy, which is measured."""
+"""The card of the bundled pixelwise model; its accuracy is measured later."""
 
 
 def made_by(name: str, options: str, processes: int = 1) -> str:

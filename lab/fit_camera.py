@@ -1,6 +1,6 @@
 """Fit the network for cameras: `python -m lab retrain mstpp-camera -o mstpp-camera.safetensors`.
 
-First comes the pixelwise network that is told the camera; then, with it as it is, what the
+First comes the pixelwise network, which is given the camera; then, with it as it is, what the
 surroundings of a pixel add, as in `fit`. Every photo is seen by another camera under another light.
 Deterministic for a seed, step counts and a number of processes and threads; a run that was stopped
 continues from its last checkpoint to the same weights.
@@ -70,7 +70,7 @@ def common_factors(simulator: CameraSimulator) -> Tensor:
 
 
 def start_camera_network(seed: int, width: int) -> CameraNetwork:
-    """A network that gives the linear estimates, but for a little."""
+    """A network that gives nearly the linear estimates."""
     simulator = CameraSimulator(seed)
     torch.manual_seed(seed)
     network = CameraNetwork(common_factors(simulator), width)
@@ -132,12 +132,12 @@ class CameraFit(Fit):
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         torch.manual_seed(settings.seed)
         network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
-        # A draw also tells the networks the camera, so no other process may draw.
+        # A draw also gives the networks the camera, so no other process may draw.
         chosen = replace(options or FitOptions(), source=self._scenes, network=network, drawers=0)
         super().__init__(settings, checkpoint, device=device, options=chosen)
 
     def _see_with(self, response: Tensor) -> None:
-        """Tell both networks the camera of the photos that come next."""
+        """Give both networks the camera of the photos that come next."""
         self.response = response.to(self.device)
         for network in (self.network, self.average):
             network.pixelwise.see_with(response)
@@ -180,7 +180,7 @@ def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
 
 
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
-    """The card of the model, but for its accuracy and its error band, which are measured."""
+    """The card of the model; its accuracy and its error band are measured later."""
     cameras = load_cameras()
     said = (
         f"--steps {settings.steps} --stages {settings.stages} --size {settings.size} "
@@ -240,16 +240,17 @@ def measure(path: Path, folder: Path) -> ModelCard:
     """
     measured = {}
     for kind in ("clean", "noise 1e-3"):
-        found = []
+        by_camera = []
         for capture in judged_captures():
             photos = next(each for each in camera_inputs(capture) if each.name == kind)
-            found.append(
+            by_camera.append(
                 accuracy(ModelMethod(str(path), replace(ON_CPU, capture=capture)), folder, photos)
             )
         means = {}
-        for label in found[0]:
-            means[label] = round(sum(each[label] for each in found) / len(found), 4)
-        measured[f"scenes of {folder.name}, {len(found)} cameras not trained with, {kind}"] = means
+        for label in by_camera[0]:
+            means[label] = round(sum(each[label] for each in by_camera) / len(by_camera), 4)
+        cameras = f"{len(by_camera)} cameras not trained with"
+        measured[f"scenes of {folder.name}, {cameras}, {kind}"] = means
     card = replace(load_model(path).card, accuracy=measured)
     write_weights(path, load_file(path), card)
     return card

@@ -1,4 +1,4 @@
-"""Fit the network that tells the light of a photo: `python -m lab retrain light-vit -o OUT`.
+"""Fit the network that finds the light of a photo: `python -m lab retrain light-vit -o OUT`.
 
 It takes about 25 minutes of one core. Compositions of scenes are drawn once; at every step they are
 seen in other materials, by many cameras in many lights: scenes that came again with the materials
@@ -287,7 +287,7 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
 
     def loss() -> Tensor:
         lesson = lessons.draw(settings.batch)
-        return light_loss(_told(network, lesson), lesson)
+        return light_loss(_posterior(network, lesson), lesson)
 
     judged = held_out_lesson(settings.judged)
     descend(network, settings, Descent(loss, lambda: judge(network, judged), report_every, 1.0))
@@ -295,7 +295,7 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
 
 
 def start_network(width: int) -> VisionTransformer:
-    """A network that tells the first guess for every photo."""
+    """A network that gives the first guess for every photo."""
     hyperparameters = TransformerHyperparameters(
         in_bands=CHANNELS,
         outputs=OUTPUTS,
@@ -335,17 +335,17 @@ def with_mixtures(responses: Tensor, count: int, random: torch.Generator) -> Ten
 
 @torch.no_grad()
 def judge(network: VisionTransformer, lesson: Lesson) -> float:
-    """The mean angle in degrees between the told and the true white."""
-    told = white_of(_told(network, lesson).mean_white)
-    return angles(told, lesson.white).mean().item()
+    """The mean angle in degrees between the estimated and the true white."""
+    white = white_of(_posterior(network, lesson).mean_white)
+    return angles(white, lesson.white).mean().item()
 
 
 def light_card(settings: LightSettings, name: str) -> ModelCard:
-    """The card of the network, but for its accuracy, which is measured."""
+    """The card of the network; its accuracy is measured later."""
     said = f"--steps {settings.steps} --seed {settings.seed}"
     return ModelCard(
         name=name,
-        title="Tells the light that a linear photo was taken in",
+        title="Finds the light that a linear photo was taken in",
         wavelengths=(),
         is_linear=True,
         normalisation="none",
@@ -376,7 +376,7 @@ def fit_light_to_file(settings: LightSettings, order: Order) -> None:
     save(network, order.output, light_card(settings, order.output.stem))
 
 
-def _told(network: VisionTransformer, lesson: Lesson) -> Posterior:
+def _posterior(network: VisionTransformer, lesson: Lesson) -> Posterior:
     outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
     return posterior_of(outputs, lesson.mean_colour)
 

@@ -28,7 +28,7 @@ HELD_OUT_LIGHTS = (
     "LED-RGB1",
     "LED-V2",
 )
-"""Lights that no training photo is taken in; what tells the light is judged on them."""
+"""Lights that no training photo is taken in; estimates of the light are judged on them."""
 
 # How often a light is of each of `FAMILIES`.
 _SHARES = (0.25, 0.33, 0.25, 0.17)
@@ -84,12 +84,12 @@ class LightSimulator:
         """White LEDs (count, 31): those of many drawn whose white is about that of a radiator."""
         radiators = torch.cat([_powers("Planck"), _powers("daylight")])
         whites = log_ratios(radiators @ common_response())
-        found: list[Tensor] = []
-        while sum(map(len, found)) < count:
+        kept: list[Tensor] = []
+        while sum(map(len, kept)) < count:
             drawn = self._any_leds(count)
             off = torch.cdist(log_ratios(drawn @ common_response()), whites).amin(1)
-            found.append(drawn[off < _TINGE])
-        leds = torch.cat(found)[:count]
+            kept.append(drawn[off < _TINGE])
+        leds = torch.cat(kept)[:count]
         return leds / leds.mean(1, keepdim=True)
 
     def _any_leds(self, count: int) -> Tensor:

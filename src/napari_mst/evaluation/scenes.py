@@ -46,17 +46,17 @@ def scene_files(folder: Path) -> list[Path]:
     if find_format(folder):
         return [folder]
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = []
+    files = []
     for path in paths:
         form = find_format(path)
         # Both files of an ENVI raster are recognised: its header alone is counted.
         is_data_of_envi = form is not None and form.name == "envi" and path.suffix.lower() != ".hdr"
         if form is not None and not is_data_of_envi:
-            found.append(path)
-    if not found:
+            files.append(path)
+    if not files:
         name = shown(folder.name or folder)
         raise CubeFileError(f"Expected cube files in {name}, got none. Choose another folder.")
-    return found
+    return files
 
 
 def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene]:

@@ -104,8 +104,8 @@ def compared(
 
 def by_input(scores: Iterable[Score], averages: Sequence[Score]) -> list[Score]:
     """The scores and their *averages*, input by input, each method's scenes together."""
-    order = {(one.input, one.method): place for place, one in enumerate(averages)}
-    return sorted([*scores, *averages], key=lambda one: order[one.input, one.method])
+    order = {(mean.input, mean.method): place for place, mean in enumerate(averages)}
+    return sorted([*scores, *averages], key=lambda each: order[each.input, each.method])
 
 
 def means(scores: Iterable[Score]) -> list[Score]:
@@ -116,8 +116,8 @@ def means(scores: Iterable[Score]) -> list[Score]:
 def grouped(scores: Iterable[Score]) -> list[list[Score]]:
     """The scores of each method and input together, in the order of the scores."""
     groups: dict[tuple[str, str], list[Score]] = {}
-    for one in scores:
-        groups.setdefault((one.input, one.method), []).append(one)
+    for each in scores:
+        groups.setdefault((each.input, each.method), []).append(each)
     return list(groups.values())
 
 
@@ -125,13 +125,13 @@ def table(scores: Sequence[Score]) -> str:
     """The scores for a person: under the name of each input one line for each method and scene."""
     lines = []
     kind = ""
-    for one in scores:
-        if one.input != kind:
-            kind = one.input
-            labels = "".join(f"{label:>11}" for label in one.values)
+    for each in scores:
+        if each.input != kind:
+            kind = each.input
+            labels = "".join(f"{label:>11}" for label in each.values)
             lines += ["", f"{kind:36}{labels}"]
-        name = one.method if one.scene == "mean" else f"{one.method} {one.scene}"
-        values = "".join(f"{value:11.4f}" for value in one.values.values())
+        name = each.method if each.scene == "mean" else f"{each.method} {each.scene}"
+        values = "".join(f"{value:11.4f}" for value in each.values.values())
         lines.append(f"{name[:35]:36}{values}")
     return "\n".join(lines[1:])
 
@@ -142,10 +142,10 @@ def coverage_table(scores: Iterable[Score]) -> str:
     One line for each score that has a band; empty if none has.
     """
     lines = []
-    for one in scores:
-        if one.covered is not None:
-            name = f"{one.method}, {one.input}, {one.scene}"
-            shares = "".join(f"{share:5.2f}" for share in one.covered)
+    for each in scores:
+        if each.covered is not None:
+            name = f"{each.method}, {each.input}, {each.scene}"
+            shares = "".join(f"{share:5.2f}" for share in each.covered)
             lines.append(f"{name[:43]:44}{shares}")
     if not lines:
         return ""
@@ -159,10 +159,10 @@ def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABEL
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["method", "input", "scene", *labels, *by_band])
-        for one in scores:
-            covered = [] if one.covered is None else one.covered.tolist()
-            names = [text_cell(name) for name in (one.method, one.input, one.scene)]
-            writer.writerow([*names, *(one.values[label] for label in labels), *covered])
+        for each in scores:
+            covered = [] if each.covered is None else each.covered.tolist()
+            names = [text_cell(name) for name in (each.method, each.input, each.scene)]
+            writer.writerow([*names, *(each.values[label] for label in labels), *covered])
 
 
 def _shown(
@@ -203,5 +203,5 @@ def mean_score(rows: Sequence[Score]) -> Score:
 
 def _known_mean(values: Sequence[float]) -> float:
     """The mean of the values that are not NaN; NaN if there is none."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    numbers = [value for value in values if not np.isnan(value)]
+    return float(np.mean(numbers)) if numbers else float("nan")

@@ -46,7 +46,7 @@ _SCENES = 128
 _SIZE = FitSettings.size
 # Every held-out camera five times, every light two or three times.
 _CAMERA_SCENES = 40
-_STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours tell little new
+_STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours add little
 _DIGITS = 3
 
 # What an unknown camera does, by judgement: no photo was measured for it.
@@ -171,7 +171,7 @@ def _judge(model: Model, kind: str) -> Judged:
     random = np.random.default_rng(_SEED)
     simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
     every = np.s_[:, ::_STRIDE, ::_STRIDE]
-    found = []
+    judged = []
     for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
         cube = simulator.draw(1)[1][0].numpy()
         capture = _capture(index) if model.card.needs_camera else None
@@ -179,8 +179,8 @@ def _judge(model: Model, kind: str) -> Judged:
         shot = CameraInput(capture=capture, **drawn) if capture else Input(**drawn)
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
-        found.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
-    return Judged(*(np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True)))
+        judged.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
+    return Judged(*(np.concatenate(arrays, axis=1) for arrays in zip(*judged, strict=True)))
 
 
 def _capture(index: int) -> Capture:

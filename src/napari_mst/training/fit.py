@@ -30,9 +30,8 @@ from napari_mst.networks.layout import check_same_network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
-from napari_mst.training.drawing import Drawing, Order
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.sources import LessonSource, Simulated
+from napari_mst.training.sources import Drawing, LessonSource, Order, Simulated
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -45,7 +44,7 @@ def start_network(
     pixelwise: PixelwiseNetwork | CameraNetwork,
     **attention: Unpack[AttentionParameters],
 ) -> RefiningMSTPlusPlus:
-    """A network that gives what *pixelwise* gives, but for a few thousandths, and keeps it.
+    """A network that gives what *pixelwise* gives to within a few thousandths, and keeps it.
 
     *attention* is that of `MSTPlusPlus`.
     """
@@ -187,11 +186,7 @@ class Fit:
                 pace = self._pace()
 
     def _pace(self) -> Callable[[int], tuple[float, float, float]]:
-        """A clock that begins now.
-
-        It tells the seconds of a step, the photos in a second and the share of the time that was
-        spent waiting for them.
-        """
+        """Starts a clock: seconds of a step, photos in a second, and the share of waiting."""
         started = time.perf_counter()
         first = self.step
         waited = self._drawing.waited
@@ -208,7 +203,7 @@ class Fit:
         """The photos of a *step*."""
         # Every process draws other scenes in every step. Index 0 is never drawn.
         index = 1 + step * self.processes + self.rank
-        return Order(index, self.settings.batch, self.settings.lesson_at(step))
+        return index, self.settings.batch, self.settings.lesson_at(step)
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.patience <= self._reports_since_best
@@ -254,7 +249,7 @@ class Fit:
         """The error against what the pixelwise network gives for the photo without noise and JPEG.
 
         The distance to the cube itself is for the most part what no network can know. It would
-        drown what the surroundings tell, so only `spectra_share` of it is added. The error is a
+        drown what the surroundings show, so only `spectra_share` of it is added. The error is a
         share of the one that noise and JPEG make: so a clean photo counts as much as a bad one in
         the end, and less at the beginning (`FitSettings.tolerance_at`).
         """

@@ -3,12 +3,15 @@
 Letters: N photos, B bands, H rows, W columns.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from napari_mst.errors import CubeFileError
 from napari_mst.evaluation.scenes import Scene
@@ -20,6 +23,13 @@ HELD_OUT_SCENES = 32
 # Of the rows of every cube, at its bottom.
 _SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
+_AHEAD = 4  # draws that each process has ready: enough where one of them takes longer than a step
+
+Draw = tuple[Tensor, Tensor]
+"""Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
+
+Order = tuple[int, int, Lesson]
+"""The arguments of `LessonSource.draw`: index, count and lesson."""
 
 
 class LessonSource(Protocol):
@@ -31,10 +41,10 @@ class LessonSource(Protocol):
     response: Tensor
     """(31, 3), takes a reflectance to the values of the camera; white is (1, 1, 1)."""
 
-    def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def draw(self, index: int, count: int, lesson: Lesson) -> Draw:
         """*count* photos and cubes to train on, as *lesson* wants them."""
 
-    def held_out(self) -> tuple[Tensor, Tensor]:
+    def held_out(self) -> Draw:
         """Photos and cubes that are never trained on, always the same."""
 
 
@@ -57,12 +67,12 @@ class Simulated:
         simulator.response = self.response
         return simulator
 
-    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
+    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> Draw:
         """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         # Draws of one seed never meet those of the next.
         return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
 
-    def held_out(self) -> tuple[Tensor, Tensor]:
+    def held_out(self) -> Draw:
         """Photos and cubes that are never trained on."""
         return self.simulator(self._seed, held_out=True).draw(HELD_OUT_SCENES)
 
@@ -89,9 +99,9 @@ class Cubes:
             _, height, width = scene.cube.shape
             rows = height - max(size, round(_SHARE_HELD_OUT * height))
             if min(rows, width) < size:
-                found = " x ".join(map(str, scene.cube.shape[1:]))
+                sides = " x ".join(map(str, scene.cube.shape[1:]))
                 raise CubeFileError(
-                    f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {found}."
+                    f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {sides}."
                 )
             self._trained.append(torch.from_numpy(scene.cube[:, :rows]))
             self._held_out.append(torch.from_numpy(scene.cube[:, rows:]))
@@ -99,17 +109,17 @@ class Cubes:
     def __len__(self) -> int:
         return len(self._trained)
 
-    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> tuple[Tensor, Tensor]:
+    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> Draw:
         """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         return self._photographed(self._trained, [self._seed, index], count, lesson)
 
-    def held_out(self) -> tuple[Tensor, Tensor]:
+    def held_out(self) -> Draw:
         """Photos and cubes that are never trained on."""
         return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
     def _photographed(
         self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Lesson
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Draw:
         """Squares of the *cubes*, and photos of them; larger cubes are drawn more often."""
         random = np.random.default_rng(seed)
         areas = np.array([cube[0].numel() for cube in cubes])
@@ -130,6 +140,66 @@ class Cubes:
         if random.integers(2):
             square = square.flip(2)
         return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
+
+
+class _Orders(Dataset[Draw]):
+    """The draws of *source* for the *orders*, each drawn when it is asked for."""
+
+    def __init__(self, source: LessonSource, orders: Sequence[Order]) -> None:
+        self._source = source
+        self._orders = orders
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    def __getitem__(self, place: int) -> Draw:
+        return self._source.draw(*self._orders[place])
+
+
+class Drawing:
+    """Draws from *source*, here or ahead in some *processes*, and keeps how long a fit waited.
+
+    A draw depends on its order alone, so a fit sees the same photos whichever process draws them.
+
+    Attributes
+    ----------
+    waited
+        Seconds that the fit has waited for photos so far.
+    """
+
+    def __init__(self, source: LessonSource, processes: int = 0) -> None:
+        self.waited = 0.0
+        self._source = source
+        self._processes = processes
+        self._ahead: Iterator[Draw] | None = None
+
+    @contextmanager
+    def ahead(self, order_of: Callable[[int], Order], steps: range) -> Iterator[None]:
+        """Draw the orders of all *steps* ahead while the block takes them, in their order."""
+        if self._processes and steps:
+            orders = [order_of(step) for step in steps]
+            self._ahead = iter(self._loader(orders))
+        try:
+            yield
+        finally:
+            self._ahead = None  # ends the processes
+
+    def take(self, order: Order) -> Draw:
+        """The photos and cubes of *order*, which is the next where they are drawn ahead."""
+        started = time.perf_counter()
+        drawn = self._source.draw(*order) if self._ahead is None else next(self._ahead)
+        self.waited += time.perf_counter() - started
+        return drawn
+
+    def _loader(self, orders: Sequence[Order]) -> DataLoader[Draw]:
+        # Processes are spawned: a fork of a program with threads of torch may hang.
+        return DataLoader(
+            _Orders(self._source, orders),
+            batch_size=None,
+            num_workers=self._processes,
+            prefetch_factor=_AHEAD,
+            multiprocessing_context="spawn",
+        )
 
 
 def response_tensor(camera: str, light: str) -> Tensor:

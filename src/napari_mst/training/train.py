@@ -90,7 +90,7 @@ def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
 def _start(name: str, source: LessonSource) -> MSTPlusPlus | None:
     """A copy of the network of a model, to be trained; None without a name.
 
-    It is told the camera of *source* if it has to be.
+    It is given the camera of *source* if it needs one.
     """
     if not name:
         return None
@@ -102,7 +102,7 @@ def _start(name: str, source: LessonSource) -> MSTPlusPlus | None:
     network = cast("MSTPlusPlus", copy.deepcopy(model.network)).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
-    inner = _told(network)
+    inner = _camera_part(network)
     if inner is not None:
         inner.see_with(source.response)
     return network
@@ -121,15 +121,15 @@ def _pixelwise(plan: TrainingPlan, settings: FitSettings, source: LessonSource) 
     return fit_pixelwise(pixel_settings, simulator=simulated.simulator(settings.seed))
 
 
-def _told(network: nn.Module) -> CameraNetwork | None:
-    """The part of *network* that has to be told the camera, if there is one."""
+def _camera_part(network: nn.Module) -> CameraNetwork | None:
+    """The part of *network* that needs the camera, if there is one."""
     inner = getattr(network, "pixelwise", None)
     return inner if hasattr(inner, "see_with") else None
 
 
 def _rendering(plan: TrainingPlan, network: nn.Module) -> str:
     """The rendering that the card names; "" for one camera or light, which nothing names."""
-    if _told(network):
+    if _camera_part(network):
         return CAMERA_RGB
     return SRGB_D65 if _is_srgb(plan) else ""
 
