@@ -132,8 +132,8 @@ def test_camera_and_light_come_from_tables_or_files(tmp_path: Path) -> None:
     response = response_tensor(str(tmp_path / "camera.csv"), "E")
     np.testing.assert_allclose(response[:, 1], 1 / 31, atol=1e-6)
     assert response[0, 0] < response[-1, 0]
-    (tmp_path / "light.csv").write_text("450,1\n500,1\n")
-    with pytest.raises(CameraError, match="positive values from 400 to 700 nm"):
+    (tmp_path / "light.csv").write_text("nm,power\n450,1\n500,1\n")
+    with pytest.raises(CameraError, match="numbers from 400 to 700 nm in"):
         response_tensor("sRGB", str(tmp_path / "light.csv"))
 
 
