@@ -153,7 +153,7 @@ def test_pixel_that_is_not_finite_is_masked_and_counts_for_nothing(bad: float) -
 def test_pixel_that_a_mask_hides_is_left_out(dtype: str) -> None:
     plain = RGB8.astype(dtype)
     values = planar(plain).copy()
-    values[:, 3, 4] = -9999 if dtype == "i4" else 1
+    values[:, 3, 4] = -9999 if dtype == "i4" else 0
     image = np.ma.array(values, mask=False)
     image[1, 3, 4] = np.ma.masked
     photo = Photo.from_array(image)

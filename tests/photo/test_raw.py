@@ -225,6 +225,17 @@ def test_any_failure_of_rawpy_is_told_as_what_it_was(
     assert "damaged" not in str(error.value)
 
 
+def test_libraw_is_limited_before_it_opens_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms: list[int] = []
+    monkeypatch.setattr(limits, "limit_memory", rooms.append)
+    with pytest.raises(PhotoError, match="damaged"):
+        raw.developed(tmp_path / "missing.dng")
+    raw.developed(write_dng(tmp_path / "photo.dng", FLAT))
+    assert rooms == [limits.ROOM_BYTES] * 2 + [limits.ROOM_BYTES + 64 * 40 * 60]
+
+
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="only Linux sets limits of memory")
 def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path) -> None:
     path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
