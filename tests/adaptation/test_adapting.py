@@ -73,6 +73,13 @@ def test_spot_left_out_is_told_as_by_a_process_without_it() -> None:
         np.testing.assert_allclose(told[left_out], (across @ process.weights)[0], atol=1e-6)
 
 
+def test_no_correction_goes_beyond_a_factor_of_seven() -> None:
+    errors = np.repeat([[-30.0], [30.0], [0.1]], 31, axis=1)
+    spots = Spots(np.diag([9.0, 9.0, 9.0, 0, 0, 0])[:3], errors, np.zeros(3))
+    shift = posterior(defaults.KERNEL, spots, np.ones(31)).shift(spots.features)
+    np.testing.assert_allclose(np.exp(shift[:, 0]), [np.exp(-2), np.exp(2), 1.1], rtol=0.05)
+
+
 def test_inducing_points_tell_nearly_what_all_spots_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     features = rng.normal(size=(300, 6)) * 0.3
