@@ -252,7 +252,7 @@ columns with --known:
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
-        options = replace(self.options, calibrated_by=RENDERED).for_reconstructor
+        options = vars(replace(self.options, calibrated_by=RENDERED))
         return {name: Reconstructor(load_model(name), **options) for name in self._srgb_models()}
 
     def _camera_methods(self, capture: Capture) -> "dict[str, Method]":

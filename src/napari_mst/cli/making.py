@@ -25,7 +25,6 @@ from napari_mst.cli.photos import PhotoOptions
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, SaveError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.reconstruction.options import RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class Run:
     """
 
     reconstructor: "Reconstructor"
-    options: RunOptions
     photos: PhotoOptions
     overwrite: bool
     is_batch: bool
@@ -90,7 +88,7 @@ class Run:
         """The history that a cube of this run has, for the file *photo* with this checksum."""
         encoding = self.photos.encoding_of(photo)
         known_by = self.photos.sha256_of(photo, sha256)
-        return self.reconstructor.origin(known_by, encoding, **self.options.for_photo)
+        return self.reconstructor.origin(known_by, encoding)
 
     def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
         check_outputs(job, self.overwrite, done)
@@ -120,11 +118,10 @@ class Run:
 
     def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
         photo = self.photos.read(job.photo)
-        for_photo = self.options.for_photo
-        plan = self.reconstructor.plan_for(photo, **for_photo, watch=watch)
-        self.teller.note(f"{job.name}: {plan}")
+        seen = self.reconstructor.see(photo)
+        self.teller.note(f"{job.name}: {seen.plan(watch)}")
         with self.teller.bar(job.name, watch) as bar:
-            cube = self.reconstructor.reconstruct(photo, watch=bar, **for_photo)
+            cube = seen.reconstruct(bar)
         if not self.is_batch:
             cube = self.photos.adapted(cube, photo, watch)
         for assumption in cube.provenance.assumptions:

@@ -187,7 +187,7 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
-    reconstructor = Reconstructor(load_model(model), **options.for_reconstructor)
+    reconstructor = Reconstructor(load_model(model), **vars(options))
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
     # With a cancel, kernels are compiled on another thread. This thread hears Ctrl-C meanwhile.
     reconstructor.prepare(note, Watch(is_cancelled=lambda: False))

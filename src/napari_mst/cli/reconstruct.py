@@ -124,7 +124,7 @@ Several such runs at once share the work."""
                 _check(jobs, self.overwrite, is_batch)
             photos = PhotoOptions.of(self.taken, [job.photo for job in jobs])
             options = replace(self.options, capture=photos.capture, memory=self._memory)
-            run = Run(self._reconstructor(options), options, photos, self.overwrite, is_batch)
+            run = Run(self._reconstructor(options), photos, self.overwrite, is_batch)
             done = finished_before(run, jobs)
             outcomes = self._elsewhere
             if outcomes is None:

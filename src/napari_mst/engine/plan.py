@@ -58,7 +58,7 @@ _STEPS = 16
 # What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
 _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
-_TURNED_BYTES = 15_000_000  # and of those for the transposed photo of an ensemble
+_TURNED_BYTES = 15_000_000  # and of those for the transposed photo of eight passes
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _SMALL = 70_000  # pixels below which what a thread has in work shrinks with the photo
 

@@ -40,7 +40,7 @@ class ModelMethod:
 
     def __init__(self, name: str, options: RunOptions = ON_CPU) -> None:
         options = replace(options, calibrated_by=RENDERED)
-        self._reconstructor = Reconstructor(load_model(name), **options.for_reconstructor)
+        self._reconstructor = Reconstructor(load_model(name), **vars(options))
         self._band: Mapping[str, Any] = {}
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:

@@ -1,6 +1,6 @@
 """The one way that the dock, the command line and a notebook go: photo in, spectral cube out.
 
-`pipeline.reconstruct` shows the whole walk on one screen. Its steps, from top to bottom, are
+`pipeline` shows the whole walk on one screen. Its steps, from top to bottom, are
 functions of one frozen `Job`:
 
 `preparing`    a photo, or a part of it, read and described for the network

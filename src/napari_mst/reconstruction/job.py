@@ -15,7 +15,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation, turned
+from napari_mst.reconstruction.orientations import UNTURNED, Orientation, turned
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -59,6 +59,8 @@ class Job:
     light_doubt
         How far the spectra may be off by an estimated light, a share of them for each band; empty
         where the light was told.
+    orientations
+        The flips and transposes over which the mean is taken.
     """
 
     setup: Setup
@@ -73,16 +75,12 @@ class Job:
     denoising: Denoising | None = None
     is_light_estimated: bool = False
     light_doubt: tuple[float, ...] = ()
+    orientations: tuple[Orientation, ...] = (UNTURNED,)
 
     @property
     def options(self) -> RunOptions:
         """The options of this photo."""
         return self.setup.options
-
-    @property
-    def orientations(self) -> tuple[Orientation, ...]:
-        """The flips and transposes over which the mean is taken."""
-        return ORIENTATIONS if self.options.ensemble else (UNTURNED,)
 
     def noted(self, note: str) -> "Job":
         """A copy of the job with one more *note*."""

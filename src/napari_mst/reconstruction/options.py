@@ -1,8 +1,8 @@
 """The options of a reconstruction: one record for the window, the command line and Python."""
 
 import math
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from napari_mst.option import Option
 from napari_mst.photo.cameras import Capture
@@ -13,9 +13,6 @@ Denoise = Literal["auto", "off"] | float
 
 h is in units of the noise that the photo has.
 """
-
-OF_PHOTO = ("region", "ensemble")
-"""Options that may differ from photo to photo; a `Reconstructor` is made with the others."""
 
 
 def rectangle(text: str) -> Rectangle:
@@ -57,33 +54,11 @@ def _positive(text: str) -> float:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a reconstruction, apart from the model.
+    """The options of a reconstruction, apart from the model; see `Reconstructor` for each.
 
-    `reconstruction.setup` checks that the two fit together.
-
-    Attributes
-    ----------
-    device
-        "auto", "cuda", "cuda:1", "mps" or "cpu".
-    memory, device_memory
-        Bytes of this computer's memory and of a GPU's own, at most; None for most of what is free.
-    precision
-        "float32", "float64", or "bfloat16" or "float16", which are not exact.
-    denoise
-        "auto" denoises photos that are noisy, "off" none, and a number every photo, with that h in
-        units of its noise.
-    correct_colour
-        Whether spectra whose colour is not the photo's are moved.
-    capture
-        The camera and the illuminant of a linear photo, for models that need them; the illuminant
-        may be left to the photo (`cameras.ESTIMATED`).
-    calibrated_by
-        What tells that photos show colours exactly, in a few words; "" if nothing does. Error bands
-        are then narrower, and say so.
-    region
-        The part of the photo that the cube covers; None for all of it.
-    ensemble
-        Whether the cube is the mean over eight flips and transposes of the photo.
+    `reconstruction.setup` checks that the two fit together. What is "auto" or None is chosen by the
+    run. The fields are the arguments of `Reconstructor`, the flags of the command line, and rows of
+    the window.
     """
 
     device: Annotated[str, Option("auto, cuda, cuda:1, mps or cpu")] = "auto"
@@ -148,17 +123,6 @@ class RunOptions:
         bool,
         Option("average over 8 flips and transposes, as published; takes 8 times as long"),
     ] = False
-
-    @property
-    def for_reconstructor(self) -> dict[str, Any]:
-        """The keyword arguments of `Reconstructor`."""
-        names = [field.name for field in fields(self) if field.name not in OF_PHOTO]
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def for_photo(self) -> dict[str, Any]:
-        """The keyword arguments of `Reconstructor.reconstruct`, beside the photo."""
-        return {name: getattr(self, name) for name in OF_PHOTO}
 
 
 DEFAULTS = RunOptions()

@@ -18,7 +18,7 @@ class Orientation(NamedTuple):
 
 
 ORIENTATIONS = tuple(Orientation(*each) for each in product((True, False), repeat=3))
-"""The eight of the published ensemble.
+"""The eight over which the published mean is taken.
 
 The last one changes nothing: a recorder keeps the attention of the last run, which is then that of
 the photo as it is.

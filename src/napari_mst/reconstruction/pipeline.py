@@ -2,53 +2,114 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.photo.photo import PhotoLike
+from napari_mst.engine.plan import Plan
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.correcting import correct, shares_of_run
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
-from napari_mst.reconstruction.running import Planes, plan_run, run
+from napari_mst.reconstruction.running import Planes, RunResult, plan_run, run
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import Watch
+from napari_mst.watch import UNWATCHED, Watch, Watched, watching
+
+SEEING = 0.1
+"""The share of the progress of a first computation that seeing the photo takes, about."""
 
 
-def reconstruct(
-    setup: Setup,
-    photo: PhotoLike,
-    errors: PrecisionErrors,
-    watch: Watch,
-    *,
-    is_preview: bool = False,
-) -> SpectralCube:
-    """The cube of *photo*, made as *setup* and its options say; see `Reconstructor.reconstruct`.
+class SeenPhoto:
+    """A photo as the network sees it: prepared once, then planned, previewed, run and looked at.
 
-    *errors* are those of 16 bits that are known already. A preview is the cube of the photo
-    averaged down.
+    Its extrema, its light and its noise are measured when they are first needed. `shape` is (H, W)
+    of the part that the options of *setup* name; *errors* are those of 16 bits that are known.
+
+    Raises
+    ------
+    PhotoError
+        If that part is empty or reaches beyond the photo.
     """
-    job = prepare(setup, photo, watch)
-    job = errors.noted(job)  # before the photo is averaged down: the error is that of an exact run
-    if is_preview:
-        job = averaged_down(job)
-    job = decided(job)
-    plan = plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
+
+    def __init__(self, setup: Setup, photo: Photo, errors: PrecisionErrors) -> None:
+        region = setup.options.region
+        self.photo = photo
+        self.shape: tuple[int, int] = (photo if region is None else photo.cropped(region)).shape
+        self._setup = setup
+        self._errors = errors
+        self._prepared_job: Job | None = None
+        self._decided_job: Job | None = None
+        self._denoised_job: Job | None = None
+
+    def plan(self, watch: Watched = None) -> Plan:
+        """The plan of a run; see `Reconstructor.plan_for`."""
+        job = self._decided(watching(watch))
+        plan = _plan(job)
+        return replace(plan, error=str(self._errors.of(job))) if job.setup.is_narrow else plan
+
+    def preview(self, watch: Watched = None) -> SpectralCube:
+        """The cube of the photo averaged down; see `Reconstructor.preview`."""
+        # First the error: it is that of an exact run.
+        job = self._errors.noted(self._prepared(watching(watch)))
+        return reconstruct(decided(averaged_down(job)))
+
+    def reconstruct(self, watch: Watched = None) -> SpectralCube:
+        """The cube of the photo; see `Reconstructor.reconstruct`."""
+        return reconstruct(self._errors.noted(self._decided(watching(watch))))
+
+    def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
+        """The planes that *compute* makes of it instead of a cube, and their history.
+
+        Errors are those of `Reconstructor.reconstruct`.
+        """
+        is_new = self._denoised_job is None
+        job = self.job(watch)
+        part = watch.part(SEEING, 1) if is_new else watch
+        result = run(replace(job, compute=compute, watch=part), _plan(job))
+        return result.planes, provenance_of(result)
+
+    def provenance(self, watch: Watch = UNWATCHED) -> Provenance:
+        """The history of whatever is made of it; errors are those of `job`."""
+        return provenance_of(RunResult(self.job(watch), Plan(), np.empty(0)))
+
+    def job(self, watch: Watch = UNWATCHED) -> Job:
+        """The job of the photo up to the network.
+
+        Raises
+        ------
+        CameraError
+            If the photo cannot tell its light.
+        Cancelled
+            As soon as *watch* says so; the next call begins again.
+        """
+        if self._denoised_job is None:
+            part = watch.part(0, SEEING)
+            self._denoised_job = denoised(self._decided(part), part)
+        return self._denoised_job
+
+    def _prepared(self, watch: Watch) -> Job:
+        if self._prepared_job is None:
+            self._prepared_job = prepare(self._setup, self.photo)
+        return replace(self._prepared_job, watch=watch)
+
+    def _decided(self, watch: Watch) -> Job:
+        if self._decided_job is None:
+            self._decided_job = decided(self._prepared(watch))
+        return replace(self._decided_job, watch=watch)
+
+
+def reconstruct(job: Job) -> SpectralCube:
+    """The cube of a *job* that is prepared, and whose denoising is decided."""
+    plan = _plan(job)
     start, stop = shares_of_run(job)
-    seen = denoised(job, watch.part(0, start))
+    seen = denoised(job, job.watch.part(0, start))
     result = run(seen.stage(start, stop), plan)
     # With the photo as it was shot, whose noise tells how far its colours can be trusted.
     correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)
 
 
-def see(setup: Setup, photo: PhotoLike, watch: Watch) -> Job:
-    """The job of *photo* up to the network: read, told its light, and denoised if it is noisy."""
-    return denoised(decided(prepare(setup, photo, watch)), watch)
-
-
-def compute_planes(job: Job, compute: Compute, watch: Watch) -> tuple[Planes, Provenance]:
-    """The planes (C, H, W) that *compute* makes of a *job* that was seen, and their history."""
-    plan = plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
-    result = run(replace(job, compute=compute, watch=watch), plan)
-    return result.planes, provenance_of(result)
+def _plan(job: Job) -> Plan:
+    return plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))

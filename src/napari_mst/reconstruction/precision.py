@@ -8,6 +8,7 @@ import numpy as np
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.job import Job
+from napari_mst.reconstruction.orientations import UNTURNED
 from napari_mst.reconstruction.running import run_once
 from napari_mst.watch import Watch
 
@@ -72,12 +73,11 @@ class PrecisionErrors:
 
 def _measured(job: Job) -> PrecisionError:
     """Runs a sample of the photo of *job* in float32 and in its own precision, and compares."""
-    setup = replace(job.setup, options=replace(job.options, ensemble=False))
     sample = replace(
         job,
-        setup=setup,
+        orientations=(UNTURNED,),
         part=job.part.sampled(SAMPLE_SQUARES, SAMPLE_SIDE),
-        compute=setup.cube_of,
+        compute=job.setup.cube_of,
         watch=Watch(is_cancelled=job.watch.is_cancelled),  # its progress is none of the run's
     )
     exact = run_once(sample, Plan(precision="float32")).astype(np.float64)

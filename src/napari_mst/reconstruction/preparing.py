@@ -44,6 +44,7 @@ def prepare(
         notes=lighting.notes,
         is_light_estimated=lit is not setup,
         light_doubt=lighting.doubt,
+        orientations=lit.orientations,
     )
     region = setup.options.region
     return job if region is None else _cropped(job, region)

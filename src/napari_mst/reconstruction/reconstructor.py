@@ -6,7 +6,8 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from inspect import Signature, signature
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,37 @@ from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
-from napari_mst.reconstruction import pipeline, preparing, provenance
+from napari_mst.reconstruction import preparing, provenance
 from napari_mst.reconstruction.compiling import compile_kernels
-from napari_mst.reconstruction.denoising import bytes_to_denoise, decided
-from napari_mst.reconstruction.options import Denoise, RunOptions
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
-from napari_mst.reconstruction.seen import SeenPhoto
 from napari_mst.reconstruction.setup import Setup, set_up
 from napari_mst.watch import Watch, Watched, watching
+
+P = ParamSpec("P")
+
+
+def _with_options(
+    options: Callable[P, RunOptions],
+) -> Callable[
+    [Callable[[Any, Model, RunOptions], None]], Callable[Concatenate[Any, Model, P], None]
+]:
+    """Have a method take the fields of *options* as arguments, instead of the record."""
+
+    def decorate(
+        method: Callable[[Any, Model, RunOptions], None],
+    ) -> Callable[Concatenate[Any, Model, P], None]:
+        def taking_fields(self: Any, model: Model, *args: P.args, **kwargs: P.kwargs) -> None:
+            method(self, model, options(*args, **kwargs))
+
+        own = list(signature(method).parameters.values())[:2]
+        fields = signature(options).parameters.values()
+        taking_fields.__signature__ = Signature([*own, *fields])  # type: ignore[attr-defined]
+        return taking_fields  # type: ignore[return-value] # the names may be written, too
+
+    return decorate
 
 
 class Reconstructor:
@@ -68,6 +91,8 @@ class Reconstructor:
         What tells that the photos show colours exactly, in a few words: "rendered from spectra", "a
         profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By default
         they are for the JPEG of a camera of which nothing is known.
+    region, ensemble
+        Those of every photo, unless `reconstruct` is given others.
 
     Raises
     ------
@@ -104,28 +129,8 @@ class Reconstructor:
     True
     """
 
-    def __init__(  # noqa: PLR0913 (public, its options by name)
-        self,
-        model: Model,
-        device: str = "auto",
-        memory: int | None = None,
-        precision: str = "float32",
-        correct_colour: bool = True,
-        device_memory: int | None = None,
-        capture: Capture | None = None,
-        calibrated_by: str = "",
-        denoise: Denoise = "auto",
-    ) -> None:
-        options = RunOptions(
-            device=device,
-            memory=memory,
-            device_memory=device_memory,
-            precision=precision,
-            denoise=denoise,
-            correct_colour=correct_colour,
-            capture=capture,
-            calibrated_by=calibrated_by,
-        )
+    @_with_options(RunOptions)
+    def __init__(self, model: Model, options: RunOptions) -> None:
         self.setup = set_up(model, options)
         self._errors = PrecisionErrors()
 
@@ -135,7 +140,7 @@ class Reconstructor:
         return f"<Reconstructor {name} on {self.device.name}, {self.precision}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        again = partial(type(self), **self.options.for_reconstructor)
+        again = partial(type(self), **vars(self.options))
         return again, (self.model,)
 
     @property
@@ -191,7 +196,7 @@ class Reconstructor:
         """
         compile_kernels(self.setup, say, watching(watch))
 
-    def plan(self, height: int, width: int, *, ensemble: bool = False) -> Plan:
+    def plan(self, height: int, width: int, *, ensemble: bool | None = None) -> Plan:
         """The plan for *height* x *width* pixels: what a run needs, as a sentence if printed.
 
         It does not count what denoising takes, since that needs the photo; `plan_for` does.
@@ -214,7 +219,7 @@ class Reconstructor:
         photo: PhotoLike,
         region: Rectangle | None = None,
         *,
-        ensemble: bool = False,
+        ensemble: bool | None = None,
         watch: Watched = None,
     ) -> Plan:
         """The plan for *photo*: what a run needs and, in 16 bits, how far it will be off.
@@ -236,12 +241,7 @@ class Reconstructor:
         >>> reconstructor.plan_for(np.full((4, 6, 3), 128, np.uint8)).error
         ''
         """
-        setup = self._setup_for(region, ensemble)
-        job = preparing.prepare(setup, photo, watching(watch))
-        plan = plan_run(setup, *job.part.shape, bytes_to_denoise(decided(job)))
-        if not setup.is_narrow:
-            return plan
-        return replace(plan, error=str(self._errors.of(job)))
+        return self.see(photo, region, ensemble=ensemble).plan(watch)
 
     def reconstruct(
         self,
@@ -249,7 +249,7 @@ class Reconstructor:
         watch: Watched = None,
         *,
         region: Rectangle | None = None,
-        ensemble: bool = False,
+        ensemble: bool | None = None,
     ) -> SpectralCube:
         """The cube of *photo*: (B, H, W) float32, H and W as in the photo.
 
@@ -294,8 +294,7 @@ class Reconstructor:
         >>> reconstructor.reconstruct(photo, region=(10, 20, 0, 30)).shape
         (31, 10, 30)
         """
-        setup = self._setup_for(region, ensemble)
-        return pipeline.reconstruct(setup, photo, self._errors, watching(watch))
+        return self.see(photo, region, ensemble=ensemble).reconstruct(watch)
 
     def preview(
         self,
@@ -310,15 +309,18 @@ class Reconstructor:
         covers. `cube.provenance.is_preview` tells it from an exact one; errors are those of
         `reconstruct`.
         """
-        setup = self._setup_for(region)
-        return pipeline.reconstruct(setup, photo, self._errors, watching(watch), is_preview=True)
+        return self.see(photo, region).preview(watch)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
         """The numbers (B, H, W) that the network makes of *source*."""
         return self.setup.cube_of(source, plan, watch)
 
-    def see(self, photo: PhotoLike, region: Rectangle | None = None) -> SeenPhoto:
+    def see(
+        self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool | None = None
+    ) -> SeenPhoto:
         """The *photo*, or a *region* of it, as the network sees it: for many computations.
+
+        It has `plan`, `preview` and `reconstruct`, for which the photo is prepared only once.
 
         Errors are those of `reconstruct`.
 
@@ -330,7 +332,7 @@ class Reconstructor:
         >>> planes.shape, history.model
         ((31, 4, 6), 'pixelwise-srgb')
         """
-        return SeenPhoto(self._setup_for(region), self.read(photo))
+        return SeenPhoto(self._setup_for(region, ensemble), self.read(photo), self._errors)
 
     def read(self, photo: PhotoLike) -> Photo:
         """Read *photo* and check that the network can be given it; else `PhotoError`.
@@ -344,7 +346,11 @@ class Reconstructor:
         return preparing.read(self.setup, photo)
 
     def origin(
-        self, sha256: str, encoding: str, region: Rectangle | None = None, ensemble: bool = False
+        self,
+        sha256: str,
+        encoding: str,
+        region: Rectangle | None = None,
+        ensemble: bool | None = None,
     ) -> Provenance:
         """The part of a history that is known before the run, for a photo of this *sha256*.
 
@@ -355,6 +361,11 @@ class Reconstructor:
         """
         return provenance.origin(self._setup_for(region, ensemble), sha256, encoding)
 
-    def _setup_for(self, region: Rectangle | None, ensemble: bool = False) -> Setup:
-        """The setup with the options of one photo."""
-        return replace(self.setup, options=replace(self.options, region=region, ensemble=ensemble))
+    def _setup_for(self, region: Rectangle | None, ensemble: bool | None = None) -> Setup:
+        """The setup with the options of one photo, which are at first those of all."""
+        options = self.options
+        if region is not None:
+            options = replace(options, region=region)
+        if ensemble is not None:
+            options = replace(options, ensemble=ensemble)
+        return replace(self.setup, options=options)

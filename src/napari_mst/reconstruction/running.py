@@ -120,7 +120,7 @@ def _engine_job(setup: Setup, height: int, width: int, beside: int) -> planning.
         width,
         setup.device.device,
         options.precision,
-        options.ensemble,
+        len(setup.orientations) > 1,
         after,
         beside,
     )

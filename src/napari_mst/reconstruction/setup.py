@@ -23,6 +23,7 @@ from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Capture
 from napari_mst.reconstruction.options import Denoise, RunOptions
+from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation
 from napari_mst.watch import Watch
 
 N = TypeVar("N", bound=nn.Module)
@@ -49,6 +50,11 @@ class Setup:
     def is_narrow(self) -> bool:
         """True if features are kept in 16 bits."""
         return _is_narrow(self.options.precision)
+
+    @property
+    def orientations(self) -> tuple[Orientation, ...]:
+        """The flips and transposes of a photo over which the mean is taken."""
+        return ORIENTATIONS if self.options.ensemble else (UNTURNED,)
 
     @property
     def corrects_colour(self) -> bool:

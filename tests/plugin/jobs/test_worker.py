@@ -5,6 +5,7 @@ import threading
 import weakref
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
 from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import JobWorker, start
 from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.reconstruction import denoising, preparing
 from napari_mst.reconstruction.options import RunOptions
 
 
@@ -200,6 +202,19 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(
     previews: list[SpectralCube] = []
     assert reconstruct(request, Reports(preview=previews.append)).shape == (31, 19, 27)
     assert [cube.shape for cube in previews] == shapes
+
+
+def test_a_photo_is_prepared_once_for_its_plan_its_preview_and_its_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("napari_mst.plugin.jobs.request.PREVIEW_FROM", 1)
+    prepare, decide = Mock(wraps=preparing.prepare), Mock(wraps=denoising.decided)
+    monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepare", prepare)
+    monkeypatch.setattr("napari_mst.reconstruction.pipeline.decided", decide)
+    source = LayerPhoto.of(Image(np.zeros((19, 27, 3), np.uint8), rgb=True, name="photo"), (0, 0))
+    reconstruct(Request(source, "pixelwise-srgb", RunOptions("cpu")), Reports())
+    assert prepare.call_count == 1
+    assert [call.args[0].is_preview for call in decide.call_args_list] == [False, True]
 
 
 def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:

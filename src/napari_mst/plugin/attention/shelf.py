@@ -118,7 +118,7 @@ def _made_ready(request: Request, reports: Reports) -> Ready:
 
     photo = request.read()
     options = request.options
-    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
+    reconstructor = Reconstructor(load_model(request.model), **vars(options))
     network = reconstructor.network
     has_channels = bool(attention_blocks(network))
     has_pixels = bool(pixel_blocks(network))

@@ -16,7 +16,7 @@ from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch, Watched
 
 if TYPE_CHECKING:
-    from napari_mst.reconstruction.reconstructor import Reconstructor
+    pass
 
 
 PREVIEW_FROM = 2_000_000
@@ -150,7 +150,7 @@ class Recording:
 def extent(provenance: Provenance) -> str:
     """Say which part of its photo a run saw; "" if it saw all of it as it is."""
     region = f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
-    # An ensemble is the mean over eight passes; only the first, unflipped one is recorded.
+    # The mean is over eight passes; only the first, unflipped one is recorded.
     flips = ", unflipped of 8" if provenance.is_ensemble else ""
     return region + flips
 
@@ -163,36 +163,20 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
-    options = request.options
-    reconstructor = Reconstructor(load_model(request.model), **options.for_reconstructor)
+    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
     reconstructor.prepare(reports.say, reports)
-    _say_how(photo, reconstructor, request, reports)
-    if _is_large(photo, request):
-        preview = reconstructor.preview(photo, reports, region=options.region)
-        reports.preview(preview)
+    seen = reconstructor.see(photo)
+    device = reconstructor.device
+    running = f"Running on {device.name} ({device.reason}): {seen.plan(reports)}."
+    reports.say(" ".join([running, *photo.assumptions]))
+    rows, columns = seen.shape
+    if rows * columns >= PREVIEW_FROM:
+        reports.preview(seen.preview(reports))
     with record_attention(reconstructor.model) as record:
-        cube = reconstructor.reconstruct(photo, watch=reports, **options.for_photo)
+        cube = seen.reconstruct(reports)
     cube = request.adapted(cube, photo, reports)
     # A network without attention leaves the record empty.
     if record:
         # By the provenance the attention dock finds the cube of this run again.
         reports.record(replace(record, provenance=cube.provenance))
     return cube
-
-
-def _say_how(
-    photo: Photo, reconstructor: "Reconstructor", request: Request, reports: Reports
-) -> None:
-    """Tell the user on which device and by which plan *photo* will be run, and what was assumed."""
-    plan = reconstructor.plan_for(photo, **request.options.for_photo, watch=reports)
-    device = reconstructor.device
-    running = f"Running on {device.name} ({device.reason}): {plan}."
-    reports.say(" ".join([running, *photo.assumptions]))
-
-
-def _is_large(photo: Photo, request: Request) -> bool:
-    """Tell whether the wanted part of *photo* has so many pixels that a preview helps."""
-    region = request.options.region
-    part = photo if region is None else photo.cropped(region)
-    rows, columns = part.shape
-    return rows * columns >= PREVIEW_FROM
