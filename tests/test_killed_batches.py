@@ -1,7 +1,7 @@
 """Whatever is killed while 40 photos are made: 40 cubes, bit-identical, none made more than twice.
 
 Real processes of the command line are killed at random moments, without a word. Each process writes
-down what it begins, by a `sitecustomize` that wraps `Reconstructor.reconstruct`.
+down what it begins, by a `sitecustomize` that wraps `SeenPhoto.reconstruct`.
 """
 
 import json
@@ -42,14 +42,14 @@ SITE = """
 import os, sys
 if "multiprocessing" in " ".join(sys.orig_argv) or "napari_mst" in " ".join(sys.orig_argv) \
         or "dask" in " ".join(sys.orig_argv):
-    from napari_mst.reconstruction.reconstructor import Reconstructor
-    _reconstruct = Reconstructor.reconstruct
-    def reconstruct(self, photo, **options):
+    from napari_mst.reconstruction.pipeline import SeenPhoto
+    _reconstruct = SeenPhoto.reconstruct
+    def reconstruct(seen, watch):
         log = os.open(os.environ["BEGUN"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(log, f"{os.getpid()} {photo.name}\\n".encode())
+        os.write(log, f"{os.getpid()} {seen.photo.name}\\n".encode())
         os.close(log)
-        return _reconstruct(self, photo, **options)
-    Reconstructor.reconstruct = reconstruct
+        return _reconstruct(seen, watch)
+    SeenPhoto.reconstruct = reconstruct
 """
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +9,15 @@ import safetensors.torch
 import torch
 from PIL import Image
 
-import napari_mst
 from napari_mst.cli.main import main
 from napari_mst.cube import SpectralCube
 from napari_mst.models import ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.watch import Watched
 
-RECONSTRUCT = napari_mst.Reconstructor.reconstruct
+RECONSTRUCT = SeenPhoto.reconstruct
 Run = Callable[..., tuple[int, str, str]]
 """Runs a command; gives its exit status, standard output and standard error."""
 
@@ -82,15 +82,13 @@ def counted(
     """Collect the names of the photos that are reconstructed; Ctrl-C comes after *limit*."""
     names = [] if made is None else made
 
-    def counting(
-        self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: Any
-    ) -> SpectralCube:
+    def counting(seen: SeenPhoto, watch: Watched) -> SpectralCube:
         if len(names) == limit:
             raise KeyboardInterrupt
-        names.append(photo.name)
-        return RECONSTRUCT(self, photo, **kwargs)
+        names.append(seen.photo.name)
+        return RECONSTRUCT(seen, watch)
 
-    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", counting)
+    monkeypatch.setattr(SeenPhoto, "reconstruct", counting)
     return names
 
 

@@ -18,18 +18,18 @@ from tests.cli.conftest import (
     several,
 )
 
-import napari_mst
 from napari_mst.cli.arguments import record_of
 from napari_mst.cli.command import DONE, REFUSED, UNWRITTEN, Command
 from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
+from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.watch import Watch
 
 
 def test_control_c_ends_with_130_and_leaves_no_cube(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", raising(KeyboardInterrupt))
+    monkeypatch.setattr(SeenPhoto, "reconstruct", raising(KeyboardInterrupt))
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
     assert code == 130
     assert err.endswith("cancelled\n")
@@ -116,12 +116,12 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 ) -> None:
     before, went_on = signal.getsignal(signal.SIGINT), []
 
-    def pressed(*_: object, watch: Watch, **__: object) -> None:
+    def pressed(_: SeenPhoto, watch: Watch) -> None:
         signal.raise_signal(signal.SIGINT)
         went_on.append(watch.is_cancelled is not None and watch.is_cancelled())
         raise Cancelled("The reconstruction was cancelled.")
 
-    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    monkeypatch.setattr(SeenPhoto, "reconstruct", pressed)
     code, _, err = run("reconstruct", photo, *several(photo, 2), "-o", photo.parent)
     assert (code, went_on) == (130, [True])  # none of the photos to come is begun
     assert err.endswith("cancelled\n")
@@ -137,7 +137,7 @@ def test_a_second_control_c_is_raised_at_once(
         signal.raise_signal(signal.SIGINT)
         pytest.fail("not raised")
 
-    monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", pressed)
+    monkeypatch.setattr(SeenPhoto, "reconstruct", pressed)
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
 
 

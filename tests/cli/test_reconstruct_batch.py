@@ -2,7 +2,6 @@
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,8 @@ from tests.cli.conftest import (
 
 import napari_mst
 from napari_mst.cube import SpectralCube
+from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.watch import Watched
 
 
 class TestBatch:
@@ -179,21 +180,19 @@ class TestBatch:
         photos, out = several(photo, 4), photo.with_name("out")
         has_begun, may_end, codes = threading.Event(), threading.Event(), list[int]()
         made = counted(monkeypatch)
-        count = napari_mst.Reconstructor.reconstruct
+        count = SeenPhoto.reconstruct
 
-        def held(
-            self: napari_mst.Reconstructor, photo: napari_mst.Photo, **kwargs: Any
-        ) -> SpectralCube:
+        def held(seen: SeenPhoto, watch: Watched) -> SpectralCube:
             has_begun.set()
             is_of_the_other = threading.current_thread() is other
             if is_of_the_other:
                 may_end.wait(60)
-            cube = count(self, photo, **kwargs)
+            cube = count(seen, watch)
             if len(made) == 3:
                 may_end.set()
             return cube
 
-        monkeypatch.setattr(napari_mst.Reconstructor, "reconstruct", held)
+        monkeypatch.setattr(SeenPhoto, "reconstruct", held)
         other = threading.Thread(
             target=lambda: codes.append(run("reconstruct", *photos, "-o", out)[0])
         )

@@ -97,7 +97,7 @@ def source_renamed(desk: Desk) -> None:
 def out_of_memory(desk: Desk) -> None:
     form = desk.dock.form
     form.devices = (*form.devices, DeviceEntry("cuda:0", "cuda:0", "a GPU", ("float32",)))
-    form.device = "cuda:0"
+    form.choose("device", "cuda:0")
     desk.job.error = OutOfMemory("Expected enough memory on cuda:0, got too little.")
     desk.begin()
     desk.finish()
@@ -109,7 +109,7 @@ def out_of_memory(desk: Desk) -> None:
     desk.job.error = None
     desk.dock.cpu_button.click()
     desk.finish()
-    assert desk.dock.rows.devices.currentData() == "cpu"
+    assert desk.dock.rows.widgets["device"].currentData() == "cpu"
     assert desk.names == ["photo", "photo (MST++)"]
 
 

@@ -124,15 +124,15 @@ def reconstruct_a_part() -> None:
     starts = Starts()
     workspace = Workspace(starts)
     heard: list[str] = []
-    form.events.precision.connect(heard.append)
+    form.events.options.connect(lambda options: heard.append(options.precision))
     draw(viewer, viewer.layers["photo"])
     shapes = shapes_layer(viewer)
     assert shapes is not None
     shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])
     form.part = "drawn"
-    form.device = "cuda:0"
-    form.precision = "bfloat16"
-    form.memory = 1.5
+    form.choose("device", "cuda:0")
+    form.choose("precision", "bfloat16")
+    form.choose("memory", 1_500_000_000)
     assert workspace.run(ordered(resolve(form, viewer)))
     request = starts.requests[0]
     assert (request.model, request.options.device) == ("mstpp-srgb", "cuda:0")
@@ -140,8 +140,9 @@ def reconstruct_a_part() -> None:
     assert request.options.region == (4, 13, 7, 30)
     starts.jobs[0].on_failed(OutOfMemory("Expected more memory."))
     assert status(form, workspace.state) == "Expected more memory."
-    form.device = "cpu"
-    assert heard == ["bfloat16", "float32"]
+    form.choose("device", "cpu")
+    assert list(dict.fromkeys(heard)) == ["float32", "bfloat16"]
+    assert form.options.precision == "float32"
     assert workspace.run(ordered(resolve(form, viewer)))
     assert starts.requests[1].options.precision == "float32"
     viewer.layers.clear()

@@ -16,7 +16,6 @@ from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import ESTIMATED, unbalanced_response
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.reconstruct.rows import select
 
 pytest.importorskip("rawpy")
 
@@ -49,7 +48,7 @@ def cube_of_the_window(dng: Path, qtbot: QtBot) -> SpectralCube:
     qtbot.addWidget(dock)
     dock.show()
     qtbot.waitUntil(lambda: dock.is_ready, timeout=60_000)
-    select(dock.rows.models, MODEL)
+    dock.rows.widgets["card"].show_value(MODEL)
     assert (dock.form.camera, dock.form.illuminant) == (CAMERA, ESTIMATED)
     cubes: list[SpectralCube] = []
     dock.workspace.cube_ready.connect(lambda cube, _: cubes.append(cube))

@@ -29,27 +29,29 @@ def dock(reconstruct_dock: ReconstructDock, viewer: ViewerModel) -> ReconstructD
     models = dict(reconstruct_dock.form.cards) | {card.name: card}
     reconstruct_dock.form.cards = models
     viewer.add_image(np.full((20, 30, 3), 900, np.uint16), rgb=True, name="raw")
-    reconstruct_dock.rows.models.addItem(card.title, card.name)
-    reconstruct_dock.rows.models.setCurrentIndex(reconstruct_dock.rows.models.findData("told"))
-    reconstruct_dock.rows.photos.setCurrentText("raw")
+    reconstruct_dock.rows.widgets["card"].addItem(card.title, card.name)
+    reconstruct_dock.rows.widgets["card"].setCurrentIndex(
+        reconstruct_dock.rows.widgets["card"].findData("told")
+    )
+    reconstruct_dock.rows.widgets["photo"].setCurrentText("raw")
     return reconstruct_dock
 
 
 def choose(dock: ReconstructDock, camera: str = "nikon d5100", illuminant: str = "A") -> None:
-    dock.rows.camera.camera.setEditText(camera)
-    dock.rows.camera.illuminant.setEditText(illuminant)
+    dock.rows.widgets["camera"].setEditText(camera)
+    dock.rows.widgets["illuminant"].setEditText(illuminant)
 
 
 def test_rows_are_only_there_for_models_that_need_them(dock: ReconstructDock) -> None:
-    assert dock.rows.camera.camera.isVisible()
-    assert dock.rows.camera.illuminant.isVisible()
-    dock.rows.models.setCurrentIndex(dock.rows.models.findData("bundled"))
-    assert not dock.rows.camera.camera.isVisible()
-    assert not dock.rows.camera.white.isVisible()
+    assert dock.rows.widgets["camera"].isVisible()
+    assert dock.rows.widgets["illuminant"].isVisible()
+    dock.rows.widgets["card"].setCurrentIndex(dock.rows.widgets["card"].findData("bundled"))
+    assert not dock.rows.widgets["camera"].isVisible()
+    assert not dock.rows.widgets["white"].isVisible()
 
 
 def test_nothing_is_chosen_and_nothing_starts_before_it_is(dock: ReconstructDock) -> None:
-    assert dock.rows.camera.camera.currentText() == dock.rows.camera.illuminant.currentText() == ""
+    assert [dock.rows.widgets[name].currentText() for name in ("camera", "illuminant")] == ["", ""]
     assert not dock.run()
     assert dock.text.text().startswith("Expected the camera of the photo, got none.")
     choose(dock, illuminant="")
@@ -65,8 +67,8 @@ def test_unknown_camera_is_refused_with_those_of_a_similar_name(dock: Reconstruc
 
 @pytest.mark.parametrize("typed", ["5100", "nikon d5100", "kon_d51"])
 def test_typing_a_part_of_a_name_finds_it(dock: ReconstructDock, qtbot: QtBot, typed: str) -> None:
-    qtbot.keyClicks(dock.rows.camera.camera.lineEdit(), typed)
-    popup = dock.rows.camera.camera.completer().popup()
+    qtbot.keyClicks(dock.rows.widgets["camera"].lineEdit(), typed)
+    popup = dock.rows.widgets["camera"].completer().popup()
     found = [popup.model().index(row, 0).data() for row in range(popup.model().rowCount())]
     assert found == ["Nikon_D5100"]
     popup.hide()
@@ -76,8 +78,8 @@ def test_what_was_chosen_reaches_the_job(
     dock: ReconstructDock, job: GatedJob, qtbot: QtBot
 ) -> None:
     choose(dock)
-    dock.rows.camera.white.setText("4000")
-    dock.rows.camera.balanced.click()
+    dock.rows.widgets["white"].setText("4000")
+    dock.rows.widgets["is_balanced"].click()
     job.gate.set()
     assert dock.run()
     qtbot.waitUntil(lambda: not dock.workspace.is_busy)
@@ -90,13 +92,13 @@ def test_eight_bits_are_refused_unless_they_are_said_to_be_linear(
     dock: ReconstructDock, job: GatedJob, qtbot: QtBot
 ) -> None:
     choose(dock)
-    assert not dock.rows.camera.linear.isVisible()
-    dock.rows.photos.setCurrentText("photo")
-    assert dock.rows.camera.linear.isVisible()
+    assert not dock.rows.widgets["is_linear"].isVisible()
+    dock.rows.widgets["photo"].setCurrentText("photo")
+    assert dock.rows.widgets["is_linear"].isVisible()
     assert not dock.run()
     assert "got 8 bits, which are nearly always sRGB-encoded" in dock.text.text()
     job.gate.set()
-    dock.rows.camera.linear.click()
+    dock.rows.widgets["is_linear"].click()
     assert dock.run()
     qtbot.waitUntil(lambda: not dock.workspace.is_busy)
 
@@ -109,26 +111,26 @@ def test_camera_that_the_file_names_is_preselected_and_it_is_said(
     tifffile.imwrite(path, np.full((8, 8, 3), 900, np.uint16), photometric="rgb", extratags=tags)
     with layer_source(path=str(path)):
         viewer.add_image(tifffile.imread(path), rgb=True, name="d850")
-    dock.rows.photos.setCurrentText("d850")
-    assert dock.rows.camera.camera.currentText() == "Nikon_D850"
+    dock.rows.widgets["photo"].setCurrentText("d850")
+    assert dock.rows.widgets["camera"].currentText() == "Nikon_D850"
     assert dock.text.text().startswith("The file says that Nikon_D850 took it: check the camera.")
-    assert dock.rows.camera.illuminant.currentText() == ""
+    assert dock.rows.widgets["illuminant"].currentText() == ""
     choose(dock, camera="Canon EOS 5D")
-    dock.rows.photos.setCurrentText("raw")
-    dock.rows.photos.setCurrentText("d850")
-    assert dock.rows.camera.camera.currentText() == "Canon EOS 5D"
+    dock.rows.widgets["photo"].setCurrentText("raw")
+    dock.rows.widgets["photo"].setCurrentText("d850")
+    assert dock.rows.widgets["camera"].currentText() == "Canon EOS 5D"
 
 
 def test_weights_of_ones_own_that_need_a_camera_ask_for_it(
     dock: ReconstructDock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dock.rows.models.setCurrentIndex(dock.rows.models.findData("mst-plus-plus"))
-    assert not dock.rows.camera.camera.isVisible()
+    dock.rows.widgets["card"].setCurrentIndex(dock.rows.widgets["card"].findData("mst-plus-plus"))
+    assert not dock.rows.widgets["camera"].isVisible()
     monkeypatch.setattr(
         module, "card_of_file", lambda path: replace(PUBLISHED, rendering=CAMERA_RGB)
     )
-    dock.rows.weights.value = Path("mine.safetensors")
-    assert dock.rows.camera.camera.isVisible()
+    dock.rows.widgets["weights"].value = Path("mine.safetensors")
+    assert dock.rows.widgets["camera"].isVisible()
 
 
 def test_photo_that_is_asked_while_a_job_runs_says_so_and_changes_nothing(

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -112,10 +113,10 @@ def test_the_names_of_photos_are_read_whole(
         "a name that goes on and on, so that two that differ in the middle are told apart, and on"
     )
     viewer.layers["photo"].name = long
-    reconstruct_dock.rows.photos.showPopup()
-    metrics = reconstruct_dock.rows.photos.view().fontMetrics()
-    assert reconstruct_dock.rows.photos.view().width() >= metrics.horizontalAdvance(long)
-    reconstruct_dock.rows.photos.hidePopup()
+    reconstruct_dock.rows.widgets["photo"].showPopup()
+    metrics = reconstruct_dock.rows.widgets["photo"].view().fontMetrics()
+    assert reconstruct_dock.rows.widgets["photo"].view().width() >= metrics.horizontalAdvance(long)
+    reconstruct_dock.rows.widgets["photo"].hidePopup()
 
 
 def test_the_description_of_a_model_is_never_cut(reconstruct_dock: ReconstructDock) -> None:
@@ -158,14 +159,14 @@ def test_a_dock_that_is_opened_again_finds_the_running_job(
 def test_photos_are_the_image_layers_that_are_no_cubes(
     reconstruct_dock: ReconstructDock, viewer: ViewerModel
 ) -> None:
-    box = reconstruct_dock.rows.photos
+    box = reconstruct_dock.rows.widgets["photo"]
 
     def names() -> list[str]:
         return [box.itemText(index) for index in range(box.count())]
 
     viewer.add_image(np.zeros((5, 5)), name="grey")
     viewer.add_points(np.zeros((1, 2)))
-    assert (names(), reconstruct_dock.rows.photos.currentText()) == (["grey", "photo"], "photo")
+    assert (names(), box.currentText()) == (["grey", "photo"], "photo")
     viewer.layers["photo"].name = "renamed"
     assert names() == ["grey", "renamed"]
     viewer.layers.clear()
@@ -174,18 +175,18 @@ def test_photos_are_the_image_layers_that_are_no_cubes(
 
 
 def test_a_model_without_bundled_weights_asks_for_a_file(reconstruct_dock: ReconstructDock) -> None:
-    reconstruct_dock.rows.models.setCurrentIndex(
-        reconstruct_dock.rows.models.findData("mst-plus-plus")
+    reconstruct_dock.rows.widgets["card"].setCurrentIndex(
+        reconstruct_dock.rows.widgets["card"].findData("mst-plus-plus")
     )
-    assert not reconstruct_dock.rows.weights.native.isHidden()
-    reconstruct_dock.rows.weights.value = Path("weights.pth")
+    assert not reconstruct_dock.rows.widgets["weights"].native.isHidden()
+    reconstruct_dock.rows.widgets["weights"].value = Path("weights.pth")
     assert reconstruct_dock.form.model.endswith("weights.pth")
     assert "31 bands, 400-700 nm" in reconstruct_dock.rows.about.text()
 
 
 def test_a_chosen_model_without_a_file_is_asked_for(reconstruct_dock: ReconstructDock) -> None:
-    reconstruct_dock.rows.models.setCurrentIndex(
-        reconstruct_dock.rows.models.findData("mst-plus-plus")
+    reconstruct_dock.rows.widgets["card"].setCurrentIndex(
+        reconstruct_dock.rows.widgets["card"].findData("mst-plus-plus")
     )
     assert not reconstruct_dock.run()
     assert "Choose the weights file" in reconstruct_dock.text.text()
@@ -196,23 +197,23 @@ def test_what_was_off_is_shown_on_the_photo_if_wanted(
 ) -> None:
     viewer.layers["photo"].scale = (2, 3)
     job.gate.set()
-    reconstruct_dock.rows.quality.click()
+    reconstruct_dock.rows.widgets["has_quality"].click()
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: len(viewer.layers) == 3)
     layer = viewer.layers["photo (colours off)"]
     assert (layer.data == 2).all()
     assert (tuple(layer.scale), layer.contrast_limits, layer.visible) == ((2, 3), [0, 2], False)
     assert viewer.layers.selection.active.name == "photo (MST++)"
-    assert reconstruct_dock.rows.photos.count() == 1
+    assert reconstruct_dock.rows.widgets["photo"].count() == 1
 
 
 def test_correction_can_be_switched_off(
     reconstruct_dock: ReconstructDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
 ) -> None:
     job.gate.set()
-    reconstruct_dock.rows.quality.click()
-    reconstruct_dock.rows.correction.click()
-    assert not reconstruct_dock.rows.quality.isEnabled()
+    reconstruct_dock.rows.widgets["has_quality"].click()
+    reconstruct_dock.rows.widgets["correct_colour"].click()
+    assert not reconstruct_dock.rows.widgets["has_quality"].isEnabled()
     reconstruct_dock.run()
     qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert [layer.name for layer in viewer.layers] == ["photo", "photo (MST++)"]
@@ -292,8 +293,8 @@ def test_a_preview_that_was_deleted_is_not_missed(
 
 def choose_part(dock: ReconstructDock, part: str) -> None:
     """As a user does."""
-    dock.rows.parts.setCurrentIndex(dock.rows.parts.findData(part))
-    dock.rows.parts.activated.emit(dock.rows.parts.currentIndex())
+    dock.rows.widgets["part"].setCurrentIndex(dock.rows.widgets["part"].findData(part))
+    dock.rows.widgets["part"].activated.emit(dock.rows.widgets["part"].currentIndex())
 
 
 def test_a_drawn_rectangle_is_reconstructed_where_it_lies(
@@ -334,7 +335,7 @@ def test_the_row_asks_for_denoising_and_the_title_says_so(
 ) -> None:
     job.gate.set()
     rows = reconstruct_dock.rows
-    row = rows.denoise
+    row = rows.widgets["denoise"]
     for choice, title in (
         ("auto", ""),
         ("off", ": not denoised"),
@@ -347,7 +348,17 @@ def test_the_row_asks_for_denoising_and_the_title_says_so(
         reconstruct_dock.run_button.click()
         qtbot.waitUntil(lambda: reconstruct_dock.run_button.isEnabled())
     assert [options.denoise for options in job.options] == ["auto", "off", 0.7]
-    assert remembered().denoise == "always"
+    assert remembered().denoise == "0.7"
+
+
+def test_a_preference_that_means_nothing_is_refused_in_words(
+    reconstruct_dock: ReconstructDock, told: Callable[[], list[str]]
+) -> None:
+    remembered().denoise = "2"
+    assert reconstruct_dock.form.options.denoise == 2
+    remembered().denoise = "loud"
+    assert reconstruct_dock.form.options.denoise == 2
+    assert "Expected auto, off or a number above 0" in told()[-1]
 
 
 def test_the_check_box_asks_for_the_ensemble(
@@ -355,7 +366,7 @@ def test_the_check_box_asks_for_the_ensemble(
 ) -> None:
     job.gate.set()
     for is_wanted in (False, True):
-        reconstruct_dock.rows.ensemble.setChecked(is_wanted)
+        reconstruct_dock.rows.widgets["ensemble"].setChecked(is_wanted)
         reconstruct_dock.run()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     assert [options.ensemble for options in job.options] == [False, True]
@@ -366,21 +377,20 @@ def test_precision_and_memory_are_those_of_the_dock_and_float32_and_automatic_at
 ) -> None:
     job.gate.set()
     offered = [
-        reconstruct_dock.rows.precisions.itemText(i)
-        for i in range(reconstruct_dock.rows.precisions.count())
+        reconstruct_dock.rows.widgets["precision"].itemText(i)
+        for i in range(reconstruct_dock.rows.widgets["precision"].count())
     ]
     assert offered == ["float32", "bfloat16", "float64"]
-    assert reconstruct_dock.rows.memory.text() == "automatic"
+    assert reconstruct_dock.rows.widgets["memory"].text() == "automatic"
     for precision, memory in (("float32", 0), ("bfloat16", 1.5)):
-        reconstruct_dock.rows.precisions.setCurrentText(precision)
-        reconstruct_dock.rows.memory.setValue(memory)
+        reconstruct_dock.rows.widgets["precision"].setCurrentText(precision)
+        reconstruct_dock.rows.widgets["memory"].setValue(memory)
         reconstruct_dock.run_button.click()
         qtbot.waitUntil(lambda: not reconstruct_dock.workspace.is_busy)
     modes = [(options.precision, options.memory) for options in job.options]
     assert modes == [("float32", None), ("bfloat16", 1_500_000_000)]
-    assert (
-        "error is measured on a sample of your photo" in reconstruct_dock.rows.precisions.toolTip()
-    )
+    tip = reconstruct_dock.rows.widgets["precision"].toolTip()
+    assert "error is measured on a sample of your photo" in tip
 
 
 def test_a_device_offers_its_own_precisions_and_the_chosen_one_stays_if_it_can(
@@ -392,9 +402,9 @@ def test_a_device_offers_its_own_precisions_and_the_chosen_one_stays_if_it_can(
     mps = DeviceEntry("mps", "mps", "another", ("float32", "float16"))
     form.devices = (*form.devices, cuda, mps)
     for device, expected in (("cuda:0", "bfloat16"), ("mps", "float32")):
-        reconstruct_dock.rows.precisions.setCurrentText("bfloat16")
-        reconstruct_dock.rows.devices.setCurrentIndex(
-            reconstruct_dock.rows.devices.findData(device)
+        reconstruct_dock.rows.widgets["precision"].setCurrentText("bfloat16")
+        reconstruct_dock.rows.widgets["device"].setCurrentIndex(
+            reconstruct_dock.rows.widgets["device"].findData(device)
         )
-        assert reconstruct_dock.rows.precisions.currentText() == expected
-    assert reconstruct_dock.rows.precisions.count() == 2
+        assert reconstruct_dock.rows.widgets["precision"].currentText() == expected
+    assert reconstruct_dock.rows.widgets["precision"].count() == 2

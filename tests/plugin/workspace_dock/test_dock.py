@@ -152,8 +152,8 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     page = photo_page(workspace).reconstruction
     torn = ReconstructDock(viewer)
     torn.show()
-    torn.rows.ensemble.click()
-    assert page.rows.ensemble.isChecked()
+    torn.rows.widgets["ensemble"].click()
+    assert page.rows.widgets["ensemble"].isChecked()
     assert page.rows.settings.button.text() == "Settings: mean of 8"
     qtbot.waitUntil(lambda: page.is_ready)
     torn.run_button.click()
@@ -169,17 +169,17 @@ def test_settings_are_remembered_by_the_next_session(
     workspace: WorkspaceDock, devices: None, qtbot: QtBot
 ) -> None:
     rows = photo_page(workspace).reconstruction.rows
-    rows.ensemble.click()
-    rows.memory.setValue(4)
+    rows.widgets["ensemble"].click()
+    rows.widgets["memory"].setValue(4)
     kept = get_plugin_settings("napari-mst")
-    assert (kept.reconstruction.is_ensemble, kept.reconstruction.memory) == (True, 4)
-    assert "is_ensemble: true" in Path(kept.config_path).read_text()
+    assert (kept.reconstruction.ensemble, kept.reconstruction.memory) == (True, 4)
+    assert "ensemble: true" in Path(kept.config_path).read_text()
     later = ReconstructDock(ViewerModel())
     qtbot.addWidget(later)
-    assert (later.form.is_ensemble, later.form.memory) == (True, 4)
+    assert (later.form.options.ensemble, later.form.options.memory) == (True, 4e9)
     # What napari's Preferences change is drawn at once.
-    kept.reconstruction.is_ensemble = False
-    assert not rows.ensemble.isChecked()
+    kept.reconstruction.ensemble = False
+    assert not rows.widgets["ensemble"].isChecked()
 
 
 def test_a_device_that_is_gone_gives_way_to_the_automatic_one(
@@ -190,7 +190,7 @@ def test_a_device_that_is_gone_gives_way_to_the_automatic_one(
     qtbot.addWidget(dock)
     dock.show()
     qtbot.waitUntil(lambda: dock.is_ready)
-    assert dock.form.device == "auto"
+    assert dock.form.options.device == "auto"
     assert dock.run_button.isEnabled()
 
 
@@ -337,7 +337,7 @@ def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
     page = photo_page(dock)
     qtbot.waitUntil(lambda: page.reconstruction.is_ready)
     canvas = window.window._qt_viewer.canvas.native
-    widget = {"canvas": canvas, "dock": page.reconstruction.rows.parts}[focus]
+    widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["part"]}[focus]
     qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())
     widget.setFocus()
     job.gate.set()
@@ -404,4 +404,4 @@ def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) 
     dock = window.window.dock_widgets["Workspace (napari-mst)"]
     qtbot.waitUntil(dock.isVisible)
     qtbot.waitUntil(photo_page(dock).reconstruction.run_button.isEnabled)
-    assert photo_page(dock).reconstruction.rows.photos.currentText() == "coffee"
+    assert photo_page(dock).reconstruction.rows.widgets["photo"].currentText() == "coffee"

@@ -41,6 +41,7 @@ from napari_mst.plugin.viewer.marking import Places, ask_for_places
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.reconstruction.options import RunOptions
 
 DRAW = "Draw a rectangle on the photo, then press Run."
 BUSY = "Another job is running. Wait for its end, then ask the photo again."
@@ -100,12 +101,12 @@ class ReconstructDock(Dock):
         self.save_button.clicked.connect(self.save_cube)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
-        self.rows.parts.activated.connect(self._draw_part)
+        self.rows.widgets["part"].activated.connect(self._draw_part)
         findings = self.rows.findings
         findings.light.clicked.connect(self.find_light)
         findings.patch.clicked.connect(self.find_patch)
         findings.chart.clicked.connect(self.find_chart)
-        self.rows.frames.use.clicked.connect(self.use_frames)
+        self.rows.use_frames.clicked.connect(self.use_frames)
         findings.search.clicked.connect(self.search_chart)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
@@ -122,10 +123,11 @@ class ReconstructDock(Dock):
         layers = self.viewer.layers.events
         chosen = self.form.events
         # The other choices change nothing of what the sentence says.
-        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices, chosen.device)
+        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices)
         return [
             *self.rows.links(),
             *((changed, self._show_status) for changed in said),
+            (chosen.options, self._on_options),
             (remembered().events, self._recall),
             (layers.inserted, self.refresh),
             (layers.removed, self.refresh),
@@ -214,7 +216,7 @@ class ReconstructDock(Dock):
         ask_to_save(self.viewer)
 
     def _run_on_cpu(self) -> None:
-        self.form.device = "cpu"
+        self.form.choose("device", "cpu")
         self.run()
 
     def _draw_part(self) -> None:
@@ -247,6 +249,10 @@ class ReconstructDock(Dock):
         """Say what another choice means, unless a job is speaking."""
         if not self.workspace.is_busy:
             self.text.setText(status(self.form, JobState()))
+
+    def _on_options(self, options: RunOptions, before: RunOptions) -> None:
+        if options.device != before.device:
+            self._show_status()
 
     def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Add the layer of how far the colours were off, hidden; what was selected stays so."""

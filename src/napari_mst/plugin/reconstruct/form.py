@@ -8,13 +8,12 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
-from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
@@ -26,16 +25,11 @@ from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.crop import Part, photo_part
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.viewer.photos import is_of_sensor
-from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
-GIGABYTE = 1e9
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
 NO_WEIGHTS = "Choose the weights file of this model first."
-
-
-DenoiseChoice = Literal["auto", "off", "always"]
-"""The photos that are denoised: noisy ones, none, or all."""
 
 
 class Device(Protocol):
@@ -104,10 +98,10 @@ class ReconstructionForm:
         The chosen model, and the weights file of one that has no bundled weights.
     devices
         Empty until the devices of the computer are known.
-    memory
-        The most memory that a run may take, in GB; 0 for most of what is free.
-    denoise, denoise_h
-        The photos that are denoised, and h in units of their noise where all are.
+    options
+        The settings of the run; its capture and region are those of the photo.
+    has_quality
+        Whether a layer shows how far the colours were off.
     white
         The stored value of a white surface; 0 for the full scale of the file.
     grey
@@ -131,14 +125,8 @@ class ReconstructionForm:
     card: str = ""
     weights: str = ""
     devices: tuple[DeviceEntry, ...] = ()
-    device: str = "auto"
-    precision: str = "float32"
-    memory: float = 0.0
-    denoise: DenoiseChoice = "auto"
-    denoise_h: float = BEST_H
-    has_correction: bool = True
+    options: RunOptions = DEFAULTS
     has_quality: bool = False
-    is_ensemble: bool = False
     camera: str = ""
     illuminant: str = ""
     white: float = 0.0
@@ -157,7 +145,7 @@ class ReconstructionForm:
         # A camera that was only suggested gives way to that of the next photo.
         self._suggested = ""
         self._suggested_light = ""
-        for changed in (self.events.devices, self.events.device):
+        for changed in (self.events.devices, self.events.options):
             changed.connect(self._keep_precision)
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
@@ -206,7 +194,18 @@ class ReconstructionForm:
     @property
     def chosen_device(self) -> DeviceEntry | None:
         """The chosen entry of the list of devices; None until it is known."""
-        return next((entry for entry in self.devices if entry.name == self.device), None)
+        return next((each for each in self.devices if each.name == self.options.device), None)
+
+    def value(self, field: str) -> Any:
+        """Return the value of a *field* of the form, or of its options."""
+        return getattr(self.options if hasattr(self.options, field) else self, field)
+
+    def choose(self, field: str, value: Any) -> None:
+        """Set a *field* of the form, or of its options."""
+        if hasattr(self.options, field):
+            self.options = replace(self.options, **{field: value})
+        else:
+            setattr(self, field, value)
 
     def take_light(self, name: str) -> None:
         """Take the light *name* alone, of those that the photo may have been taken in."""
@@ -229,9 +228,9 @@ class ReconstructionForm:
         entry = self.chosen_device
         if self.devices and entry is None:
             # The last session may have had a GPU that is gone.
-            self.device = "auto"
-        elif entry is not None and self.precision not in entry.precisions:
-            self.precision = entry.precisions[0]
+            self.choose("device", "auto")
+        elif entry is not None and self.options.precision not in entry.precisions:
+            self.choose("precision", entry.precisions[0])
 
     def _suggest_camera(self) -> None:
         """Choose the camera that the photo's file names, unless the user has chosen another."""
@@ -286,16 +285,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
         photo = photo_part(viewer, layer, form.part)
     except (PhotoError, CameraError) as error:
         return str(error)
-    options = RunOptions(
-        device=form.device,
-        # The field's 0 stands for most of what is free, which the options call None.
-        memory=round(form.memory * GIGABYTE) or None,
-        precision=form.precision,
-        denoise=form.denoise_h if form.denoise == "always" else form.denoise,
-        correct_colour=form.has_correction,
-        capture=capture,
-        ensemble=form.is_ensemble,
-    )
+    options = replace(form.options, capture=capture)
     corrections = finding.corrections if finding is not None else ()
     return Request(photo, form.model, options, corrections=corrections)
 

@@ -1,6 +1,13 @@
-"""The rows of the reconstruction form as widgets: each writes one field of the form."""
+"""The rows of the reconstruction form: tables of the fields, and the widgets that edit them.
+
+A setting of a run is a field of `RunOptions` and a row of `SETTINGS`: from both come the widget,
+what napari remembers between sessions, its Preferences (`napari.yaml`), and the title of the
+settings.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from magicgui.types import FileDialogMode
@@ -13,155 +20,349 @@ from qtpy.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
+from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.files.weights import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.camera_rows import CameraRows
-from napari_mst.plugin.reconstruct.crop import Part
-from napari_mst.plugin.reconstruct.denoise_row import DenoiseRow
 from napari_mst.plugin.reconstruct.finding_rows import FindingRows
-from napari_mst.plugin.reconstruct.fold import Fold
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.frame_rows import FrameRows
-from napari_mst.plugin.viewer.layer_box import LayerBox
+from napari_mst.plugin.reconstruct.widgets import DenoiseBox, Fold, SearchBox, WhiteEdit
+from napari_mst.plugin.viewer.layer_box import ChoiceBox, LayerBox, let_shrink
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
+from napari_mst.reconstruction.options import DEFAULTS, Denoise
 
-PARTS: dict[str, Part] = {
+PARTS = {
     "whole photo": "whole",
     "what is on the screen": "visible",
     "a drawn rectangle": "drawn",
 }
+PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
+GIGABYTE = 1e9
 MOST_MEMORY = 4096
 """GB."""
 LETTERS = 8
 """Width of a list in letters, at least."""
 
+Form = ReconstructionForm
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Row:
+    """A field of the form, and the widget that edits it.
+
+    Attributes
+    ----------
+    field
+        A field of `ReconstructionForm`, or of the `RunOptions` in it.
+    label
+        The words on the left; None for a widget beside that of the row before.
+    make
+        Makes the widget.
+    is_shown
+        Tells whether the form has this row now.
+    draw
+        Draws what else of the widget depends on the form: its list, its tooltip.
+    to_widget, to_field
+        Convert the value of the field to that of the widget, and back.
+    unusual
+        Words a value that is not the default, for the title of the settings; "" for no words.
+    """
+
+    field: str
+    label: str | None
+    make: Callable[[], Any]
+    is_shown: Callable[[Form], bool] = lambda _: True
+    draw: Callable[[Any, Form], object] = lambda _, __: None
+    to_widget: Callable[[Any], Any] = _same
+    to_field: Callable[[Any], Any] = _same
+    unusual: Callable[[Any], str] = str
+
+
+# ----------------------------------------------------------------------------- widgets
+
+
+def _list(tip: str, entries: dict[str, Any] | None = None) -> ChoiceBox:
+    box = ChoiceBox(toolTip=tip)
+    let_shrink(box, LETTERS)
+    for title, value in (entries or {}).items():
+        box.addItem(title, value)
+    return box
+
+
+def _photo_list() -> LayerBox:
+    box = LayerBox(texts.PHOTO_HINT)
+    let_shrink(box, LETTERS)
+    return box
+
+
+def _file(tip: str, kinds: str) -> FileEdit:
+    edit = FileEdit(mode=FileDialogMode.EXISTING_FILE, filter=kinds, tooltip=tip)
+    edit.native.layout().setContentsMargins(0, 0, 0, 0)
+    for part in (edit.line_edit, edit.choose_btn):
+        part.native.setToolTip(tip)
+    return edit
+
+
+def _check(text: str, tip: str) -> Callable[[], QCheckBox]:
+    return partial(QCheckBox, text, toolTip=tip)
+
+
+def _percent(tip: str) -> QDoubleSpinBox:
+    return QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" %", toolTip=tip)
+
+
+def _memory_box() -> QDoubleSpinBox:
+    return QDoubleSpinBox(
+        maximum=MOST_MEMORY,
+        decimals=1,
+        singleStep=0.5,
+        suffix=" GB",
+        specialValueText="automatic",
+        toolTip=texts.MEMORY_HINT,
+    )
+
+
+def _draw_models(box: QComboBox, form: Form) -> None:
+    if not box.count():
+        for card in form.cards.values():
+            box.addItem(card.title if card.file else texts.FROM_FILE, card.name)
+    box.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(form.chosen_card)}")
+
+
+def _draw_devices(box: QComboBox, form: Form) -> None:
+    box.clear()
+    for index, entry in enumerate(form.devices):
+        box.addItem(entry.title, entry.name)
+        box.setItemData(index, entry.about, Qt.ItemDataRole.ToolTipRole)
+    chosen = form.chosen_device
+    box.setToolTip(texts.DEVICE_HINT if chosen is None else chosen.about)
+
+
+def _draw_precisions(box: QComboBox, form: Form) -> None:
+    """List the precisions of the chosen device."""
+    box.clear()
+    chosen = form.chosen_device
+    for index, name in enumerate(() if chosen is None else chosen.precisions):
+        box.addItem(name, name)
+        box.setItemData(index, texts.PRECISION_HINTS[name], Qt.ItemDataRole.ToolTipRole)
+    box.setToolTip(texts.PRECISION_HINTS[form.options.precision])
+
+
+def _needs_camera(form: Form) -> bool:
+    return form.needs_camera
+
+
+def _asks_camera(form: Form) -> bool:
+    return form.needs_camera and (form.finding is None or form.finding.capture is None)
+
+
+def _say_denoise(denoise: Denoise) -> str:
+    return "not denoised" if denoise == "off" else f"denoised with h {denoise:g}"
+
+
+def _camera_box() -> SearchBox:
+    return SearchBox(load_cameras(), texts.CAMERA_HINT)
+
+
+def _light_box() -> SearchBox:
+    return SearchBox((ESTIMATED, *load_illuminants()), texts.ILLUMINANT_HINT)
+
+
+ROWS = (
+    Row("photo", "Photo", _photo_list),
+    Row("part", "Part", partial(_list, texts.PART_HINT, PARTS)),
+    Row("card", "Model", partial(_list, texts.MODEL_HINT), draw=_draw_models),
+    Row(
+        "weights",
+        "Weights",
+        partial(_file, texts.WEIGHTS_HINT, WEIGHTS_FILES),
+        lambda form: not form.chosen_card.file,
+    ),
+)
+"""The rows of the photo and the model."""
+
+CAMERA_ROWS = (
+    Row("camera", "Camera", _camera_box, _asks_camera),
+    Row("illuminant", "Illuminant", _light_box, _asks_camera),
+    Row("white", "White", WhiteEdit, _asks_camera),
+    Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
+    Row(
+        "is_linear",
+        "",
+        _check("8 bits, yet linear", texts.LINEAR_HINT),
+        lambda form: form.asks_if_linear,
+    ),
+)
+"""The rows that tell how a linear photo came about."""
+
+SETTINGS = [
+    Row("device", "Device", partial(_list, texts.DEVICE_HINT), draw=_draw_devices),
+    Row("precision", "Precision", partial(_list, texts.PRECISION_HINT), draw=_draw_precisions),
+    Row(
+        "memory",
+        "Memory",
+        _memory_box,
+        # 0 stands for most of what is free, which the options call None.
+        to_widget=lambda size: (size or 0) / GIGABYTE,
+        to_field=lambda size: round(size * GIGABYTE) or None,
+        unusual=lambda size: f"{size / GIGABYTE:g} GB",
+    ),
+    Row("denoise", "Denoise", DenoiseBox, unusual=_say_denoise),
+    Row(
+        "correct_colour",
+        "Colours",
+        _check("match the photo", texts.CORRECTION_HINT),
+        unusual=lambda _: "colours as estimated",
+    ),
+    Row(
+        "has_quality",
+        "",
+        _check("show what was off", texts.QUALITY_HINT),
+        draw=lambda box, form: box.setEnabled(form.options.correct_colour),
+        unusual=lambda _: "",
+    ),
+    Row(
+        "ensemble",
+        "Ensemble",
+        _check("mean of 8 flips", texts.ENSEMBLE_HINT),
+        unusual=lambda _: "mean of 8",
+    ),
+]
+"""The settings of a run, folded away at first; napari remembers them."""
+
+FRAME_ROWS = (
+    Row(
+        "white_frame", "White frame", partial(_file, texts.WHITE_FRAME_HINT, PHOTOS), _needs_camera
+    ),
+    Row("dark_frame", "Dark frame", partial(_file, texts.DARK_FRAME_HINT, PHOTOS), _needs_camera),
+    Row(
+        "frame_reflectance",
+        "Reflects",
+        partial(_percent, texts.FRAME_REFLECTANCE_HINT),
+        _needs_camera,
+    ),
+)
+"""The rows of a flat field: they belong to the photo, so napari does not remember them."""
+
+
+def settings_title(form: Form) -> str:
+    """Title the folded settings of *form*, with those that are not the usual ones."""
+    first = ReconstructionForm(options=DEFAULTS, cards=form.cards)
+    values = [(row, form.value(row.field)) for row in SETTINGS]
+    unusual = [row.unusual(value) for row, value in values if value != first.value(row.field)]
+    named = ", ".join(words for words in unusual if words)
+    return f"Settings: {named}" if named else "Settings"
+
+
+# ----------------------------------------------------------------------------- the form
+
 
 class FormRows(QWidget):
-    """Writes what the user does into *form*, and draws it again while it is listened to."""
+    """Writes what the user does into *form*, and draws it again while it is listened to.
 
-    def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
+    `widgets` has the widget of each field.
+    """
+
+    def __init__(self, form: Form, viewer: ViewerModel) -> None:
         super().__init__()
         self.form = form
-        self.photos = LayerBox(texts.PHOTO_HINT)
-        self.parts = QComboBox(toolTip=texts.PART_HINT)
-        self.models = QComboBox(toolTip=texts.MODEL_HINT)
-        self.weights = FileEdit(
-            mode=FileDialogMode.EXISTING_FILE, filter=WEIGHTS_FILES, tooltip=texts.WEIGHTS_HINT
-        )
-        self.about = Paragraph()
-        self.devices = QComboBox(toolTip=texts.DEVICE_HINT)
-        self.precisions = QComboBox(toolTip=texts.PRECISION_HINT)
-        self.memory = QDoubleSpinBox(
-            maximum=MOST_MEMORY,
-            decimals=1,
-            singleStep=0.5,
-            suffix=" GB",
-            specialValueText="automatic",
-            toolTip=texts.MEMORY_HINT,
-        )
-        self.denoise = DenoiseRow()
-        self.correction = QCheckBox("match the photo", toolTip=texts.CORRECTION_HINT)
-        self.quality = QCheckBox("show what was off", toolTip=texts.QUALITY_HINT)
-        self.ensemble = QCheckBox("mean of 8 flips", toolTip=texts.ENSEMBLE_HINT)
-        self._readers: dict[str, Callable[[], Any]] = {}
+        self.widgets: dict[str, Any] = {}
+        self._rows: list[tuple[Row, QFormLayout, QHBoxLayout]] = []
         self._is_drawing = False
-        self._lay_out(viewer)
-        self._fill()
+        self.about = Paragraph()
+        self.use_frames = QPushButton("Divide", toolTip=texts.USE_FRAMES_HINT)
+        settings = QWidget()
+        top, folded = _form_layout(), _form_layout(settings)
+        self._add(top, ROWS)
+        top.addRow("", self.about)
+        self._add(top, CAMERA_ROWS)
+        self.findings = FindingRows(top, viewer)
+        self._add(folded, SETTINGS)
+        self._add(folded, FRAME_ROWS)
+        *_, (_, _, last_line) = self._rows
+        last_line.addWidget(self.use_frames)
+        self.settings = Fold("Settings", settings, texts.SETTINGS_HINT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(top)
+        layout.addWidget(self.settings)
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
-        self._bind_all()
         self.draw()
+        for row, *_ in self._rows:
+            changed, _, _ = _access(self.widgets[row.field])
+            changed.connect(calling(self._write, row))
+        self.findings.grey.valueChanged.connect(calling(self._on_grey))
+        self.findings.kind.currentIndexChanged.connect(calling(self._on_chart))
+        self.findings.bars.chosen.connect(self._take_light)
+        self.findings.correct_white.toggled.connect(self._correct_white)
+        self.findings.forget.connect(self._forget)
+
+    def _add(self, layout: QFormLayout, rows: Sequence[Row]) -> None:
+        for row in rows:
+            widget = self.widgets[row.field] = row.make()
+            if row.label is None:
+                line = self._rows[-1][2]
+            else:
+                line = QHBoxLayout()
+                layout.addRow(row.label, line)
+            line.addWidget(getattr(widget, "native", widget), 0 if row.label is None else 1)
+            self._rows.append((row, layout, line))
 
     def links(self) -> list[Link]:
         """See `Dock`."""
         return [(self.form.events, self.draw)]
 
-    def _lay_out(self, viewer: ViewerModel) -> None:
-        for box in (self.photos, self.parts, self.models, self.devices, self.precisions):
-            _let_shrink(box)
-        self._layout = _form_layout()
-        self._layout.addRow("Photo", self.photos)
-        self._layout.addRow("Part", self.parts)
-        self._layout.addRow("Model", self.models)
-        self._layout.addRow("Weights", self.weights.native)
-        self._layout.addRow("", self.about)
-        self.camera = CameraRows(self._layout)
-        self.findings = FindingRows(self._layout, viewer)
-        self.settings = Fold("Settings", self._settings(), texts.SETTINGS_HINT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(self._layout)
-        layout.addWidget(self.settings)
-        self.weights.native.layout().setContentsMargins(0, 0, 0, 0)
-        for part in (self.weights.line_edit, self.weights.choose_btn):
-            part.native.setToolTip(texts.WEIGHTS_HINT)
+    def draw(self, _: object = None) -> None:
+        """Draw what the form says."""
+        self._is_drawing = True
+        for row, layout, line in self._rows:
+            widget = self.widgets[row.field]
+            row.draw(widget, self.form)
+            value = row.to_widget(self.form.value(row.field))
+            # Showing the same text would move the cursor of a user who is typing.
+            _, read, show = _access(widget)
+            if read() != value:
+                show(value)
+            layout.setRowVisible(line, row.is_shown(self.form))
+        self.about.setText(texts.model_summary(self.form.chosen_card))
+        self.about.setToolTip(texts.model_facts(self.form.chosen_card))
+        self.findings.draw(self.form)
+        self.settings.set_title(settings_title(self.form))
+        self._is_drawing = False
 
-    def _settings(self) -> QWidget:
-        """The rows that are folded away."""
-        rows = QWidget()
-        layout = _form_layout(rows)
-        layout.addRow("Device", self.devices)
-        layout.addRow("Precision", self.precisions)
-        layout.addRow("Memory", self.memory)
-        layout.addRow("Denoise", self.denoise)
-        layout.addRow("Colours", self.correction)
-        layout.addRow("", self.quality)
-        layout.addRow("Ensemble", self.ensemble)
-        self.frames = FrameRows(layout)
-        return rows
+    def show_photos(self, layers: Sequence[Image]) -> None:
+        """List *layers*; the chosen one stays chosen."""
+        self._is_drawing = True
+        self.widgets["photo"].set_layers(layers, self.form.layer)
+        self._is_drawing = False
+        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
+        self._write(ROWS[0])
 
-    def _fill(self) -> None:
-        """List what never changes."""
-        for title, part in PARTS.items():
-            self.parts.addItem(title, part)
-        for card in self.form.cards.values():
-            self.models.addItem(card.title if card.file else texts.FROM_FILE, card.name)
-
-    def _bind_all(self) -> None:
-        bind = self._bind
-        bind(self.photos.currentIndexChanged, "photo", self.photos.currentData)
-        bind(self.parts.currentIndexChanged, "part", self.parts.currentData)
-        bind(self.models.currentIndexChanged, "card", self.models.currentData)
-        # `value` would turn an empty path into ".", which is no file.
-        bind(self.weights.changed, "weights", lambda: self.weights.line_edit.value)
-        bind(self.devices.currentIndexChanged, "device", self.devices.currentData)
-        bind(self.precisions.currentIndexChanged, "precision", self.precisions.currentText)
-        bind(self.memory.valueChanged, "memory", self.memory.value)
-        bind(self.denoise.choices.currentIndexChanged, "denoise", self.denoise.choices.currentData)
-        bind(self.denoise.h.valueChanged, "denoise_h", self.denoise.h.value)
-        bind(self.correction.toggled, "has_correction", self.correction.isChecked)
-        bind(self.quality.toggled, "has_quality", self.quality.isChecked)
-        bind(self.ensemble.toggled, "is_ensemble", self.ensemble.isChecked)
-        camera = self.camera
-        bind(camera.camera.editTextChanged, "camera", camera.camera.currentText)
-        bind(camera.illuminant.editTextChanged, "illuminant", camera.illuminant.currentText)
-        bind(camera.white.textChanged, "white", lambda: camera.white_value)
-        bind(camera.balanced.toggled, "is_balanced", camera.balanced.isChecked)
-        bind(camera.linear.toggled, "is_linear", camera.linear.isChecked)
-        bind(self.findings.grey.valueChanged, "grey", self.findings.grey.value)
-        frames = self.frames
-        bind(frames.white.changed, "white_frame", lambda: frames.white.line_edit.value)
-        bind(frames.dark.changed, "dark_frame", lambda: frames.dark.line_edit.value)
-        bind(frames.reflectance.valueChanged, "frame_reflectance", frames.reflectance.value)
-        bind(self.findings.kind.currentIndexChanged, "chart", self.findings.kind.currentData)
-        self.findings.bars.chosen.connect(self._take_light)
-        self.findings.correct_white.toggled.connect(self._correct_white)
-        self.findings.forget.connect(self._forget)
-
-    def _bind(self, changed: Any, field: str, read: Callable[[], Any]) -> None:
-        """Write what *read* returns into *field* of the form, whenever a widget has *changed*."""
-        self._readers[field] = read
-        changed.connect(calling(self._forward, field))
-
-    def _forward(self, field: str) -> None:
-        # A widget that is being drawn has nothing to tell.
+    def _write(self, row: Row) -> None:
+        # A widget that is being drawn has nothing to say.
         if not self._is_drawing:
-            setattr(self.form, field, self._readers[field]())
+            _, read, _ = _access(self.widgets[row.field])
+            self.form.choose(row.field, row.to_field(read()))
+
+    def _on_grey(self) -> None:
+        if not self._is_drawing:
+            self.form.grey = self.findings.grey.value()
+
+    def _on_chart(self) -> None:
+        if not self._is_drawing:
+            self.form.chart = self.findings.kind.currentData()
 
     def _take_light(self, name: str) -> None:
         self.form.take_light(name)
@@ -173,69 +374,27 @@ class FormRows(QWidget):
     def _forget(self) -> None:
         self.form.finding = None
 
-    def show_photos(self, layers: Sequence[Image]) -> None:
-        """List *layers*; the chosen one stays chosen."""
-        self._is_drawing = True
-        self.photos.set_layers(layers, self.form.layer)
-        self._is_drawing = False
-        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
-        self._forward("photo")
 
-    def draw(self, _: object = None) -> None:
-        """Draw what the form says."""
-        form = self.form
-        self._is_drawing = True
-        select(self.photos, form.photo)
-        select(self.parts, form.part)
-        select(self.models, form.card)
-        self._draw_model()
-        self.camera.draw(form)
-        self.findings.draw(form)
-        self.frames.draw(form)
-        self._draw_device()
-        self.memory.setValue(form.memory)
-        self.denoise.draw(form)
-        self.correction.setChecked(form.has_correction)
-        self.quality.setChecked(form.has_quality)
-        self.quality.setEnabled(form.has_correction)
-        self.ensemble.setChecked(form.is_ensemble)
-        self.settings.set_title(texts.settings_title(form))
-        self._is_drawing = False
-
-    def _draw_model(self) -> None:
-        card = self.form.chosen_card
-        self._layout.setRowVisible(self.weights.native, not card.file)
-        # Setting the same text would move the cursor of a user who is typing.
-        if self.weights.line_edit.value != self.form.weights:
-            self.weights.line_edit.value = self.form.weights
-        self.about.setText(texts.model_summary(card))
-        self.about.setToolTip(texts.model_facts(card))
-        self.models.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(card)}")
-
-    def _draw_device(self) -> None:
-        """List the devices, and the precisions of the chosen one."""
-        self.devices.clear()
-        for index, entry in enumerate(self.form.devices):
-            self.devices.addItem(entry.title, entry.name)
-            self.devices.setItemData(index, entry.about, Qt.ItemDataRole.ToolTipRole)
-        select(self.devices, self.form.device)
-        chosen = self.form.chosen_device
-        about = texts.DEVICE_HINT if chosen is None else chosen.about
-        self.devices.setToolTip(about)
-        self.precisions.clear()
-        for index, name in enumerate(() if chosen is None else chosen.precisions):
-            self.precisions.addItem(name)
-            hint = texts.PRECISION_HINTS[name]
-            self.precisions.setItemData(index, hint, Qt.ItemDataRole.ToolTipRole)
-        self.precisions.setCurrentText(self.form.precision)
-        self.precisions.setToolTip(texts.PRECISION_HINTS[self.form.precision])
+_ACCESS = (
+    (QCheckBox, "toggled", "isChecked", "setChecked"),
+    (QDoubleSpinBox, "valueChanged", "value", "setValue"),
+    (SearchBox, "editTextChanged", "currentText", "setEditText"),
+    (WhiteEdit, "textChanged", "value", "show_value"),
+    (QLineEdit, "textChanged", "text", "setText"),
+    (DenoiseBox, "changed", "value", "show_value"),
+    (ChoiceBox, "currentIndexChanged", "currentData", "show_value"),
+)
+"""Kinds of widgets: the signal of a change, and the methods that read and show a value."""
 
 
-def select(box: QComboBox, value: object) -> None:
-    """Select the entry of *box* that holds *value*, if there is one."""
-    index = box.findData(value)
-    if index >= 0:
-        box.setCurrentIndex(index)
+def _access(widget: Any) -> tuple[Any, Callable[[], Any], Callable[[Any], object]]:
+    """Return how *widget* is listened to, read and set."""
+    if isinstance(widget, FileEdit):
+        # Its own `value` turns an empty path into ".", which is no file.
+        widget = widget.line_edit.native
+    names = next(names for kind, *names in _ACCESS if isinstance(widget, kind))
+    changed, read, show = (getattr(widget, name) for name in names)
+    return changed, read, show
 
 
 def _form_layout(parent: QWidget | None = None) -> QFormLayout:
@@ -243,9 +402,3 @@ def _form_layout(parent: QWidget | None = None) -> QFormLayout:
     layout = QFormLayout(parent, fieldGrowthPolicy=growing)
     layout.setContentsMargins(0, 0, 0, 0)
     return layout
-
-
-def _let_shrink(box: QComboBox) -> None:
-    """Let *box* be narrower than its longest entry, which would widen the dock."""
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(LETTERS)

@@ -1,7 +1,6 @@
 """The words of the reconstruction dock: its tooltips, and descriptions of a model."""
 
 from napari_mst.models import ModelCard
-from napari_mst.plugin.reconstruct.form import ReconstructionForm
 
 FROM_FILE = "MST++ weights from a file: published, or your own"
 PHOTO_HINT = "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
@@ -24,6 +23,20 @@ MEMORY_HINT = (
     "The most of this computer's memory that a run may take; automatic is most of what is free. "
     "What does not fit goes through a temporary file: slower, with the same numbers."
 )
+DENOISE_HINT = (
+    "Non-local means before the network. Automatic denoises photos that are noisy and were no "
+    "JPEG, and leaves all others as they are."
+)
+H_HINT = (
+    "The strength h, in units of the noise that is estimated from the photo; automatic takes 1.2. "
+    "More averages pixels that are less alike."
+)
+DENOISE_CHOICES: dict[str, tuple[str, str]] = {
+    "automatic": ("auto", "Photos that are noisy and were no JPEG."),
+    "off": ("off", "The network sees the photo as it is."),
+    "every photo": ("always", "Also where it harms, as on clean photos."),
+}
+"""Title -> value of the option, "always" for a number; and tooltip."""
 CORRECTION_HINT = (
     "Adjust each spectrum until its colour rounds to the code values of the photo, and no further, "
     "so that noise which the network removed stays away. "
@@ -137,22 +150,3 @@ def model_facts(card: ModelCard) -> str:
         card.reference,
     ]
     return "\n".join(facts)
-
-
-def settings_title(form: ReconstructionForm) -> str:
-    """Title the folded settings of *form*, with those that are not the usual ones."""
-    unusual = []
-    if form.device != "auto":
-        unusual.append(form.device)
-    if form.precision != "float32":
-        unusual.append(form.precision)
-    if form.memory:
-        unusual.append(f"{form.memory:g} GB")
-    if form.denoise != "auto":
-        is_always = form.denoise == "always"
-        unusual.append(f"denoised with h {form.denoise_h:g}" if is_always else "not denoised")
-    if not form.has_correction:
-        unusual.append("colours as estimated")
-    if form.is_ensemble:
-        unusual.append("mean of 8")
-    return f"Settings: {', '.join(unusual)}" if unusual else "Settings"

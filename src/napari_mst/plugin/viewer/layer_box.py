@@ -1,4 +1,4 @@
-"""A list of layers to choose from, which shows their names in full."""
+"""Lists to choose from: of values, and of layers, whose names are shown in full."""
 
 import weakref
 from collections.abc import Sequence
@@ -11,7 +11,23 @@ MARGIN = 24
 """Pixels beside the names of a list: frame and scroll bar."""
 
 
-class LayerBox(QComboBox):
+class ChoiceBox(QComboBox):
+    """A list of values, each with a title."""
+
+    def show_value(self, value: object) -> None:
+        """Select the entry that holds *value*, if there is one."""
+        index = self.findData(value)
+        if index >= 0:
+            self.setCurrentIndex(index)
+
+
+def let_shrink(box: QComboBox, letters: int) -> None:
+    """Let *box* be narrower than its longest entry, which would widen its dock."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(letters)
+
+
+class LayerBox(ChoiceBox):
     """A list of Image layers, which it does not keep alive.
 
     Qt would cut long names in the middle, which is where the names of two layers often differ.
