@@ -167,6 +167,27 @@ def test_spots_that_speak_against_each_other_stop_the_correction() -> None:
     assert reach(defaults.KERNEL, along) == 1.0
 
 
+def test_two_spots_that_speak_against_the_correction_halve_it() -> None:
+    """The defaults count for two spots, see `caution`."""
+    features = np.tile(np.random.default_rng(3).normal(size=6), (2, 1))
+    opposite = Spots(features, np.outer([0.2, -0.2], np.ones(31)), np.zeros(2))
+    assert reach(defaults.KERNEL, opposite) == pytest.approx(0.5)
+
+
+def test_one_spot_tells_other_colours_a_quarter_of_what_all_share() -> None:
+    alone = Spots(np.zeros((1, 6)), np.full((1, 31), 0.1), np.zeros(1))
+    kernel = fitted_kernel(defaults.KERNEL, alone)
+    other = np.array([[9.0, -9, 0, 9, 9, 9]])
+    at_once = kernel(other, alone.features) / defaults.KERNEL(other, alone.features)
+    np.testing.assert_allclose(at_once, 0.25)
+
+
+def test_no_correction_goes_beyond_a_factor_of_e_squared() -> None:
+    far = Spots(np.zeros((1, 6)), np.outer([1], np.linspace(-9, 9, 31)), np.zeros(1))
+    shift = posterior(defaults.KERNEL, far, np.ones(31)).shift(far.features)
+    assert (shift.min(), shift.max()) == (-2, 2)
+
+
 def test_uncertain_spectrum_goes_less_far(scene: Scene) -> None:
     spot = SPOTS[0]
     moves = []

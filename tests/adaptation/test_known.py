@@ -31,6 +31,22 @@ def test_fine_spectrum_is_averaged_over_the_response_of_a_band() -> None:
     np.testing.assert_allclose(found, 0.5, atol=1e-3)
 
 
+@pytest.mark.parametrize(("first", "last"), [(390, 710), (391, 709), (400, 700)])
+def test_bands_at_the_ends_are_averaged_only_where_their_whole_response_is_known(
+    first: int, last: int
+) -> None:
+    """On a parabola a mean lies above the value, the more of the response is missing the more."""
+    bands = np.arange(400.0, 701, 10)
+    at = np.arange(first, last + 1.0)
+    found = at_wavelengths(Spectrum(at, ((at - 300) / 500) ** 2), bands)
+    around = np.arange(-9.0, 10)
+    weights = 10 - np.abs(around)
+    means = ((bands[:, None] + around - 300) / 500) ** 2 @ weights / weights.sum()
+    is_whole = (bands - 10 >= first) & (bands + 10 <= last)
+    expected = np.where(is_whole, means, ((bands - 300) / 500) ** 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_straight_line_stays_straight_on_any_wavelengths() -> None:
     for step in (1.0, 3.3, 10.0, 20.0):
         at = np.arange(380.0, 731, step)  # of 3.3 nm, more samples lie on one side of a band

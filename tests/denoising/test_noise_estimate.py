@@ -63,6 +63,12 @@ def test_texture_of_one_colour_is_no_noise() -> None:
     assert found.codes < 1
 
 
+def test_the_rounding_of_8_bits_is_no_noise() -> None:
+    found = nm.estimated_noise(photo_of(light()))
+    assert found is not None
+    assert found.codes < 0.05
+
+
 def test_too_few_pixels_tell_no_noise() -> None:
     assert nm.estimated_noise(photo_of(light(20, 20))) is None
     assert nm.estimated_noise(nm.Photo.from_array(np.full((99, 99, 3), 255, np.uint8))) is None
