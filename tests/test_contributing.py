@@ -2,7 +2,9 @@
 
 import re
 import tomllib
+from argparse import ArgumentParser
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 import tifffile
 import torch
+from napari.components import ViewerModel
 from numpy.typing import NDArray
 from safetensors.torch import save_file
+from tests.plugin.reconstruct.manifest import preference
 from torch import nn
 
 from napari_mst import (
@@ -23,6 +27,7 @@ from napari_mst import (
     write_cube,
 )
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.cli.arguments import add_arguments, record_of
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.forms.table import FORMS, form_of
@@ -30,6 +35,10 @@ from napari_mst.engine.run import run
 from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, settings_title
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.provenance import origin
 from napari_mst.spectra.maps import MAPS
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
@@ -53,7 +62,7 @@ def example(title: str) -> dict[str, Any]:
 def tables_as_before() -> Iterator[None]:
     """Takes the rows of the examples out of the tables again."""
     rows: list[dict[str, Any]] = [NETWORKS, OVERLAYS, MAPS]
-    lists: list[list[Any]] = [FORMS, FORMATS, COMMANDS]
+    lists: list[list[Any]] = [FORMS, FORMATS, COMMANDS, SETTINGS]
     old_rows, old_lists = [dict(table) for table in rows], [list(table) for table in lists]
     yield
     for row, old_row in zip(rows, old_rows, strict=True):
@@ -160,6 +169,28 @@ def test_a_command_of_somebody_else_is_listed_and_runs(
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "print the size of a cube" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("qtbot")
+def test_an_option_of_a_run_is_a_field_and_a_row() -> None:
+    options: type[RunOptions] = example("An option of a run")["SharperOptions"]
+    form, viewer = ReconstructionForm(options=options()), ViewerModel()
+    rows = FormRows(form, viewer)
+    rows.draw()
+    rows.widgets["sharpen"].setChecked(True)
+    assert vars(form.options) == vars(options()) | {"sharpen": True}
+    assert settings_title(form) == "Settings: sharpened"
+    assert preference(SETTINGS[-1], ReconstructionForm(options=options())) == {
+        "type": "boolean",
+        "default": False,
+        "title": "Sharpen the photo",
+        "description": "Sharpen the photo before the network.",
+    }
+    parser = ArgumentParser()
+    add_arguments(parser, options)
+    assert record_of(options, vars(parser.parse_args(["--sharpen"]))) == form.options
+    setup = replace(Reconstructor(load_model("pixelwise-srgb"), "cpu").setup, options=form.options)
+    assert origin(setup, "5e1f", "srgb").options == {"sharpen": "True"}
 
 
 def test_the_rows_of_the_house_are_those_that_are_checked() -> None:

@@ -63,6 +63,8 @@ class Provenance:
         Whether it is the mean over flips and transposes.
     is_preview
         Whether it was made from the photo averaged down.
+    options
+        Options of the run that have no field of their own here, where they are not the usual ones.
     assumptions
         Sentences for a person to read.
 
@@ -112,6 +114,7 @@ class Provenance:
     is_ensemble: bool = False
     is_preview: bool = False
     adaptation: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 

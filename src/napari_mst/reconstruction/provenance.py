@@ -4,7 +4,7 @@ Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -31,6 +31,11 @@ from napari_mst.reconstruction.options import Denoise
 from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
 
+ELSEWHERE = {
+    *("device", "memory", "device_memory", "precision", "denoise", "correct_colour"),
+    *("capture", "calibrated_by", "region", "ensemble"),
+}
+"""Options of a run that have fields of their own in a history, or do not change the cube."""
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
 """The words of a history for the place of a plan."""
 
@@ -53,6 +58,11 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
         **_capture_fields(options.capture),
         region=_region_text(options.region),
         is_ensemble=options.ensemble,
+        options={
+            each.name: str(getattr(options, each.name))
+            for each in fields(options)
+            if each.name not in ELSEWHERE and getattr(options, each.name) != each.default
+        },
         versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
     )
 

@@ -196,6 +196,11 @@ class ReconstructionForm:
         """The chosen entry of the list of devices; None until it is known."""
         return next((each for each in self.devices if each.name == self.options.device), None)
 
+    @property
+    def usual(self) -> "ReconstructionForm":
+        """A form with the usual settings."""
+        return ReconstructionForm(cards=self.cards, options=type(self.options)())
+
     def value(self, field: str) -> Any:
         """Return the value of a *field* of the form, or of its options."""
         return getattr(self.options if hasattr(self.options, field) else self, field)

@@ -50,7 +50,7 @@ def _remember(form: ReconstructionForm, *_: object) -> None:
 def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
     """Return the value of *row* as it is kept: yes or no, a number, or the text of both."""
     value = row.to_widget(form.value(row.field))
-    is_text = isinstance(row.to_widget(type(form)().value(row.field)), str)
+    is_text = isinstance(row.to_widget(form.usual.value(row.field)), str)
     return f"{value}" if is_text else value
 
 

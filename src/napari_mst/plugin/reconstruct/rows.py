@@ -37,7 +37,7 @@ from napari_mst.plugin.reconstruct.widgets import DenoiseBox, Fold, SearchBox, W
 from napari_mst.plugin.viewer.layer_box import ChoiceBox, LayerBox, let_shrink
 from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
-from napari_mst.reconstruction.options import DEFAULTS, Denoise
+from napari_mst.reconstruction.options import Denoise
 
 PARTS = {
     "whole photo": "whole",
@@ -259,9 +259,9 @@ FRAME_ROWS = (
 
 def settings_title(form: Form) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
-    first = ReconstructionForm(options=DEFAULTS, cards=form.cards)
+    usual = form.usual
     values = [(row, form.value(row.field)) for row in SETTINGS]
-    unusual = [row.unusual(value) for row, value in values if value != first.value(row.field)]
+    unusual = [row.unusual(value) for row, value in values if value != usual.value(row.field)]
     named = ", ".join(words for words in unusual if words)
     return f"Settings: {named}" if named else "Settings"
 
