@@ -31,6 +31,10 @@ INTERVAL = 25
 """Milliseconds between two drawings, at least."""
 REST = 3
 """Rest after a drawing, in multiples of its length, as some cubes are slow to read."""
+LOWEST_PLOT = 180
+"""Pixels; a plot that is lower cannot be read."""
+NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
+_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
 
 
 class Pace(QObject):
@@ -134,13 +138,6 @@ class SharedBench(ViewerHelper):
         show_error(str(error))
 
 
-LOWEST_PLOT = 180
-"""Pixels; a plot that is lower cannot be read."""
-NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
-
-_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
-
-
 class BenchDock(Dock):
     """Forwards what a person does in its plot to `bench`, and draws what its snapshots say."""
 
@@ -203,7 +200,8 @@ class BenchDock(Dock):
         """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
     def _draw_plot(self, old: Snapshot, new: Snapshot) -> None:
-        plot, settings = self.plot, new.settings
+        plot = self.plot
+        settings = new.settings
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.

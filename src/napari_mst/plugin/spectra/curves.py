@@ -12,25 +12,16 @@ from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 from napari_mst import colour
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.snapshot import Key, Line
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import Spectrum, Values
 
+MOST = 20
+"""Curves that the legend names; it counts the others."""
+SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
+"""A solid line, dashes, dots, and dashes with dots: the styles of `DASHES`."""
 VISIBLE = (380, 780)
 """nm; the range of the strip of colours."""
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
-
-
-def visible_spectrum(wavelengths: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
-
-    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
-    except at the ends of the spectrum, where the eye sees little.
-    """
-    rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
-    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
-    return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
-
-
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
 """Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
 BAND_OPACITY = 0.22
@@ -41,6 +32,17 @@ MOST_SMOOTH = 200
 GAP = np.array([np.nan])
 MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
+
+
+def visible_spectrum(wavelengths: Values) -> NDArray[np.uint8]:
+    """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
+
+    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
+    except at the ends of the spectrum, where the eye sees little.
+    """
+    rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
+    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
+    return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
 
 
 class CurvesItem(pg.GraphicsObject):
@@ -103,11 +105,10 @@ def _by_look(lines: Sequence[Line]) -> list[list[Line]]:
 
 def _path(lines: Sequence[Line]) -> QPainterPath:
     """Join the curves of *lines*, with a gap between each and the next."""
-    x, y = list[NDArray[np.float64]](), list[NDArray[np.float64]]()
-    for line in lines:
-        x += [line.spectrum.wavelengths, GAP]
-        y += [line.spectrum.values, GAP]
-    return pg.arrayToQPath(np.concatenate(x), np.concatenate(y), connect="finite")
+    spectra = [line.spectrum for line in lines]
+    x = np.concatenate([part for one in spectra for part in (one.wavelengths, GAP)])
+    y = np.concatenate([part for one in spectra for part in (one.values, GAP)])
+    return pg.arrayToQPath(x, y, connect="finite")
 
 
 def tint(line: Line, opacity: float) -> QColor:
@@ -130,7 +131,9 @@ def pen(colour: QColor, style: int, width: float) -> QPen:
 
 def _band(spectrum: Spectrum) -> QPainterPath | None:
     """The area between the bounds of *spectrum*."""
-    x, lower, upper = spectrum.wavelengths, spectrum.lower, spectrum.upper
+    x = spectrum.wavelengths
+    lower = spectrum.lower
+    upper = spectrum.upper
     if lower is None or upper is None:
         return None
     # A gap has no bounds; the area is closed across it.
@@ -142,7 +145,7 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
 
 def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
     """The least and the largest value of *lines* and their bounds; None if there is no number."""
-    parts = list[NDArray[np.float64]]()
+    parts = list[Values]()
     for line in lines:
         spectrum = line.spectrum
         every = (spectrum.values, spectrum.lower, spectrum.upper)
@@ -156,24 +159,17 @@ def _extent(lines: Sequence[Line], values: tuple[float, float] | None) -> QRectF
     """The rectangle around *lines*, whose *values* are known, with the margin."""
     if values is None:
         return QRectF()
-    low, high = values
     wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
-    left, right = float(wavelengths.min()), float(wavelengths.max())
+    left, width = _widened(float(wavelengths.min()), float(wavelengths.max()))
+    bottom, height = _widened(*values)
+    return QRectF(left, bottom, width, height)
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Start and length of the range from *low* to *high* with the margin."""
     # One band or a flat curve spans nothing: the item would have no area.
-    wide = (right - left) or 1.0
-    tall = (high - low) or 1.0
-    return QRectF(
-        left - MARGIN * wide,
-        low - MARGIN * tall,
-        (1 + 2 * MARGIN) * wide,
-        (1 + 2 * MARGIN) * tall,
-    )
-
-
-MOST = 20
-"""Curves that the legend names; it counts the others."""
-SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
-"""A solid line, dashes, dots, and dashes with dots: the styles of `curves.DASHES`."""
+    span = (high - low) or 1.0
+    return low - MARGIN * span, (1 + 2 * MARGIN) * span
 
 
 def legend_html(keys: Sequence[Key], text: str) -> str:

@@ -66,6 +66,7 @@ class KnownMenu:
 
     def fill(self) -> None:
         """List what can become known, and all that comes of it."""
+        known = self._bench.known
         state = self._bench.snapshot.known
         menu = self.button.menu()
         menu.clear()
@@ -75,17 +76,19 @@ class KnownMenu:
         suggest.setToolTipsVisible(True)
         for count in COUNTS:
             title = "1 spot" if count == 1 else f"{count} spots"
-            _add(suggest, title, SUGGEST, calling(self._suggest, count))
+            _add(suggest, title, SUGGEST, calling(self._do, known.suggest, count))
         menu.addSeparator()
-        width = _add(menu, "Layer: width of the error band", WIDTH, self._toggle_width)
+        show = calling(self._do, known.show_width, not state.has_width)
+        width = _add(menu, "Layer: width of the error band", WIDTH, show)
         width.setCheckable(True)
         width.setChecked(state.has_width)
-        stop = _add(menu, "Stop", "Leave the cube as coarse as it is.", self._bench.known.stop)
+        stop = _add(menu, "Stop", "Leave the cube as coarse as it is.", known.stop)
         stop.setEnabled(state.is_busy)
 
     def fill_sources(self, menu: QMenu) -> None:
         """Add to *menu* all that the selected picks can be."""
-        known, layers = self._bench.known, self._bench.viewer.layers
+        known = self._bench.known
+        layers = self._bench.viewer.layers
         menu.setToolTipsVisible(True)
         for percent in GREYS:
             _add(menu, f"A {percent:g} % grey", GREY, calling(self._mark_grey, percent))
@@ -155,7 +158,8 @@ class KnownMenu:
     def _mark_one_of(self, spectra: Sequence[Spectrum]) -> None:
         """Mark the picks as one of *spectra*, which a person chooses if there are several."""
         with reported():
-            picks, chosen = self._picks(), spectra[0]
+            picks = self._picks()
+            chosen = spectra[0]
             if len(spectra) > 1 and picks:
                 ranked = _by_likeness(spectra, picks[0])
                 titles = [f"{number}. {one.name}" for number, one in enumerate(ranked, 1)]
@@ -169,16 +173,12 @@ class KnownMenu:
 
     # ------------------------------------------------------------ what comes of it
 
-    def _suggest(self, count: int) -> None:
+    def _do(self, act: Callable[..., object], *arguments: object) -> None:
         with reported():
-            self._bench.known.suggest(count)
+            act(*arguments)
 
     def _set_after(self, is_after: bool) -> None:
         self._bench.known.is_after = is_after
-
-    def _toggle_width(self) -> None:
-        with reported():
-            self._bench.known.show_width(not self._bench.snapshot.known.has_width)
 
 
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:

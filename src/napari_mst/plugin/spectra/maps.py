@@ -62,7 +62,8 @@ def make_map(order: Order, watch: Watch) -> list[LayerTuple]:
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
     """
-    kind, inputs = order.kind, order.inputs
+    kind = order.kind
+    inputs = order.inputs
     if kind.needs == "photo" and order.photo is not None:
         inputs = replace(inputs, photo=order.photo.read())
     result = kind.make(inputs, watch)
@@ -186,7 +187,8 @@ class MapMaker:
         cube = self._cube
         if cube is None:
             return []
-        low, high = float(cube.wavelengths.min()), float(cube.wavelengths.max())
+        low = float(cube.wavelengths.min())
+        high = float(cube.wavelengths.max())
         # Only the answer is clipped: on a wider cube a line stands where it was left.
         return [min(max(place, low), high) for place in self._places_on(cube)]
 
@@ -254,11 +256,13 @@ class MapMaker:
     def _job(self) -> Callable[[Watch], list[LayerTuple]]:
         """The job that makes the map; denoising a photo takes no cube."""
         viewer = self._scene.viewer
-        active, point = viewer.layers.selection.active, viewer.dims.point
+        active = viewer.layers.selection.active
+        point = viewer.dims.point
         photos = photo_layers(viewer)
         if active in photos and self.kind.content == "cube" and self.kind.needs is None:
             return partial(denoise_photo, LayerPhoto.of(active, point), self.number)
-        layer, reference = active_cube_layer(viewer), self._scene.reference
+        layer = active_cube_layer(viewer)
+        reference = self._scene.reference
         if layer is None:
             raise SpectrumError("Expected a cube layer to make a map of, got none. Select one.")
         cube = cube_at(layer)

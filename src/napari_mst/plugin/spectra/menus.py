@@ -27,6 +27,52 @@ from napari_mst.spectra.library import colour_checker, read_spectra, spectra_tex
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
 OPENS = "Spectra (*.csv *.txt *.sli *.hdr)"
 PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
+SUFFIXES = (".png", ".svg")
+FINENESS = 3
+"""Pixels of a PNG for each pixel on the screen, so that it can be printed."""
+BYTES_PER_PIXEL = 4
+PICK = (
+    "Pick",
+    "A click on the image pins the spectrum. Dragging still pans.\n"
+    f"{KEEP.text} pins the spectrum under the mouse.",
+)
+REGIONS = ("Regions", "The mean of every shape and every label of the layers that are shown.")
+VIEW = (
+    "View",
+    "How the picture of the cube and the plot of its spectra look.\n"
+    f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
+    f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again.",
+)
+COMPARE = ("Compare", "Compare with a reference cube, or with a library of spectra.")
+SAVE = ("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
+SPREADS = {
+    "Mean and 1 standard deviation": "std",
+    "Mean and 5-95 %": (5.0, 95.0),
+    "Mean only": "",
+}
+ERROR_BAND = (
+    "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
+    "of a bundled model.\n"
+    "Made for exactly rendered sRGB, and wider for a camera's JPEG; known spectra calibrate it.\n"
+    "The line under the plot says what calibrates it. napari-mst evaluate prints how many true\n"
+    "values lie there on scenes of a multispectral camera."
+)
+# Qt's numbers: 1 has a menu at its arrow (`MenuButtonPopup`), 2 opens it anywhere (`InstantPopup`).
+STYLE = """
+QToolButton {{ padding: 4px 1px; border-radius: 3px; background: {primary}; }}
+QToolButton[popupMode="1"] {{ padding-right: 12px; }}
+QToolButton[popupMode="2"] {{ padding-right: 8px; }}
+QToolButton:hover {{ background: {secondary}; }}
+QToolButton:checked {{ background: {current}; }}
+QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; right: 1px; }}
+QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
+"""
+"""The buttons, in the colours of a theme: flat, and lit while they are on."""
+SHAPES = (
+    ("a polygon", "add_polygon"),
+    ("a rectangle", "add_rectangle"),
+    ("an ellipse", "add_ellipse"),
+)
 
 
 class SpectraFiles:
@@ -87,12 +133,6 @@ def _copy(text: str) -> str:
     return "Copied as a table."
 
 
-SUFFIXES = (".png", ".svg")
-FINENESS = 3
-"""Pixels of a PNG for each pixel on the screen, so that it can be printed."""
-BYTES_PER_PIXEL = 4
-
-
 def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
     """Save *scene*, *size* pixels large on the screen, as `.png` or `.svg`; crash-safe.
 
@@ -145,50 +185,6 @@ def _paint(scene: QGraphicsScene, painter: QPainter, size: QSize) -> None:
     scene.render(painter, frame, frame)
     # Only now does Qt write the file of an SVG.
     painter.end()
-
-
-PICK = (
-    "Pick",
-    "A click on the image pins the spectrum. Dragging still pans.\n"
-    f"{KEEP.text} pins the spectrum under the mouse.",
-)
-REGIONS = ("Regions", "The mean of every shape and every label of the layers that are shown.")
-VIEW = (
-    "View",
-    "How the picture of the cube and the plot of its spectra look.\n"
-    f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
-    f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again.",
-)
-COMPARE = ("Compare", "Compare with a reference cube, or with a library of spectra.")
-SAVE = ("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
-SPREADS = {
-    "Mean and 1 standard deviation": "std",
-    "Mean and 5-95 %": (5.0, 95.0),
-    "Mean only": "",
-}
-ERROR_BAND = (
-    "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
-    "of a bundled model.\n"
-    "Made for exactly rendered sRGB, and wider for a camera's JPEG; known spectra calibrate it.\n"
-    "The line under the plot says what calibrates it. napari-mst evaluate prints how many true\n"
-    "values lie there on scenes of a multispectral camera."
-)
-# Qt's numbers: 1 has a menu at its arrow (`MenuButtonPopup`), 2 opens it anywhere (`InstantPopup`).
-STYLE = """
-QToolButton {{ padding: 4px 1px; border-radius: 3px; background: {primary}; }}
-QToolButton[popupMode="1"] {{ padding-right: 12px; }}
-QToolButton[popupMode="2"] {{ padding-right: 8px; }}
-QToolButton:hover {{ background: {secondary}; }}
-QToolButton:checked {{ background: {current}; }}
-QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; right: 1px; }}
-QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
-"""
-"""The buttons, in the colours of a theme: flat, and lit while they are on."""
-SHAPES = (
-    ("a polygon", "add_polygon"),
-    ("a rectangle", "add_rectangle"),
-    ("an ellipse", "add_ellipse"),
-)
 
 
 class SpectraMenus:
@@ -294,7 +290,8 @@ class SpectraMenus:
 
     def fill_compare(self) -> None:
         """List the cubes there are now, and the libraries."""
-        bench, menu = self._bench, self.compare.menu()
+        bench = self._bench
+        menu = self.compare.menu()
         menu.clear()
         cubes = [layer for layer in bench.viewer.layers if cube_of(layer) is not None]
         for layer in (None, *cubes):

@@ -31,6 +31,14 @@ _STORE = "napari_mst_known"
 """The key of the marks in the metadata of the layer of picks."""
 _SYMBOLS = {True: "diamond", False: "disc"}
 """The symbols of picks that are known, and of others."""
+AT_ONCE = 5
+"""Error bands computed while the picks are gathered, after torch was imported; 0.5 ms each."""
+Band = tuple[Any, Any]
+"""The lower and the upper spectrum of an error band."""
+Look = tuple[int, str, str]
+"""Window, name and colour of a pick."""
+Key = tuple[int, int, str, Look]
+"""Row, column, name of the cube, and look: all that a spectrum depends on, beside the cube."""
 
 
 def keys_of(points: Points) -> list[str]:
@@ -105,17 +113,6 @@ def _free_key(title: str, store: Mapping[str, Mark]) -> str:
         number += 1
         key = f"{title} ({number})"
     return key
-
-
-AT_ONCE = 5
-"""Error bands computed while the picks are gathered, after torch was imported; 0.5 ms each."""
-
-Band = tuple[Any, Any]
-"""The lower and the upper spectrum of an error band."""
-Look = tuple[int, str, str]
-"""Window, name and colour of a pick."""
-Key = tuple[int, int, str, Look]
-"""Row, column, name of the cube, and look: all that a spectrum depends on, beside the cube."""
 
 
 class PickRows(Rows):
@@ -217,7 +214,8 @@ class ErrorBands:
 
     def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
         """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
-        row, column = spectrum.origin.row, spectrum.origin.column
+        row = spectrum.origin.row
+        column = spectrum.origin.column
         past = cube.provenance
         may_have_band = bool(past.error_band or past.adaptation)
         is_wanted = self.is_on and cube.has_wavelengths and may_have_band
@@ -267,7 +265,8 @@ def _read(cube: SpectralCube, row: int, column: int, cube_name: str, look: Look)
 
 def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
     """The first of *spectra* against the one with number *truth*."""
-    estimate, reference = spectra[0], spectra[truth]
+    estimate = spectra[0]
+    reference = spectra[truth]
     if estimate is None or reference is None:
         return None
     try:

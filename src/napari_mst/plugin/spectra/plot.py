@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme, get_theme
-from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QMouseEvent
 
@@ -22,7 +21,7 @@ from napari_mst.plugin.spectra.curves import (
     visible_spectrum,
 )
 from napari_mst.plugin.spectra.snapshot import FITTED, NO_ENTRY, Key, Line, Marker, ValueRange
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import Spectrum, Values
 
 STRIP_HEIGHT = 9
 """Pixels of the strip of colours."""
@@ -136,7 +135,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def set_theme(self, theme: Theme, background: str = "") -> None:
         """Take on the colours of a napari theme, perhaps on another *background*."""
         self._look = self._look._replace(theme=theme, background=background)
-        text, faint = theme.text.as_hex(), theme.secondary.as_hex()
+        text = theme.text.as_hex()
+        faint = theme.secondary.as_hex()
         background = background or theme.background.as_hex()
         self.setBackground(background)
         for axis in (self.left, self.bottom):
@@ -192,7 +192,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     # ------------------------------------------------------------ wavelengths
 
-    def set_axes(self, wavelengths: NDArray[np.float64], unit: str, label: str) -> None:
+    def set_axes(self, wavelengths: Values, unit: str, label: str) -> None:
         """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values."""
         self.left.setLabel(label)
         axes = (unit, wavelengths.tobytes())
@@ -344,14 +344,16 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """The row of the curve nearest to a place in the scene; `NO_ENTRY` if none is near."""
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
-        best, distance = NO_ENTRY, NEAR * per_pixel
+        best = NO_ENTRY
+        distance = NEAR * per_pixel
         # All curves are one item of the scene, so Qt cannot tell which of them is here.
         for line in self.curves.lines:
             if line.entry == NO_ENTRY:
                 continue
             away = abs(_value_at(line.spectrum, place.x()) - place.y())
             if away < distance:
-                best, distance = line.entry, away
+                best = line.entry
+                distance = away
         return best
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -20,11 +20,11 @@ from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.reader import Identity, Task
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
-from napari_mst.spectra.compare import Comparison, compare_labels, compare_region
+from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.incremental_means import MovingMeans
 from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.regions import Region, Spread, region_spectrum
-from napari_mst.spectra.spectrum import Origin, Spectrum
+from napari_mst.spectra.spectrum import Origin, Values
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
@@ -36,7 +36,7 @@ STEP = 0.5
 STRIP_PIXELS = 2**18
 """Pixels of labels that are brought onto the grid of a cube at a time."""
 
-Points2 = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Reading:
     on: Image
     what: tuple[Hashable, ...]
     of_region: Callable[[Region, Hashable], Any]
-    of_labels: Callable[[NDArray[Any], Watch], Labelled[Any] | None]
+    of_labels: Callable[[Array, Watch], Labelled[Any] | None]
 
 
 def shape_tasks(layer: Shapes, reading: Reading) -> list[Task]:
@@ -66,13 +66,16 @@ def shape_tasks(layer: Shapes, reading: Reading) -> list[Task]:
 
     There are none where both layers do not lie in one plane.
     """
-    cube, matrix = cube_at(reading.on), to_pixels(layer, reading.on)
+    cube = cube_at(reading.on)
+    matrix = to_pixels(layer, reading.on)
     if matrix is None:
         return []
     tasks = []
     for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
-        outline = _ellipse(corners[:, -2:]) if kind == "ellipse" else corners[:, -2:]
-        vertices = np.asarray(outline @ matrix[:2, :2].T + matrix[:2, 2])
+        outline = corners[:, -2:]
+        if kind == "ellipse":
+            outline = _ellipse(outline)
+        vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
         key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
         slot = (reading.what[0], id(reading.on), id(layer), index)
         # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
@@ -90,7 +93,8 @@ def label_tasks(
     *version* identifies a state of their pixels. There is none where both layers do not
     lie in one plane.
     """
-    cube, matrix = cube_at(reading.on), to_pixels(layer, reading.on)
+    cube = cube_at(reading.on)
+    matrix = to_pixels(layer, reading.on)
     if matrix is None:
         return []
     labels, page = _page(layer, viewer)
@@ -104,35 +108,36 @@ def label_tasks(
 
 def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> Reading:
     """Reads the mean spectra of the cube layer *on*."""
-    cube, facts = cube_at(on), _facts(on)
-
-    def of_region(region: Region, slot: Hashable) -> Spectrum:
-        known = moving.mean_and_std(slot, cube, region)
-        return region_spectrum(cube, region, spread, known=known, **facts)
-
-    def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Spectrum]:
-        return label_spectra(cube, labels, spread, **facts, watch=watch)
-
-    return Reading(on, ("spectra", spread, *facts.values()), of_region, of_labels)
+    cube = cube_at(on)
+    facts = _facts(on)
+    return Reading(
+        on,
+        ("spectra", spread, *facts.values()),
+        lambda region, slot: region_spectrum(
+            cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts
+        ),
+        lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
+    )
 
 
 def errors_of(on: Image, reference: Image) -> Reading:
     """Compares pixels of the cube layer *on* with *reference*; gives None if that is impossible."""
-    cube, truth = cube_at(on), cube_at(reference)
+    cube = cube_at(on)
+    truth = cube_at(reference)
+    return Reading(
+        on,
+        ("errors", Identity(reference.data)),
+        lambda region, _: compared(compare_region, cube, truth, region),
+        lambda labels, watch: compared(compare_labels, cube, truth, labels, watch),
+    )
 
-    def of_region(region: Region, _: Hashable) -> Comparison | None:
-        try:
-            return compare_region(cube, truth, region)
-        except SpectrumError:
-            return None
 
-    def of_labels(labels: NDArray[Any], watch: Watch) -> Labelled[Comparison] | None:
-        try:
-            return compare_labels(cube, truth, labels, watch=watch)
-        except SpectrumError:
-            return None
-
-    return Reading(on, ("errors", Identity(reference.data)), of_region, of_labels)
+def compared(compare: Callable[..., Any], *of: object) -> Any:
+    """The result of *compare*; None if it cannot be done, as units or sizes differ."""
+    try:
+        return compare(*of)
+    except SpectrumError:
+        return None
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
@@ -151,7 +156,7 @@ def _error_band(
 
 
 def _read_shape(
-    vertices: Points2,
+    vertices: Values,
     kind: str,
     shape: tuple[int, int],
     reading: Reading,
@@ -167,7 +172,7 @@ def _read_shape(
 
 
 def _read_labels(
-    labels: Any, matrix: NDArray[np.float64], shape: tuple[int, int], reading: Reading, watch: Watch
+    labels: Any, matrix: Values, shape: tuple[int, int], reading: Reading, watch: Watch
 ) -> Any:
     # A lazy layer is computed only here, on the thread of the read.
     return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
@@ -176,7 +181,8 @@ def _read_labels(
 def _facts(layer: Image) -> dict[str, Any]:
     """The name of a cube layer and the area of its pixels, for `region_spectrum`."""
     facts: dict[str, Any] = {"cube_name": layer.name}
-    unit, matrix = str(layer.units[-1]), image_matrix(layer)
+    unit = str(layer.units[-1])
+    matrix = image_matrix(layer)
     # An area needs one unit of length for both axes.
     if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
         return facts
@@ -195,9 +201,7 @@ def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
     return data[page], page
 
 
-def on_grid(
-    labels: NDArray[Any], matrix: NDArray[np.float64], shape: tuple[int, int]
-) -> NDArray[Any]:
+def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
     """The label at the centre of each of (H, W) pixels; 0 outside.
 
     *matrix* takes these pixels to pixels of *labels*.
@@ -209,22 +213,21 @@ def on_grid(
     columns = np.arange(shape[1])
     # In strips: the places of all pixels at once would take more memory than the labels.
     step = max(1, STRIP_PIXELS // shape[1])
+    down, across, offset = matrix[:2].T[:, :, None, None]
     for start in range(0, shape[0], step):
         rows = np.arange(start, min(shape[0], start + step))[:, None]
-        at_row = _rounded(matrix[0, 0] * rows + matrix[0, 1] * columns + matrix[0, 2])
-        at_column = _rounded(matrix[1, 0] * rows + matrix[1, 1] * columns + matrix[1, 2])
-        inside = (at_row >= 0) & (at_row < labels.shape[0])
-        inside &= (at_column >= 0) & (at_column < labels.shape[1])
-        found[start : start + step][inside] = labels[at_row[inside], at_column[inside]]
+        at = _rounded(down * rows + across * columns + offset)
+        inside = ((at >= 0) & (at < np.reshape(labels.shape, (2, 1, 1)))).all(axis=0)
+        found[start : start + step][inside] = labels[tuple(at[:, inside])]
     return found
 
 
-def _rounded(places: NDArray[np.float64]) -> NDArray[np.int_]:
+def _rounded(places: Values) -> NDArray[np.int_]:
     """The pixels that *places* lie in; halves go up, as where a pick is read."""
     return np.asarray(np.floor(places + 0.5).astype(int))
 
 
-def _ellipse(corners: Points2) -> Points2:
+def _ellipse(corners: Values) -> Values:
     """The outline of the ellipse in a (4, 2) frame."""
     turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
     centre = corners.mean(axis=0)
@@ -233,7 +236,7 @@ def _ellipse(corners: Points2) -> Points2:
     return np.asarray(centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis)
 
 
-def _line(vertices: Points2, shape: tuple[int, int]) -> Region:
+def _line(vertices: Values, shape: tuple[int, int]) -> Region:
     """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
     parts = []
     for start, stop in pairwise(vertices):

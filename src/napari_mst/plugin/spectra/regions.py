@@ -10,7 +10,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.spectra.reader import Task
@@ -74,7 +74,7 @@ class RegionRows(Rows, ABC):
         """The results of *tasks* among the *latest*, by the numbers of the regions."""
 
     @abstractmethod
-    def rgba(self, numbers: NDArray[np.int_]) -> ArrayLike:
+    def rgba(self, numbers: Any) -> Any:
         """(n, 4) colours of these regions."""
 
     def show(self, indices: set[int], is_shown: bool) -> None:
@@ -118,10 +118,9 @@ class ShapeRows(RegionRows):
         every = enumerate(latest.get(task.slot) for task in tasks)
         return {index: one for index, one in every if one is not None}
 
-    def rgba(self, numbers: NDArray[np.int_]) -> ArrayLike:
+    def rgba(self, numbers: Any) -> Any:
         """The colours of the edges."""
-        colours: ArrayLike = self.layer.edge_color[numbers]
-        return colours
+        return self.layer.edge_color[numbers]
 
     def recolour(self, index: int, colour: str) -> None:
         """See `Rows`."""
@@ -132,7 +131,7 @@ class ShapeRows(RegionRows):
         self.layer.selected_data = indices
         self.layer.remove_selected()
 
-    def tell_apart(self, taken: NDArray[np.floating]) -> None:
+    def tell_apart(self, taken: Any) -> None:
         """See `Rows`: a shape keeps its colour unless an earlier one has it."""
         edges = np.array(self.layer.edge_color)
         changes = dict[int, ArrayLike]()
@@ -147,7 +146,8 @@ class ShapeRows(RegionRows):
     def _recolour(self, colours: Mapping[int, ArrayLike]) -> None:
         """Give edges other RGB colours (0-1), and also faces that one sees through."""
         layer = self.layer
-        edges, faces = np.array(layer.edge_color), np.array(layer.face_color)
+        edges = np.array(layer.edge_color)
+        faces = np.array(layer.face_color)
         for index, colour in colours.items():
             edges[index, :3] = colour
             # A face that hides the image was made so by a person: it stays.
@@ -185,10 +185,9 @@ class LabelRows(RegionRows):
         labelled: Mapping[int, Any] = latest.get(tasks[0].slot, {}) if tasks else {}
         return labelled
 
-    def rgba(self, numbers: NDArray[np.int_]) -> ArrayLike:
+    def rgba(self, numbers: Any) -> Any:
         """See `RegionRows`."""
-        colours: ArrayLike = self.layer.colormap.map(numbers)
-        return colours
+        return self.layer.colormap.map(numbers)
 
     def changed(self, *, has_other_pixels: bool) -> None:
         """See `Rows`."""

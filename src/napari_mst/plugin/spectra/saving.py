@@ -58,13 +58,8 @@ class Saver:
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.
         say = self._say
         self._running += 1
-        work = Job(
-            run=partial(_used, use, entries),
-            on_done=lambda result: say(said(result)),
-            on_failed=self._on_failed,
-            on_end=self._on_end,
-        )
-        self._start(work)
+        run = partial(_used, use, entries)
+        self._start(Job(run, lambda result: say(said(result)), self._on_failed, self._on_end))
 
     def _on_end(self) -> None:
         self._running -= 1
@@ -94,7 +89,9 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     if layer is None:
         return list(spectra)
     cube = cube_at(layer)
-    pinned, drawn, others = list[Spectrum](), list[Spectrum](), list[Spectrum]()
+    pinned = list[Spectrum]()
+    drawn = list[Spectrum]()
+    others = list[Spectrum]()
     for spectrum in spectra:
         kind = others
         if _is_of(cube, spectrum):

@@ -215,7 +215,8 @@ class Scene(ViewerHelper):
 
     def gathered(self, intent: Intent) -> Intent:
         """*intent* with the entries that are there now; regions are asked for, and come later."""
-        layers, reference = shown_cube_layers(self.viewer), self.reference
+        layers = shown_cube_layers(self.viewer)
+        reference = self.reference
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
             layers = [*layers, reference]
@@ -271,7 +272,8 @@ class Scene(ViewerHelper):
         """*intent* with the spectra under the world *position* of the mouse, outside 3-D."""
         if position is None:
             return replace(intent, live=())
-        layers, is_flat = shown_cube_layers(self.viewer), self.viewer.dims.ndisplay == 2
+        layers = shown_cube_layers(self.viewer)
+        is_flat = self.viewer.dims.ndisplay == 2
         window = intent.settings.window
         live = (_live(layer, position, window) if is_flat else None for layer in layers)
         return replace(intent, live=tuple(live))

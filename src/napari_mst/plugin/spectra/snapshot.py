@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.matching import Match
 from napari_mst.spectra.regions import Spread
-from napari_mst.spectra.spectrum import STD, Spectrum
+from napari_mst.spectra.spectrum import STD, Spectrum, Values
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
 Change = Callable[[Spectrum, float], Spectrum]
@@ -147,7 +144,7 @@ NO_ENTRY = -1
 class Bands(NamedTuple):
     """The spectral axis of the cube that is selected, and its band that is shown."""
 
-    wavelengths: NDArray[np.float64]
+    wavelengths: Values
     unit: str
     quantity: str
     shown: float
@@ -230,7 +227,7 @@ class Intent:
 class Axes(NamedTuple):
     """Wavelengths that the plot spans, their unit, and the name of the values."""
 
-    wavelengths: NDArray[np.float64]
+    wavelengths: Values
     unit: str
     label: str
 

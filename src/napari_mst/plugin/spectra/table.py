@@ -116,7 +116,8 @@ class SpectraModel(QAbstractTableModel):
         is_reset = len(entries) != len(self.entries) or extra != self.extra
         if is_reset:
             self.beginResetModel()
-        self.entries, self.extra = entries, extra
+        self.entries = entries
+        self.extra = extra
         if is_reset:
             self.endResetModel()
         else:
@@ -163,7 +164,8 @@ class SpectraModel(QAbstractTableModel):
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
-        entry, column = self.entries[index.row()], index.column()
+        entry = self.entries[index.row()]
+        column = index.column()
         if role in (Role.DisplayRole, Role.EditRole):
             return self.columns[column].text(entry)
         if role == Role.TextAlignmentRole and column >= 2:
@@ -196,7 +198,8 @@ class SpectraModel(QAbstractTableModel):
 
 def tip(entry: Entry, column: Column) -> str:
     """The tooltip of a cell; that of the name says what is known."""
-    origin, mark = entry.first.origin, entry.mark
+    origin = entry.first.origin
+    mark = entry.mark
     if column is PIXELS:
         return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
     if column is NAME and mark is not None:
@@ -241,7 +244,8 @@ class SpectraTable(QTableView):
         self.setWordWrap(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        rows, columns = self.verticalHeader(), self.horizontalHeader()
+        rows = self.verticalHeader()
+        columns = self.horizontalHeader()
         rows.hide()
         rows.setDefaultSectionSize(ROW_HEIGHT)
         rows.setMinimumSectionSize(ROW_HEIGHT)

@@ -7,8 +7,7 @@ with napari's own tools, and are saved and opened like any layer.
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -234,8 +233,7 @@ def _uses(colours: NDArray[np.floating]) -> NDArray[np.int_]:
     return np.asarray((distances <= SAME_COLOUR).sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class State:
+class State(NamedTuple):
     """All that a person can change about the picks."""
 
     data: NDArray[np.float64]
@@ -247,21 +245,13 @@ class State:
     def of(cls, points: Points) -> "State":
         """Copy what *points* are now."""
         # Copies, because napari moves a dragged point within the same array.
-        return cls(
-            points.data.copy(),
-            points.face_color.copy(),
-            points.shown.copy(),
-            points.features.copy(),
-        )
+        return cls(*(getattr(points, name).copy() for name in cls._fields))
 
     def equals(self, other: "State") -> bool:
-        """Tell whether *other* holds the same picks."""
-        return (
-            np.array_equal(self.data, other.data)
-            and np.array_equal(self.face_color, other.face_color)
-            and np.array_equal(self.shown, other.shown)
-            and bool(self.features.equals(other.features))
-        )
+        """True if *other* holds the same picks."""
+        arrays = zip(self[:-1], other[:-1], strict=True)
+        is_same = all(np.array_equal(mine, its) for mine, its in arrays)
+        return is_same and bool(self.features.equals(other.features))
 
 
 class History:

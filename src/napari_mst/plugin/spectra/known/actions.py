@@ -13,7 +13,6 @@ from functools import partial
 
 import numpy as np
 from napari.layers import Image, Layer, Points
-from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import check_colours, check_cube
 from napari_mst.adaptation.known import KnownSpectrum, known_values
@@ -40,7 +39,7 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
 from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.watch import Watch
 
 NO_PICK = "Expected picks to make known, got none. Click on the image, or select rows of picks."
@@ -106,7 +105,8 @@ class KnownSpectra:
 
         Raises as `mark`, and `SpectrumError` if a pick does not lie on that cube.
         """
-        truth, name = _cube_of(layer), f"as in {layer.name}"
+        truth = _cube_of(layer)
+        name = f"as in {layer.name}"
         self._mark(
             {
                 pick: point_spectrum(truth, *self._place_of(pick, layer), name=name)
@@ -129,7 +129,8 @@ class KnownSpectra:
 
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Forget what is known of the picks of *entries*."""
-        points, picked = self._points(), self._picked(entries)
+        points = self._points()
+        picked = self._picked(entries)
         pick_rows.put_marks(points, dict.fromkeys(picked))
         self._listener.acted()
         layer = self._layers.base
@@ -234,7 +235,8 @@ class KnownSpectra:
         layer = self._layers.base
         if layer is None:
             return
-        cube, known = cube_at(layer), self._known(layer)
+        cube = cube_at(layer)
+        known = self._known(layer)
         if not _is_news(known.values(), _former(cube)):
             known = {}
         self._adapter.follow(known, photos_for(self._scene.viewer, layer, cube))
@@ -348,7 +350,8 @@ def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
 
 def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
     """Row and column of *spectrum*. Raises `SpectrumError` if it has none."""
-    row, column = spectrum.origin.row, spectrum.origin.column
+    row = spectrum.origin.row
+    column = spectrum.origin.column
     if row is None or column is None:
         raise SpectrumError(
             "Expected spectra with rows and columns, as Save spectra writes them, got "
@@ -376,7 +379,7 @@ def _spots(request: Request, count: int, watch: Watch) -> tuple[Ground, list[tup
     return ground, suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
 
 
-def grey(percent: float, wavelengths: NDArray[np.float64]) -> Spectrum:
+def grey(percent: float, wavelengths: Values) -> Spectrum:
     """The flat spectrum of a tile that reflects *percent* of the light, at *wavelengths* (B,).
 
     Raises
@@ -393,7 +396,7 @@ def grey(percent: float, wavelengths: NDArray[np.float64]) -> Spectrum:
     return Spectrum(wavelengths, values, name=f"{percent:g} % grey")
 
 
-def pasted(text: str, wavelengths: NDArray[np.float64]) -> list[Spectrum]:
+def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
     """The spectra in *text* that a person has copied.
 
     It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength

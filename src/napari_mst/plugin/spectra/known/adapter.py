@@ -182,7 +182,8 @@ class Adapter:
     @property
     def ground(self) -> Ground | None:
         """The ground prepared for the cube as it is now; None if there is none."""
-        cube, ground = cube_of(self._layers.base), self._ground
+        cube = cube_of(self._layers.base)
+        ground = self._ground
         is_same = ground is not None and cube is not None and ground.cube.data is cube.data
         return ground if is_same else None
 
@@ -197,7 +198,8 @@ class Adapter:
 
         The cube is from one of *photos*.
         """
-        cube, adapted = cube_of(self._layers.base), self._layers.adapted
+        cube = cube_of(self._layers.base)
+        adapted = self._layers.adapted
         if cube is None or (cube.provenance.is_preview and not known):
             return
         places = [(key, one.row, one.column, one.window) for key, one in known.items()]
@@ -270,8 +272,10 @@ class Adapter:
 
     def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
         """Do *work* on the cube, and *use* its result; what runs is stopped."""
-        self._task, self._share = task, 0.0
-        changed, failed = self._listener.changed, self._listener.failed
+        self._task = task
+        self._share = 0.0
+        changed = self._listener.changed
+        failed = self._listener.failed
         self._latest.run(Job(work, use, failed, on_end=changed, on_progress=self._on_progress))
         changed()
 

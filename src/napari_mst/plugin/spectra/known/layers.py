@@ -81,7 +81,8 @@ class KnownLayers(ViewerHelper):
         layer.data = cube.data
 
     def _add_cube(self, cube: SpectralCube) -> None:
-        viewer, base = self.viewer, self.base
+        viewer = self.viewer
+        base = self.base
         if base is None:
             return
         _, arguments, _ = cube_layer(cube, base.name + ADAPTED, Placement.of(base))
@@ -105,7 +106,8 @@ class KnownLayers(ViewerHelper):
 
     def show_after(self, is_after: bool) -> None:
         """Show the adapted cube, or else the one before: its picture, if a picture was shown."""
-        base, adapted = self.base, self.adapted
+        base = self.base
+        adapted = self.adapted
         if base is None or adapted is None:
             return
         selection = self.viewer.layers.selection
@@ -137,7 +139,9 @@ class KnownLayers(ViewerHelper):
 
     def show_width(self, width: NDArray[np.float32]) -> None:
         """Show the *width* (H, W) of the error band, in the layer of the one before."""
-        viewer, base, layer = self.viewer, self.base, self._there(self._width)
+        viewer = self.viewer
+        base = self.base
+        layer = self._there(self._width)
         if layer is not None:
             layer.data = width
             return
