@@ -70,6 +70,7 @@ READ = {
     "semicolon": Read("nm;a\n400;.1\n500;.2\n", [400, 500], [[0.1, 0.2]]),
     "tab": Read("nm\ta\n400\t.1\n500\t.2\n", [400, 500], [[0.1, 0.2]]),
     "blanks": Read("wavelength (nm)   a\n 400  .1\n 500  .2\n", [400, 500], [[0.1, 0.2]]),
+    "comma and blank, one": Read("nm, a\n400, .1\n", [400], [[0.1]]),
     "comma and blank": Read("nm, a, b\n400, .1, .2\n", [400], [[0.1], [0.2]]),
     "decimal commas, semicolon": Read("nm;a\n400,5;0,1\n500;1\n", [400.5, 500], [[0.1, 1]]),
     "decimal commas, tab": Read("nm\ta\n400,5\t0,1\n", [400.5], [[0.1]]),
@@ -82,7 +83,7 @@ READ = {
     "wavenumbers": Read("Wavenumber (cm-1),a\n25000,.1\n20000,.2\n", [400, 500], [[0.1, 0.2]]),
     "wavenumber": Read("wavenumber,a\n25000,.1\n", [400], [[0.1]]),
     "nm by range": Read("400,.1\n500,.2\n", [400, 500], [[0.1, 0.2]], [NM]),
-    "um by range": Read("wavelength,a\n.4,.1\n2.5,.2\n", [400, 2500], [[0.1, 0.2]], [UM]),
+    "um by range": Read("wavelength,a\n.4,.1\n14.5,.2\n", [400, 14500], [[0.1, 0.2]], [UM]),
     "bands": Read("1,.1\n2,.2\n", [1, 2], [[0.1, 0.2]], [KEPT], "Unknown"),
     "word": Read("wavelength (px),a\n1,.1\n", [1], [[0.1]], [], "px"),
     "numpy": Read("# Wavelength (um) R(%)\n0.4 10\n0.5 20\n", [400, 500], [[0.1, 0.2]], [HEADING]),
@@ -97,6 +98,12 @@ READ = {
         "nm,orange\n400,.1\n500,.2\n600,1.5\n", [400, 500, 600], [[0.1, 0.2, 1.5]],
         ["Values up to 1.5 were taken for reflectance, not for per cent."],
     ),
+    "a bright band": Read(
+        "nm,dye\n400,.5\n500,.5\n600,2.5\n", [400, 500, 600], [[0.005, 0.005, 0.025]],
+        [per_cent(2.5)],
+    ),
+    "a number above": Read("3\nnm,a\n400,.1\n", [400], [[0.1]]),
+    "pandas": Read(",0,1\n400,.1,.2\n", [400], [[0.1], [0.2]], [NM]),
     "hash": Read("nm,#1\n400,.1\n", [400], [[0.1]]),
     "counts": Read("nm,a\n400,1500\n500,900\n", [400, 500], [[1500, 900]]),
     "radiance": Read("nm,radiance of lamp\n400,15\n500,9\n", [400, 500], [[15, 9]]),
@@ -126,10 +133,17 @@ def test_a_text_means_this_and_says_so(name: str) -> None:
 
 
 def test_curves_are_named_by_their_heading_or_title() -> None:
-    texts = [USGS, ASD, "Wavelength leaf\n400 .1\n", "my leaf\n400 .1\n", "400 .1\n"]
+    texts = [
+        USGS,
+        ASD,
+        "Wavelength leaf\n400 .1\n",
+        "my leaf\n400 .1\n",
+        "x,elm\n400,.1\n",
+        "400 .1\n",
+    ]
     titles = [parsed(text, "a.csv").records[0]["name"] for text in texts]
     usgs = "Actinolite HS116.3B W1R1Bb AREF"
-    assert titles == [usgs, "leaf.000", "leaf", "my leaf", "column 1"]
+    assert titles == [usgs, "leaf.000", "leaf", "my leaf", "elm", "column 1"]
 
 
 REFUSED = {
