@@ -143,6 +143,7 @@ from pathlib import Path
 import torch
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import Fit, join_processes
+from napari_mst.training.settings import FitSettings
 torch.manual_seed(0)
 pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
 device = join_processes("cpu")
