@@ -84,6 +84,14 @@ class Run:
                     )
                 return is_ours
 
+    def make_apart(self, job: BatchJob) -> list[str]:
+        """Make *job* in another process, and return the files that were written."""
+        lines: list[str] = []
+        run = replace(self, teller=collecting(lines))
+        # Another worker may have been killed after it had finished this very job.
+        run.make(job, run.finished(job), waits=True)
+        return lines
+
     def _wanted(self, photo: Path, sha256: str) -> Provenance:
         """The history that a cube of this run has, for the file *photo* with this checksum."""
         encoding = self.photos.encoding_of(photo)
@@ -194,7 +202,7 @@ def make_elsewhere(
     failed = 0
     watch = Watch()
     with progress_bar(f"{len(todo)} photos", watch) as bar:
-        for number, (job, lines, error) in enumerate(outcomes(_Worker(run), todo), 1):
+        for number, (job, lines, error) in enumerate(outcomes(run.make_apart, todo), 1):
             for line in lines:
                 run.teller.wrote(Path(line))
             if error:
@@ -202,21 +210,6 @@ def make_elsewhere(
                 _tell_failure(job, error)
             bar.reach(number / len(todo))
     return _status(len(jobs), failed)
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """Makes cubes in another process, to which it is sent."""
-
-    run: Run
-
-    def __call__(self, job: BatchJob) -> list[str]:
-        """Make the outputs of *job*, and return the files that were written."""
-        lines: list[str] = []
-        run = replace(self.run, teller=collecting(lines))
-        # Another worker may have been killed after it had finished this very job.
-        run.make(job, run.finished(job), waits=True)
-        return lines
 
 
 def _tell_failure(job: BatchJob, error: str) -> None:

@@ -8,7 +8,6 @@ H rows, W columns, n spots.
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,21 +90,6 @@ class SpotPlan:
         return f"{count} suggested" if self.is_suggested else f"{count} random"
 
 
-class Band(NamedTuple):
-    """The fit of a cube's 90 % error band to the core pixels of a scene.
-
-    Attributes
-    ----------
-    covered
-        (31,) share of the true values that lie in it.
-    width
-        Mean width over the estimate.
-    """
-
-    covered: NDArray[np.floating]
-    width: float
-
-
 @dataclass(frozen=True, eq=False)
 class Taken:
     """A scene, its photo, and the cube that was reconstructed from it.
@@ -135,8 +119,11 @@ class Taken:
         reference = self._in_a_row(self.scene.cube)
         return mrae(estimate, reference), core_mrae(estimate, reference, GRID)
 
-    def band(self, cube: SpectralCube) -> Band | None:
-        """Judges the error band of *cube*; None if it has no band, or no core pixel counts."""
+    def band(self, cube: SpectralCube) -> tuple[NDArray[np.floating], float] | None:
+        """The share of true core values in the error band of *cube* (31,), and its mean width.
+
+        The width is a share of the estimate. None if there is no band, or no core pixel counts.
+        """
         core = self.counted & core_pixels(self.truth)
         if not has_band(cube) or not core.any():
             return None
@@ -144,7 +131,7 @@ class Taken:
         truth = self.truth[:, core]
         is_within = (truth >= lower) & (truth <= upper)
         widths = (upper - lower) / np.maximum(_at_grid(cube)[:, core], _DIMMEST)
-        return Band(is_within.mean(axis=1), float(widths.mean()))
+        return is_within.mean(axis=1), float(widths.mean())
 
     def random_spots(self, count: int, seed: int = 0) -> Spots:
         """At most *count* spots (n, 2) among those whose truth is bright, drawn by *seed*."""
@@ -263,10 +250,10 @@ def _judged(
     band = taken.band(cube)
     if band is None:
         return values, None
-    values[COVERAGE] = float(band.covered.mean())
-    values[LEAST] = float(band.covered.min())
-    values[WIDTH] = band.width
-    return values, band.covered
+    covered, values[WIDTH] = band
+    values[COVERAGE] = float(covered.mean())
+    values[LEAST] = float(covered.min())
+    return values, covered
 
 
 def _at_grid(cube: SpectralCube) -> NDArray[np.floating]:
