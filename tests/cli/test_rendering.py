@@ -1,12 +1,16 @@
 """`napari-mst render`: a cube as an eye sees it, as a picture that other programs read."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import SpectralCube, write_cube
+from napari_mst.cli.console import curves_noted
+from napari_mst.errors import CurveWarning
 
 CUBE = SpectralCube(
     np.random.default_rng(4).uniform(0, 1, (31, 9, 8)).astype(np.float32),
@@ -41,6 +45,17 @@ def test_what_a_light_leaves_open_is_noted_once(run: Run, tmp_path: Path) -> Non
     assert told.count("note: lamp.txt: The unit of the wavelengths is not given; um was") == 1
     with Image.open(target) as image:
         np.testing.assert_array_equal(np.asarray(image), CUBE.render("E"))
+
+
+def test_a_note_comes_once_though_libraries_reset_the_memory_of_warnings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with curves_noted():
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.warn("lamp.csv: um was assumed.", CurveWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == ["note: lamp.csv: um was assumed."]
 
 
 def test_what_cannot_be_rendered_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:

@@ -32,14 +32,17 @@ def note(text: str) -> None:
 def curves_noted() -> Iterator[None]:
     """Say what files of curves leave open as notes: once, however often a file is read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("default", CurveWarning)
+        # Python's own memory of warnings is lost whenever a library changes the filters.
+        warnings.simplefilter("always", CurveWarning)
+        noted = set()
         show = warnings.showwarning
 
         def tell_or_show(message: Warning | str, category: type[Warning], *others: Any) -> None:
-            if issubclass(category, CurveWarning):
-                note(str(message))
-            else:
+            if not issubclass(category, CurveWarning):
                 show(message, category, *others)
+            elif str(message) not in noted:
+                noted.add(str(message))
+                note(str(message))
 
         warnings.showwarning = tell_or_show  # type: ignore[assignment]
         yield
