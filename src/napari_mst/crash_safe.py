@@ -350,7 +350,7 @@ def free_bytes(target: Path) -> int:
 def _locked(target: Path) -> Iterator[None]:
     """Hold the lock file of *target*, and remove it at the end.
 
-    Another run that waits for it takes a new one: filelock >= 3.25 detects a removed file.
+    Another run that waits for it takes a new one: filelock >= 3.31 detects a removed file.
     """
     from filelock import FileLock, Timeout
 
