@@ -162,9 +162,9 @@ class BenchDock(Dock):
     def acts(self) -> list[tuple[Key, Act]]:
         """See `Dock`."""
         return [
-            (KEEP, self._keep),
-            (NEXT_BAND, self._next_band),
-            (PREVIOUS_BAND, self._previous_band),
+            (KEEP, self.bench.pin_here),
+            (NEXT_BAND, calling(self._step, 1)),
+            (PREVIOUS_BAND, calling(self._step, -1)),
             (BEFORE_AFTER, self._flip),
         ]
 
@@ -226,14 +226,8 @@ class BenchDock(Dock):
     def _on_line(self, row: int) -> None:
         self.bench.choose([] if row < 0 else [row])
 
-    def _keep(self) -> None:
-        self.bench.pin_here()
-
-    def _next_band(self) -> None:
-        step_band(self.viewer, 1)
-
-    def _previous_band(self) -> None:
-        step_band(self.viewer, -1)
+    def _step(self, step: int) -> None:
+        step_band(self.viewer, step)
 
     def _flip(self) -> None:
         flip_to_photo(self.viewer)

@@ -17,7 +17,6 @@ from napari.layers import Image, Layer, Points
 from napari_mst.adaptation.adapting import check_colours, check_cube
 from napari_mst.adaptation.known import KnownSpectrum, known_values
 from napari_mst.adaptation.memory import known_spectra
-from napari_mst.adaptation.parts import Part
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
@@ -27,8 +26,6 @@ from napari_mst.plugin.spectra.known.adapter import (
     Adapter,
     Ground,
     Listener,
-    Request,
-    ground_of,
     photos_for,
 )
 from napari_mst.plugin.spectra.known.layers import KnownLayers
@@ -172,17 +169,13 @@ class KnownSpectra:
         known = _former(cube)
         known |= {(one.row, one.column): one for one in self._known(layer).values()}
         photos = photos_for(self._scene.viewer, layer, cube)
-        whole = Part.whole(cube.shape[1:])
-        request = Request(cube, tuple(known.values()), photos, whole, self._adapter.ground)
-        self._adapter.run(
-            "Looking for spots to measure", partial(_spots, request, count), self._put_spots
-        )
+        ground = self._adapter.ground_of(cube, photos)
+        run = partial(_spots, ground, tuple(known.values()), count)
+        self._adapter.run("Looking for spots to measure", run, self._put_spots)
 
-    def _put_spots(self, found: tuple[Ground, list[tuple[int, int]]]) -> None:
+    def _put_spots(self, places: Sequence[tuple[int, int]]) -> None:
         if self._scene.is_closed:  # the search may outlive the viewer
             return
-        ground, places = found
-        self._adapter.keep(ground)
         layer = self._base()
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
         pairs = enumerate(zip(picks.names(points), pick_rows.keys_of(points), strict=True))
@@ -373,10 +366,11 @@ def _is_news(
     return False
 
 
-def _spots(request: Request, count: int, watch: Watch) -> tuple[Ground, list[tuple[int, int]]]:
-    """The places where a measurement would help, and what was prepared to find them."""
-    ground = ground_of(request)
-    return ground, suggest_spots(request.cube, ground.photo, request.known, count, watch=watch)
+def _spots(
+    ground: Ground, known: Sequence[KnownSpectrum], count: int, watch: Watch
+) -> list[tuple[int, int]]:
+    """The places where a measurement would help."""
+    return suggest_spots(ground.cube, ground.photo, known, count, watch=watch)
 
 
 def grey(percent: float, wavelengths: Values) -> Spectrum:

@@ -1,12 +1,12 @@
 """Adapts a cube whenever something else is known: at once for the screen, then all of it.
 
-marks on picks -> `follow` -> a frozen `Request` -> `look` -> a coarse cube in its layer -> `whole`
--> the exact cube in the same layer. What an older request still delivers is dropped.
+marks on picks -> `follow` -> `look` -> a coarse cube in its layer -> `applied` -> the exact cube in
+the same layer. A newer run takes the place of an older one, of which nothing is heard any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -37,45 +37,25 @@ _MOST_SEEN = 0.5
 """Share of the image on the screen from which on all of it is drawn at once."""
 
 
-@dataclass(frozen=True, eq=False)
 class Ground:
-    """All that does not depend on what is known: the cube, its photo, and parts of both."""
+    """All that does not depend on what is known: a cube, its photo, and parts of both.
 
-    cube: SpectralCube
-    photo: Photo
-    parts: Parts
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """All that one adaptation needs.
-
-    Attributes
-    ----------
-    cube, known
-        The cube before, and what is known of it.
-    photos
-        The photos that it may be from.
-    part
-        What is on the screen.
-    ground
-        What an earlier request has prepared for the same cube.
+    The photo is one of *photos*, and is read when it is first needed, on the thread of a job.
     """
 
-    cube: SpectralCube
-    known: tuple[KnownSpectrum, ...]
-    photos: tuple[LayerPhoto, ...]
-    part: Part
-    ground: Ground | None = None
+    def __init__(self, cube: SpectralCube) -> None:
+        self.cube = cube
+        self.photos: tuple[LayerPhoto, ...] = ()
 
+    @cached_property
+    def photo(self) -> Photo:
+        """The photo of the cube. Raises `PhotoError` if there is none."""
+        return photo_from(self.photos, self.cube)
 
-@dataclass(frozen=True, eq=False)
-class Look:
-    """The first answer: what was learnt, and a cube that is coarse where much of it is shown."""
-
-    ground: Ground
-    learnt: Learnt
-    cube: SpectralCube
+    @cached_property
+    def parts(self) -> Parts:
+        """Parts of the cube. Raises `PhotoError` as well."""
+        return Parts(self.cube, self.photo)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,32 +81,20 @@ class Listener:
     failed: Callable[[Exception], Any]
 
 
-def ground_of(request: Request) -> Ground:
-    """Read the photo and prepare its parts, unless that was done before. Raises `PhotoError`."""
-    if request.ground is not None:
-        return request.ground
-    photo = photo_from(request.photos, request.cube)
-    return Ground(request.cube, photo, Parts(request.cube, photo))
-
-
-def look(request: Request, watch: Watch) -> Look:
-    """The adapted cube at once, as far as a screen shows it."""
-    ground = ground_of(request)
+def look(
+    ground: Ground, known: tuple[KnownSpectrum, ...], part: Part, watch: Watch
+) -> tuple[Learnt, SpectralCube]:
+    """What was learnt, and the adapted cube at once, as far as a screen that shows *part* does."""
+    cube, parts = ground.cube, ground.parts
     watch.check()
-    cube = request.cube
-    learnt = learn(cube, request.known)
+    learnt = learn(cube, known)
     whole = Part.whole(cube.shape[1:])
-    wanted = [whole] if request.part == whole else [request.part, whole]
-    pictures = [drawn(ground.parts, learnt.process, part) for part in wanted]
-    data: Any = PreviewData(cube.shape, ground.parts, learnt.process, pictures)
-    shown = told(cube, data, learnt.adaptation, "")
-    past = replace(shown.provenance, is_preview=True)
-    return Look(ground, learnt, replace(shown, provenance=past, quality=None))
-
-
-def exact(found: Look, watch: Watch) -> SpectralCube:
-    """The whole adapted cube."""
-    return applied(found.ground.cube, found.ground.photo, found.learnt, watch)
+    shown = [whole] if part == whole else [part, whole]
+    pictures = [drawn(parts, learnt.process, each) for each in shown]
+    data: Any = PreviewData(cube.shape, parts, learnt.process, pictures)
+    preview = told(cube, data, learnt.adaptation, "")
+    past = replace(preview.provenance, is_preview=True)
+    return learnt, replace(preview, provenance=past, quality=None)
 
 
 def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
@@ -179,17 +147,13 @@ class Adapter:
             notes=(*progress, *self._doubts),
         )
 
-    @property
-    def ground(self) -> Ground | None:
-        """The ground prepared for the cube as it is now; None if there is none."""
-        cube = cube_of(self._layers.base)
+    def ground_of(self, cube: SpectralCube, photos: Sequence[LayerPhoto]) -> Ground:
+        """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
         ground = self._ground
-        is_same = ground is not None and cube is not None and ground.cube.data is cube.data
-        return ground if is_same else None
-
-    def keep(self, ground: Ground) -> None:
-        """Keep what was prepared, for the next request."""
-        self._ground = ground
+        if ground is None or ground.cube.data is not cube.data:
+            ground = self._ground = Ground(cube)
+        ground.photos = tuple(photos)
+        return ground
 
     # ------------------------------------------------------------ adapting
 
@@ -219,8 +183,8 @@ class Adapter:
             self._end_adapting()
             return
         part = on_screen(adapted or self._layers.base, cube.shape[1:])
-        request = Request(cube, tuple(known.values()), tuple(photos), part, self.ground)
-        self.run("Adapting what is on the screen", partial(look, request), self._on_look)
+        run = partial(look, self.ground_of(cube, photos), tuple(known.values()), part)
+        self.run("Adapting what is on the screen", run, self._on_look)
 
     def again(self) -> None:
         """Adapt again at the next `follow`, though nothing else is known."""
@@ -239,13 +203,16 @@ class Adapter:
         self._tried = None
         self._layers.end()
 
-    def _on_look(self, found: Look) -> None:
-        self._ground = found.ground
+    def _on_look(self, found: tuple[Learnt, SpectralCube]) -> None:
+        learnt, cube = found
         self._tried = None
-        self._doubts = found.learnt.doubts
+        self._doubts = learnt.doubts
         self._is_exact = False
-        self._layers.show_cube(found.cube)
-        self.run("Adapting the whole cube", partial(exact, found), self._on_exact)
+        self._layers.show_cube(cube)
+        ground = self._ground
+        if ground is not None:
+            run = partial(applied, ground.cube, ground.photo, learnt)
+            self.run("Adapting the whole cube", run, self._on_exact)
 
     def _on_exact(self, cube: SpectralCube) -> None:
         self._is_exact = True
