@@ -24,7 +24,7 @@ START = """
 import json, sys, time
 opened = time.perf_counter()
 import numpy as np
-from napari_mst.plugin.reconstruct.devices import list_devices
+from napari_mst.plugin.reconstruct.dock import list_devices
 list_devices()
 time.sleep(max(float(sys.argv[1]) - (time.perf_counter() - opened), 0))
 begun, used = time.perf_counter(), time.process_time()

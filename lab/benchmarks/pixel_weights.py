@@ -30,9 +30,8 @@ from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
 from napari_mst.plugin.attention.alike import Alike
-from napari_mst.plugin.attention.jobs import pixel_job
-from napari_mst.plugin.attention.layers import limits, map_arguments
-from napari_mst.plugin.attention.pixel_layers import put_map, show_weights
+from napari_mst.plugin.attention.layers import limits, map_arguments, put_map, show_weights
+from napari_mst.plugin.attention.orders import pixel_job
 from napari_mst.plugin.attention.shelf import Look, Shelf
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request

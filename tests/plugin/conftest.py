@@ -19,8 +19,7 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct import form
-from napari_mst.plugin.reconstruct.devices import DeviceSurvey
-from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.reconstruction.options import RunOptions

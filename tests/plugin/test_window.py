@@ -25,7 +25,7 @@ from napari_mst import read_cube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.snapshot import HINT
-from napari_mst.plugin.teaching import estimating
+from napari_mst.plugin.teaching import dock as metamers_dock
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, cube_of
@@ -356,7 +356,7 @@ def test_bad_input_opened_and_closed_through_the_window(
     window: napari.Viewer, qtbot: QtBot, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The network would be imported, and run once for all docks, while objects are counted.
-    monkeypatch.setattr(estimating, "estimated", flat)
+    monkeypatch.setattr(metamers_dock, "estimated", flat)
 
     emitters = (
         window.layers.events,

@@ -21,12 +21,12 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import OutOfMemory
 from napari_mst.photo.cameras import OF_SENSOR, Capture
 from napari_mst.plugin.attention.exploration import Exploration
-from napari_mst.plugin.attention.jobs import CubePixel
 from napari_mst.plugin.attention.layers import map_layers
 from napari_mst.plugin.attention.orders import (
     NO_PICK,
     NO_RUN,
     PHOTO_IS_GONE,
+    CubePixel,
     map_order,
     picked_pixel,
     recording_order,

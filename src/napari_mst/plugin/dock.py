@@ -1,4 +1,4 @@
-"""The base of every dock of the plugin: it listens to the viewer only while it is shown."""
+"""The base of every dock, which listens to the viewer only while it is shown; the bar of a job."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,12 +10,40 @@ from napari.components import ViewerModel
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QCoreApplication, QEvent, QTimer
 from qtpy.QtGui import QHideEvent, QShowEvent
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QProgressBar, QWidget
 
 from napari_mst.errors import NapariMstError
+from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.keys import Act, DockKeys, Key
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.sharing import unwrapped
+
+STEPS = 1000
+"""Steps of the bar."""
+LONG = 90
+"""Seconds from which the time left is given in minutes."""
+
+
+class JobBar(QProgressBar):
+    """A progress bar that is hidden while no job runs."""
+
+    def __init__(self) -> None:
+        super().__init__(maximum=STEPS, textVisible=True)
+
+    def show_state(self, state: JobState) -> None:
+        """Show how far the job of *state* is."""
+        self.setVisible(not state.is_idle)
+        self.setValue(round(state.fraction * STEPS))
+        # Qt puts the percentage in the place of %p; the second % is the sign itself.
+        self.setFormat("" if state.is_idle else f"%p %{time_left(state.seconds_left)}")
+
+
+def time_left(seconds: float | None) -> str:
+    """The time left as the end of a text: ", 40 s left"; "" while it is not known."""
+    if seconds is None:
+        return ""
+    return f", {seconds:.0f} s left" if seconds < LONG else f", {seconds / 60:.0f} min left"
+
 
 Link = tuple[Any, Callable[..., object]]
 """An emitter of events, napari's or psygnal's, and the function that it calls."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import napari_mst
-from napari_mst.plugin.files import samples
+from napari_mst.plugin.workspace_dock import samples
 
 ROOT = Path(__file__).parents[3]
 

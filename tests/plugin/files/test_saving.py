@@ -30,7 +30,6 @@ from napari_mst.plugin.files import (
     builtin_writer,
     contributions,
     opening,
-    remembering,
     saved_cube,
     saving,
 )
@@ -283,7 +282,7 @@ def test_naparis_writer_is_watched_once(viewer: ViewerModel) -> None:
 def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering, "offered", set())
+    monkeypatch.setattr(contributions, "offered", set())
     path = write_cube(tmp_path / "cube.hdr", make_cube())
     for _ in range(2):
         viewer.open(path, plugin="napari-mst")
@@ -297,9 +296,9 @@ def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
 def test_nothing_is_offered_where_napari_does_not_ask(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering, "offered", set())
+    monkeypatch.setattr(contributions, "offered", set())
     viewer.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
-    remembering.offer(tmp_path / "cube.mat")
-    remembering.remember(".hdr")
-    remembering.offer(tmp_path / "cube.hdr")
+    contributions.offer(tmp_path / "cube.mat")
+    contributions.remember(".hdr")
+    contributions.offer(tmp_path / "cube.hdr")
     assert not boxes()

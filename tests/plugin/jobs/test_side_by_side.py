@@ -6,8 +6,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.jobs.side_by_side import SideBySide, stride_of
-from napari_mst.plugin.jobs.wiper import Wiper
+from napari_mst.plugin.jobs.comparing import SideBySide, Wiper, stride_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 

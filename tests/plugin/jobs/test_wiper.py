@@ -8,8 +8,8 @@ from napari.components import ViewerModel
 from napari.layers import Image, Vectors
 from tests.plugin.conftest import make_cube
 
+from napari_mst.plugin.jobs.comparing import NAME, Wiper
 from napari_mst.plugin.jobs.composing import Colours, Composer
-from napari_mst.plugin.jobs.wiper import NAME, Wiper
 from napari_mst.plugin.viewer.composites import composite_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
 

@@ -11,8 +11,8 @@ from typing import Any
 from qtpy.QtWidgets import QApplication, QCheckBox, QDoubleSpinBox
 
 import napari_mst
+from napari_mst.plugin.reconstruct.dock import kept_value, option_of
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.remembering import kept_value, option_of
 from napari_mst.plugin.reconstruct.rows import SETTINGS, Row
 
 FILE = Path(napari_mst.__file__).with_name("napari.yaml")

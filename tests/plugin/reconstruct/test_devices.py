@@ -5,7 +5,7 @@ import pytest
 from napari_mst.engine import device
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.forms import native
-from napari_mst.plugin.reconstruct.devices import list_devices
+from napari_mst.plugin.reconstruct.dock import list_devices
 
 CPU = DeviceChoice("cpu", "the processor")
 GPU = DeviceChoice("cuda:0", "a GPU")

@@ -17,10 +17,8 @@ from tests.plugin.in_viewer import cube_in, picks_in
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
-from napari_mst.plugin.reconstruct.devices import DeviceSurvey
-from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock, remembered
 from napari_mst.plugin.reconstruct.form import DeviceEntry
-from napari_mst.plugin.reconstruct.remembering import remembered
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 

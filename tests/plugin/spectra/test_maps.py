@@ -21,12 +21,12 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.formats import read_cube
 from napari_mst.metrics import spectral_angles
-from napari_mst.plugin.files.samples import sample_path
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.workspace_dock.samples import sample_path
 from napari_mst.spectra.map_kind import MapInputs, MapResult
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum

@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 
-from napari_mst.plugin.teaching import estimating
+from napari_mst.plugin.teaching import dock as metamers_dock
 from napari_mst.plugin.teaching.dock import METAMER, MetamersDock
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.spectra.spectrum import Spectrum
@@ -21,8 +21,8 @@ def halved(codes: Codes) -> Spectrum:
 
 @pytest.fixture
 def dock(cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> MetamersDock:
-    monkeypatch.setattr(estimating, "estimated", halved)
-    estimating.estimator.cache_clear()
+    monkeypatch.setattr(metamers_dock, "estimated", halved)
+    metamers_dock.estimator.cache_clear()
     dock = MetamersDock(cube_viewer)
     qtbot.addWidget(dock)
     dock.show()
@@ -72,7 +72,7 @@ def test_a_network_that_fails_says_so_and_the_rest_goes_on(
         raise OSError("no weights")
 
     qtbot.waitUntil(lambda: dock.lesson.estimate is not None)
-    monkeypatch.setattr(estimating, "estimated", fails)
+    monkeypatch.setattr(metamers_dock, "estimated", fails)
     dock.chart.buttons[5].click()
     qtbot.waitUntil(lambda: "There is no estimate." in dock.text.text())
     dock.slider.setValue(10)

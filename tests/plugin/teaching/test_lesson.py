@@ -8,10 +8,10 @@ from tests.plugin.conftest import make_cube
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
-from napari_mst.plugin.files.samples import sample_path
+from napari_mst.plugin.teaching.dock import subject_at
 from napari_mst.plugin.teaching.lesson import TO_ESTIMATE, Lesson, Subject
-from napari_mst.plugin.teaching.pixels import subject_at
 from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.plugin.workspace_dock.samples import sample_path
 from napari_mst.spectra.metamers import metamers
 from napari_mst.spectra.spectrum import Spectrum
 

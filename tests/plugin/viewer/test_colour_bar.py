@@ -47,6 +47,21 @@ def test_the_unit_is_that_of_the_file(quantity: str, unit: str, text: str) -> No
     assert text_beside(viewer) == text
 
 
+def test_many_changes_update_the_bar_once_a_moment_later(
+    cube_viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bar = ColourBar.of(cube_viewer)
+    updates: list[int] = []
+    monkeypatch.setattr(ColourBar, "update", lambda _: updates.append(1))
+    add_map(cube_viewer)
+    bar.request_update()
+    assert not updates
+    qtbot.waitUntil(lambda: bool(updates))
+    assert updates == [1]
+    bar.request_update()
+    qtbot.waitUntil(lambda: updates == [1, 1])
+
+
 def test_a_picture_on_top_has_no_bar_and_the_band_below_has_none_either(
     cube_viewer: ViewerModel, qtbot: QtBot
 ) -> None:

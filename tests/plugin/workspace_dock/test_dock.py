@@ -28,15 +28,13 @@ from tests.plugin.in_viewer import picks_in
 from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
-from napari_mst.plugin.reconstruct.devices import DeviceSurvey
-from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock
 from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.composites import composite_of, composites_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
 from napari_mst.plugin.workspace_dock.dock import DOCUMENTATION, WorkspaceDock
-from napari_mst.plugin.workspace_dock.pages import PAGES
-from napari_mst.plugin.workspace_dock.photo_page import PhotoPage
+from napari_mst.plugin.workspace_dock.pages import PAGES, PhotoPage
 
 CONTROLS = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QTabBar)
 NARROW = 320

@@ -4,29 +4,90 @@ Its state is an `Exploration`. The dock forwards clicks to it and to the workspa
 what they say.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
+from napari.utils.notifications import show_error
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QSize
 from qtpy.QtGui import QHideEvent
-from qtpy.QtWidgets import QVBoxLayout
+from qtpy.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
+from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.plugin.attention import files
+from napari_mst.errors import AttentionError, NapariMstError
 from napari_mst.plugin.attention.exploration import Exploration
-from napari_mst.plugin.attention.layers import summary
+from napari_mst.plugin.attention.layers import map_layers, map_of, summary
 from napari_mst.plugin.attention.orders import NO_RUN, map_order, recording_order, steps_order
 from napari_mst.plugin.attention.panel import AttentionPanel
 from napari_mst.plugin.attention.picking import Picking
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.request import Recording, Request, extent
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.light_layer import LightViews, TellsLight
 from napari_mst.plugin.viewer.photos import DENOISED, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
+
+TIFF_SUFFIXES = (".tif", ".tiff")
+
+
+def save_record(path: str | Path, viewer: ViewerModel, recording: Recording | None) -> Path:
+    """Save a run or a map, by the suffix of *path*; an existing file is replaced.
+
+    `.npz` holds the matrices of *recording* and the maps of its photo in the viewer; `.tif` holds
+    the newest map.
+
+    Raises
+    ------
+    NapariMstError
+        If there is no run or no map, or the file cannot be written.
+    """
+    path = Path(path)
+    maps = [map_of(layer) for layer in map_layers(viewer)]
+    if path.suffix.lower() in TIFF_SUFFIXES:
+        if not maps:
+            raise AttentionError("Expected a map to save as TIFF, got none. Make one first.")
+        return write_maps(path, maps[-1:], overwrite=True)
+    if recording is None:
+        raise AttentionError("Expected a run to save, got none. Record one first.")
+    photo = recording.record.provenance.source_sha256
+    own = [one for one in maps if one.provenance.source_sha256 == photo]
+    return write_attention(path, recording.record, own, overwrite=True)
+
+
+def read_record(path: str | Path) -> Recording:
+    """Read the matrices of a file. Raises `AttentionError`."""
+    record = read_attention(path)
+    photo = record.provenance.source + extent(record.provenance)
+    return Recording(record, f"{Path(path).name}: {photo}")
+
+
+def ask_to_save(parent: QWidget, save_as: Callable[[str], object]) -> None:
+    """Ask for a name, and have *save_as* save under it."""
+    kinds = "Attention (*.npz);;Map (*.tif)"
+    path, _ = QFileDialog.getSaveFileName(parent, "Save attention", "attention.npz", kinds)
+    _act(save_as, path)
+
+
+def ask_to_open(parent: QWidget, open_file: Callable[[str], object]) -> None:
+    """Ask for a file, and have *open_file* open it."""
+    path, _ = QFileDialog.getOpenFileName(parent, "Open attention", "", "Attention (*.npz)")
+    _act(open_file, path)
+
+
+def _act(action: Callable[[str], object], path: str) -> None:
+    """Call *action*, unless the user has cancelled, and tell them what went wrong."""
+    if not path:
+        return
+    try:
+        action(path)
+    except NapariMstError as error:
+        show_error(str(error))
+
 
 SIZE = (460, 640)
 """Width and height, in pixels, that the dock asks for."""
@@ -140,12 +201,12 @@ class AttentionDock(Dock):
         return self._start(steps_order(self.viewer, self.exploration))
 
     def save(self, path: str) -> None:
-        """Save the chosen run, or the newest map: see `files.save`."""
-        files.save(path, self.viewer, self.exploration.recording)
+        """Save the chosen run, or the newest map: see `save_record`."""
+        save_record(path, self.viewer, self.exploration.recording)
 
     def open(self, path: str) -> None:
-        """Show the matrices of a file beside the runs: see `files.read`."""
-        self.workspace.keep(files.read(path))
+        """Show the matrices of a file beside the runs: see `read_record`."""
+        self.workspace.keep(read_record(path))
 
     def _start(self, order: Request | str) -> bool:
         """Start the job of *order*, or tell the user why there is none."""
@@ -178,10 +239,10 @@ class AttentionDock(Dock):
         self.exploration.is_new_layer = is_new
 
     def _ask_to_open(self) -> None:
-        files.ask_to_open(self, self.open)
+        ask_to_open(self, self.open)
 
     def _ask_to_save(self) -> None:
-        files.ask_to_save(self, self.save)
+        ask_to_save(self, self.save)
 
     # ------------------------------------------------------------------------ what is drawn
 

@@ -14,10 +14,15 @@ from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import AttentionError, DenoisingError
 from napari_mst.plugin.attention.alike import Alike
 from napari_mst.plugin.attention.exploration import Exploration
-from napari_mst.plugin.attention.jobs import alike_job, denoising_job, pixel_job, window_job
-from napari_mst.plugin.attention.layers import limits, map_arguments
-from napari_mst.plugin.attention.orders import NO_PHOTO, pixel_order
-from napari_mst.plugin.attention.pixel_layers import put_map, show_patch
+from napari_mst.plugin.attention.layers import limits, map_arguments, put_map, show_patch
+from napari_mst.plugin.attention.orders import (
+    NO_PHOTO,
+    alike_job,
+    denoising_job,
+    pixel_job,
+    pixel_order,
+    window_job,
+)
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse

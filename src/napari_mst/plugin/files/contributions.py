@@ -1,4 +1,8 @@
-"""The readers and writers that the manifest names; thin over `opening` and `saving`."""
+"""The readers and writers that the manifest names; thin over `opening` and `saving`.
+
+napari asks for the reader of every file whose suffix another plugin claims too, until its setting
+`plugins.extension2reader` names one: it is offered once to have it remember ours.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -6,12 +10,62 @@ from pathlib import Path
 from typing import Any
 
 from napari import current_viewer
+from napari.plugins.utils import get_preferred_reader
+from napari.settings import get_settings
+from npe2 import PluginManager
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import find_format
-from napari_mst.plugin.files import opening, remembering, saving
+from napari_mst.plugin.files import opening, questions, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.viewer.remembered import PLUGIN
+
+offered: set[str] = set()
+"""The suffixes that it was offered for since napari was started."""
+
+
+def offer_soon(path: Path) -> None:
+    """Offer it for the suffix of *path*, once napari has finished what the user asked of it."""
+    # napari's own dialog may remember the reader: only afterwards is it known whether to ask.
+    if QApplication.instance() is not None:
+        QTimer.singleShot(0, partial(offer, path))
+
+
+def offer(path: Path) -> None:
+    """Offer it for the suffix of *path*, unless there is no need.
+
+    It is offered once in a session, if another plugin claims the suffix, and napari remembers no
+    reader for it.
+    """
+    suffix = path.suffix
+    if not suffix or suffix in offered:
+        return
+    if not _is_disputed(path) or get_preferred_reader(str(path)):
+        return
+    text = (
+        f"napari asks for a reader for every {suffix} file. "
+        "Should it always take MST++ Hyperspectral?"
+    )
+    if questions.offer(text, f"Always for {suffix}", partial(remember, suffix)) is not None:
+        offered.add(suffix)
+
+
+def remember(suffix: str) -> None:
+    """Have napari open files of this *suffix* with our reader; Preferences > Plugins shows it."""
+    plugins = get_settings().plugins
+    # A new dictionary is assigned, as napari does not notice a change within the old one.
+    plugins.extension2reader = {**plugins.extension2reader, f"*{suffix}": PLUGIN}
+
+
+def _is_disputed(path: Path) -> bool:
+    """Tell whether our reader and another one claim the file."""
+    readers = PluginManager.instance().iter_compatible_readers([str(path)])
+    plugins = {reader.plugin_name for reader in readers}
+    return PLUGIN in plugins and len(plugins) > 1
+
 
 Paths = str | list[str]
 NO_LAYERS: list[Any] = [(None,)]
@@ -35,7 +89,7 @@ def read_layers(path: Paths) -> list[LayerTuple]:
     if viewer is not None:
         # A cube may be opened before any dock, which would have done this.
         attend(viewer)
-        remembering.offer_soon(files[0])
+        offer_soon(files[0])
     return layers or NO_LAYERS
 
 

@@ -15,7 +15,7 @@ from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
 from napari.utils.notifications import show_error, show_info, show_warning
 from PIL import Image
-from qtpy.QtWidgets import QFileDialog
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
@@ -30,6 +30,15 @@ from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.remembered import PLUGIN
+
+WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
+
+
+def ask_for_weights(parent: QWidget) -> str:
+    """Return the path that the user chooses; "" if they cancel."""
+    path, _ = QFileDialog.getOpenFileName(parent, "Open weights", filter=WEIGHTS_FILES)
+    return str(path)
+
 
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""

@@ -6,6 +6,7 @@ pixels were meant.
 """
 
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,12 +30,11 @@ from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.plugin.files import builtin_writer, plain_arrays
+from napari_mst.plugin.files import builtin_writer, questions
 from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
+from napari_mst.plugin.jobs.comparing import SideBySide, Wiper
 from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.jobs.job import Job, Reports
-from napari_mst.plugin.jobs.side_by_side import SideBySide
-from napari_mst.plugin.jobs.wiper import Wiper
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.band_contrast import BandContrast
 from napari_mst.plugin.viewer.colour_bar import ColourBar
@@ -43,6 +43,45 @@ from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slider import SliderLabel, bring_into_view
+
+SUFFIX = ".npy"
+FEWEST_BANDS = 4
+"""A stack of fewer planes is rather a photo, planar."""
+
+Told = Callable[[Image, SpectralCube], object]
+"""Called with the layer and the cube that the user has described."""
+
+
+def may_be_cube(layer: Image) -> bool:
+    """Tell whether *layer* is of a plain array, one of whose outer axes may hold bands."""
+    is_plain = Path(str(layer.source.path)).suffix.lower() == SUFFIX
+    if not is_plain or layer.rgb or layer.multiscale or layer.ndim != 3:
+        return False
+    shape = layer.data.shape
+    return FEWEST_BANDS <= shape[questions.likely_axis(shape)] < max(shape)
+
+
+def offer_wavelengths(layer: Image, told: Told) -> None:
+    """Offer to give *layer* wavelengths; the user goes on without an answer if they like."""
+    size = " x ".join(map(str, layer.data.shape))
+    text = (
+        f"'{shown(layer.name, 40)}' holds {size} numbers ({layer.data.dtype}) and no wavelengths. "
+        "Is it a spectral cube?"
+    )
+    questions.offer(text, "Set wavelengths ...", partial(_ask, weakref.ref(layer), told))
+
+
+def _ask(layer_ref: "weakref.ref[Image]", told: Told) -> None:
+    """Ask for the wavelengths of the layer, and hand on its cube."""
+    layer = layer_ref()
+    parent = questions.window()
+    if layer is None or parent is None:
+        return
+    stack = np.asarray(layer.data)
+    bands = questions.ask_bands(layer.name, stack, parent)
+    if bands is not None:
+        told(layer, bands.cube_of(stack))
+
 
 UNTOUCHED = "gray"
 """The colour map that napari gives to a new stack."""
@@ -103,8 +142,8 @@ class Recogniser(ViewerHelper):
             self._develop(layer, Path(path))
         elif is_own_cube(path):
             self._read(layer, Path(path))
-        elif plain_arrays.may_be_cube(layer):
-            plain_arrays.offer(layer, partial(self._on_read, Path(path)))
+        elif may_be_cube(layer):
+            offer_wavelengths(layer, partial(self._on_read, Path(path)))
         elif is_shown_otherwise(path):
             self._read_photo(layer, Path(path))
 

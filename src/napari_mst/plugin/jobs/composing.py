@@ -25,8 +25,8 @@ from napari_mst.plugin.jobs.job import Job, Latest
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import composites
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
-from napari_mst.plugin.viewer.picture_choices import recalled
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.remembered import recalled
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slots import calling
 from napari_mst.watch import UNWATCHED, Watch

@@ -4,25 +4,35 @@ Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock
 it and to the workspace, and draws what they say.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, get_type_hints
 
 from napari.components import ViewerModel
+from napari.utils.notifications import show_warning
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.option import Option
 from napari_mst.photo.chart_kinds import CHARTS
-from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.dock import Dock, JobBar, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.jobs.bar import JobBar
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.keys import RUN, Act, Key
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.crop import draw
-from napari_mst.plugin.reconstruct.devices import survey
-from napari_mst.plugin.reconstruct.form import device_entries, resolve, status
+from napari_mst.plugin.reconstruct.form import (
+    Device,
+    ReconstructionForm,
+    device_entries,
+    resolve,
+    status,
+)
 from napari_mst.plugin.reconstruct.measuring import (
     CHART_MARKS,
     CLICK_CHART,
@@ -33,15 +43,116 @@ from napari_mst.plugin.reconstruct.measuring import (
     light_order,
     patch_order,
 )
-from napari_mst.plugin.reconstruct.remembering import new_form, recall, remembered
-from napari_mst.plugin.reconstruct.rows import FormRows
+from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import quality_layer
 from napari_mst.plugin.viewer.marking import Places, ask_for_places
-from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.remembered import section
 from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.reconstruction.options import RunOptions
+
+
+def list_devices() -> Sequence[Device]:
+    """List the devices that torch finds; the first call is slow, as it imports torch.
+
+    Where there is only a processor, its kernels are made ready, too.
+    """
+    from napari_mst.engine.device import available_devices
+    from napari_mst.engine.forms import native
+
+    devices = available_devices()
+    if devices[0].name == "cpu":
+        native.prepare_ahead()  # while the user still looks for a photo
+    return devices
+
+
+class DeviceSurvey(QObject):
+    """Asks for the devices on a thread of its own; `ended` tells that it knows them, or the error.
+
+    The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has
+    taken all objects apart.
+    """
+
+    ended = Signal()
+
+    def __init__(self, list_them: Callable[[], Sequence[Device]] = list_devices) -> None:
+        super().__init__()
+        self.devices: Sequence[Device] = ()
+        self.error = ""
+        self._list = list_them
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start to list the devices, unless that has been done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="napari-mst devices")
+            self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self.devices = self._list()
+        except Exception as error:  # noqa: BLE001 (a broken torch raises anything)
+            self.error = f"The devices could not be listed: {error}"
+        self.ended.emit()
+
+
+@cache
+def survey() -> DeviceSurvey:
+    """Return the survey of this process."""
+    # A dock is the first to ask, on the thread of the window, so Qt delivers `ended` there.
+    return DeviceSurvey()
+
+
+def remembered() -> Any:
+    """Return what napari remembers: an evented record that is written when it is changed."""
+    return section("reconstruction")
+
+
+def new_form(_: ViewerModel) -> ReconstructionForm:
+    """Make a form with the settings of the last session, whose changes are remembered."""
+    form = ReconstructionForm()
+    recall(form)
+    for changed in (form.events.options, form.events.has_quality):
+        changed.connect(partial(_remember, form))
+    return form
+
+
+def recall(form: ReconstructionForm) -> None:
+    """Give *form* the settings that are remembered, which Preferences may have changed."""
+    kept = remembered()
+    for row in SETTINGS:
+        value = getattr(kept, row.field)
+        parse = option_of(form, row).parse if isinstance(value, str) else None
+        try:
+            form.choose(row.field, parse(value) if parse else row.to_field(value))
+        except ValueError as error:
+            show_warning(str(error))
+
+
+def _remember(form: ReconstructionForm, *_: object) -> None:
+    kept = remembered()
+    for row in SETTINGS:
+        value = kept_value(form, row)
+        # Each write goes to a file.
+        if getattr(kept, row.field) != value:
+            setattr(kept, row.field, value)
+
+
+def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
+    """Return the value of *row* as it is kept: yes or no, a number, or the text of both."""
+    value = row.to_widget(form.value(row.field))
+    is_text = isinstance(row.to_widget(form.usual.value(row.field)), str)
+    return f"{value}" if is_text else value
+
+
+def option_of(form: ReconstructionForm, row: Row) -> Option:
+    """Return the words of the option of *row*; without words for a field of the form itself."""
+    hint = get_type_hints(type(form.options), include_extras=True).get(row.field)
+    words: Option = getattr(hint, "__metadata__", (Option(""),))[0]
+    return words
+
 
 DRAW = "Draw a rectangle on the photo, then press Run."
 BUSY = "Another job is running. Wait for its end, then ask the photo again."

@@ -23,8 +23,8 @@ from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.light_layer import LightViews
-from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.viewer.widgets import Paragraph
 
 if TYPE_CHECKING:
     from napari_mst.light.estimate import LightCandidate, LightEstimate

@@ -29,14 +29,13 @@ from qtpy.QtWidgets import (
 
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.plugin.dock import Link
-from napari_mst.plugin.files.weights import WEIGHTS_FILES
+from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.finding_rows import FindingRows
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.widgets import DenoiseBox, Fold, SearchBox, WhiteEdit
-from napari_mst.plugin.viewer.layer_box import ChoiceBox, LayerBox, let_shrink
-from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, let_shrink
 from napari_mst.reconstruction.options import Denoise
 
 PARTS = {

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.viewer.layer_box import let_shrink
+from napari_mst.plugin.viewer.widgets import let_shrink
 from napari_mst.reconstruction.options import Denoise
 
 FILE = "file"

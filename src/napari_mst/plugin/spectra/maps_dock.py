@@ -16,7 +16,7 @@ from qtpy.QtWidgets import (
 from napari_mst.plugin.dock import Link, reported
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.snapshot import Snapshot
-from napari_mst.plugin.viewer.paragraph import Paragraph
+from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
 

@@ -20,6 +20,8 @@ from napari_mst.formats.picture_files import KINDS, write_picture
 from napari_mst.illuminants import illuminant_names, illuminant_title
 from napari_mst.messages import shown
 from napari_mst.plugin.dock import reported
+from napari_mst.plugin.jobs.comparing import KEY as WIPER_KEY
+from napari_mst.plugin.jobs.comparing import SIDES_KEY, SideBySide, Wiper
 from napari_mst.plugin.jobs.composing import (
     BEST,
     Colours,
@@ -29,10 +31,6 @@ from napari_mst.plugin.jobs.composing import (
     painted,
 )
 from napari_mst.plugin.jobs.job import Job
-from napari_mst.plugin.jobs.side_by_side import KEY as SIDES_KEY
-from napari_mst.plugin.jobs.side_by_side import SideBySide
-from napari_mst.plugin.jobs.wiper import KEY as WIPER_KEY
-from napari_mst.plugin.jobs.wiper import Wiper
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.bench_dock import Pace
 from napari_mst.plugin.spectra.plot import SpectraPlot
@@ -41,7 +39,7 @@ from napari_mst.plugin.viewer.band_contrast import BandContrast
 from napari_mst.plugin.viewer.colour_bar import ColourBar
 from napari_mst.plugin.viewer.composites import is_picture_shown
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
-from napari_mst.plugin.viewer.picture_choices import recalled, remember
+from napari_mst.plugin.viewer.remembered import recalled, remember
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.plugin.viewer.slots import calling
 from napari_mst.watch import Watch

@@ -3,9 +3,16 @@
 Its state is a `Lesson`; the dock forwards what a person does to it, and draws its page.
 """
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
 from napari.components import ViewerModel
+from napari.layers import Image
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QSize, Qt, QUrl
+from qtpy.QtCore import QObject, QSize, Qt, QUrl, Signal
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QComboBox,
@@ -20,18 +27,149 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import good_bands
+from napari_mst.errors import SpectrumError
+from napari_mst.messages import shown
 from napari_mst.plugin.dock import Dock, Link, reported
+from napari_mst.plugin.jobs.worker import sentence_of
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import Line, ValueRange
-from napari_mst.plugin.teaching.chart import ChartGrid
-from napari_mst.plugin.teaching.colours import ColourTable, Row
-from napari_mst.plugin.teaching.estimating import estimator
-from napari_mst.plugin.teaching.lesson import FIRST_AMOUNT, TO_ESTIMATE, Codes, Lesson, Page
-from napari_mst.plugin.teaching.pixels import subject_at
+from napari_mst.plugin.teaching.colours import ChartGrid, ColourTable, Row
+from napari_mst.plugin.teaching.lesson import (
+    FIRST_AMOUNT,
+    TO_ESTIMATE,
+    Codes,
+    Lesson,
+    Page,
+    Subject,
+)
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
-from napari_mst.plugin.viewer.paragraph import Paragraph
+from napari_mst.plugin.viewer.layers import cube_of, shown_cube_layers
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.plugin.viewer.placement import pixel_at
+from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+
+MODEL = "pixelwise-srgb"
+"""The network that sees one pixel at a time: there is nothing else to see of one colour."""
+
+
+class Estimator(QObject):
+    """Estimates the spectrum of the colour that was asked for last.
+
+    `known` tells the codes and their spectrum, `failed` a sentence.
+    """
+
+    known = Signal(object, object)
+    failed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[Codes, Spectrum] = {}
+        self._wanted: Codes | None = None
+        # Python waits for its thread at the end; Qt's pool would go on after PySide6 has taken all
+        # objects apart.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="napari-mst metamers")
+
+    def ask(self, codes: Codes) -> Spectrum | None:
+        """Return the estimate for a photo's *codes*; None if it is to come by `known`."""
+        self._wanted = codes
+        if codes not in self._found:
+            self._thread.submit(self._work, codes)
+        return self._found.get(codes)
+
+    def _work(self, codes: Codes) -> None:
+        # Who goes through the chart with the arrow keys passes over most of it.
+        if codes != self._wanted or codes in self._found:
+            return
+        try:
+            self._found[codes] = estimated(codes)
+        except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
+            # Python lets no engine start while the program ends, and nobody is left to be told.
+            if threading.main_thread().is_alive():
+                self.failed.emit(f"There is no estimate. {sentence_of(error)}")
+        else:
+            self.known.emit(codes, self._found[codes])
+
+
+def estimated(codes: Codes) -> Spectrum:
+    """Reconstruct a photo of one pixel. The first call is slow, as it imports torch."""
+    cube = _reconstructor().reconstruct(np.array(codes, dtype=np.uint8)[None, None])
+    return Spectrum(cube.wavelengths, cube.spectrum(0, 0), name=f"estimated by {MODEL}")
+
+
+@cache
+def _reconstructor() -> "Reconstructor":
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    return Reconstructor(load_model(MODEL), "cpu")
+
+
+@cache
+def estimator() -> Estimator:
+    """Return the estimator of this process."""
+    # A dock is the first to ask, on the thread of the window, so Qt delivers `known` there.
+    return Estimator()
+
+
+SEEN = (380.0, 780.0)
+"""nm; the smoothest waves would otherwise lie where no eye sees them."""
+REFLECTANCE = "reflectance"
+
+
+def subject_at(viewer: ViewerModel, position: Position) -> Subject | None:
+    """Return the spectrum of the cubes of *viewer* at a world *position*; None outside them.
+
+    Measured cubes come before reconstructed ones, which then give the estimate.
+
+    Raises
+    ------
+    SpectrumError
+        If the cube that is clicked holds no reflectance.
+    """
+    if viewer.dims.ndisplay != 2:
+        return None
+    there = [layer for layer in shown_cube_layers(viewer) if pixel_at(layer, position)]
+    estimates = [layer for layer in there if _cube(layer).provenance.model]
+    truths = [layer for layer in there if layer not in estimates]
+    if truths:
+        estimate = _spectrum(estimates[0], position) if estimates else None
+        return Subject(_spectrum(truths[0], position), estimate)
+    if estimates:
+        return Subject(_spectrum(estimates[0], position), has_truth=False)
+    return None
+
+
+def _cube(layer: Image) -> SpectralCube:
+    cube = cube_of(layer)
+    if cube is None:
+        raise SpectrumError("Expected a layer of a cube, got another one. Click on a cube.")
+    return cube
+
+
+def _spectrum(layer: Image, position: Position) -> Spectrum:
+    """The visible bands of the pixel of *layer* at *position*, which lies on it."""
+    cube = _cube(layer)
+    if cube.quantity != REFLECTANCE:
+        raise SpectrumError(
+            f"Expected a cube of reflectance, got "
+            f"{shown(cube.quantity, 40) or 'numbers of unknown meaning'} in "
+            f"'{shown(layer.name, 40)}'. Metamers are spectra of things in a light."
+        )
+    row, column = pixel_at(layer, position) or (0, 0)
+    good = good_bands(cube)
+    at = cube.wavelengths[good]
+    is_seen = (at >= SEEN[0]) & (at <= SEEN[1]) if cube.has_wavelengths else np.ones(len(at), bool)
+    values = cube.spectrum(row, column)[good][is_seen]
+    name = f"{layer.name}, row {row}, column {column}"
+    return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
+
 
 DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/metamers.md"
 SIZE = (400, 600)

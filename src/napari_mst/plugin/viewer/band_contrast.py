@@ -11,7 +11,7 @@ from napari.utils.colormaps import Colormap
 from napari_mst.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, contrast_limits
 from napari_mst.plugin.viewer.layers import band_of, cube_of
-from napari_mst.plugin.viewer.picture_choices import recalled
+from napari_mst.plugin.viewer.remembered import recalled
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 VISIBLE = (380.0, 780.0)

@@ -10,13 +10,17 @@ from typing import Any
 from napari.components import ViewerModel
 from napari.components.overlays import TextOverlay
 from napari.layers import Image
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
 from napari_mst.messages import shown
 from napari_mst.plugin.viewer.layers import UNIT_KEY, cube_of
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.plugin.viewer.soon import Soon
+from napari_mst.plugin.viewer.slots import calling
 
+DELAY = 50
+"""Milliseconds. Qt counts no delay as none: the work would come before the window is drawn."""
 OVERLAY = "napari_mst_unit"
 """The name of the text among the overlays of a canvas."""
 CORNER = "top_right"
@@ -60,7 +64,7 @@ class ColourBar(ViewerHelper):
         super().__init__(viewer)
         self._measured: Image | None = None
         self._is_on = True
-        self._soon = Soon(self.update)
+        self._is_due = False
         self.is_awaiting_picture: Callable[[Image], bool] = _awaits_none
         # The list of layers passes on the events of each layer.
         viewer.layers.events.connect(self._on_layers)
@@ -117,8 +121,16 @@ class ColourBar(ViewerHelper):
         overlays[OVERLAY].visible = bool(text) and not self.viewer.canvas.grid.enabled
 
     def request_update(self) -> None:
-        """Update a moment later."""
-        self._soon.request()
+        """Update a moment later, once for all requests until then; at once without a window."""
+        if QApplication.instance() is None:
+            self.update()
+        elif not self._is_due:
+            self._is_due = True
+            QTimer.singleShot(DELAY, calling(self._on_due))
+
+    def _on_due(self) -> None:
+        self._is_due = False
+        self.update()
 
     def _on_layers(self, event: Any) -> None:
         if event.type in _EVENTS:

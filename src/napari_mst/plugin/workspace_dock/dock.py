@@ -19,10 +19,16 @@ from qtpy.QtWidgets import (
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.spectra.bench_dock import SharedBench
-from napari_mst.plugin.viewer.paragraph import Paragraph
 from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.workspace_dock.pages import PAGES, ScrolledPage, new_page
-from napari_mst.plugin.workspace_dock.steps import NO_STEP, Step, next_step
+from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.workspace_dock.pages import (
+    NO_STEP,
+    PAGES,
+    ScrolledPage,
+    Step,
+    new_page,
+    next_step,
+)
 
 TITLE = "Workspace"
 """The name of this dock in `napari.yaml`."""
