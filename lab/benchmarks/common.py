@@ -25,6 +25,16 @@ def parser(text: str | None) -> argparse.ArgumentParser:
     )
 
 
+def cube_parser(text: str | None, rounds: int) -> argparse.ArgumentParser:
+    """The same, with the size of a cube, how often to measure, and where to write files."""
+    own = parser(text)
+    own.add_argument("--pixels", default="4000x3000")
+    own.add_argument("--bands", type=int, default=31)
+    own.add_argument("--rounds", type=int, default=rounds)
+    own.add_argument("--folder", help="where to write (default: the system's temporary folder)")
+    return own
+
+
 def sides(text: str) -> tuple[int, int]:
     """Two numbers from "4000x3000"."""
     first, second = map(int, text.split("x"))

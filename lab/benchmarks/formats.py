@@ -160,12 +160,7 @@ def measure_memory(folder: Path, shape: tuple[int, ...]) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = common.parser(__doc__)
-    parser.add_argument("--pixels", default="4000x3000")
-    parser.add_argument("--bands", type=int, default=31)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", help="where to write (default: the system's temporary folder)")
-    options = parser.parse_args()
+    options = common.cube_parser(__doc__, rounds=5).parse_args()
     rows, columns = common.sides(options.pixels)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         compare_speed(Path(folder), (options.bands, rows, columns), options.rounds)

@@ -116,12 +116,7 @@ def components(image: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Command line."""
-    parser = common.parser(__doc__)
-    parser.add_argument("--pixels", default="4000x3000")
-    parser.add_argument("--bands", type=int, default=31)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--folder", help="where to write (default: the system's temporary folder)")
-    options = parser.parse_args()
+    options = common.cube_parser(__doc__, rounds=7).parse_args()
     rows, columns = common.sides(options.pixels)
     logging.getLogger("spectral").setLevel(logging.WARNING)
     wavelengths = np.linspace(400, 700, options.bands)
