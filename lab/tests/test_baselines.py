@@ -55,3 +55,10 @@ def test_bundled_model_beats_the_baselines_on_a_real_scene(
         theirs = accuracy(make(), tmp_path)
         assert ours["MRAE"] < theirs["MRAE"]
         assert ours["PSNR (dB)"] > theirs["PSNR (dB)"]
+
+
+def test_the_accuracy_of_a_method_without_a_band_does_not_speak_of_one(tmp_path: Path) -> None:
+    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
+    np.savez(tmp_path / "scene.npz", cube=cube, wavelengths=GRID)
+    assert "MRAE" in accuracy(least_squares(), tmp_path)
+    assert "in band" not in accuracy(least_squares(), tmp_path)

@@ -1,10 +1,14 @@
 """Training by the command: from scratch, on cubes, through a camera, stopped, continued."""
 
 import csv
+import math
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ import torch
 from napari_mst import load_model
 from napari_mst.cli import main as cli
 from napari_mst.colour import SRGB_D65, srgb_response
-from napari_mst.errors import CameraError, CubeFileError
+from napari_mst.errors import CameraError, CubeFileError, ModelError
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.attention.kinds import ATTENTIONS
@@ -22,9 +26,10 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
 from napari_mst.training.fit import Fit, FitOptions, FitProgress
-from napari_mst.training.settings import FitSettings
+from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, Simulated, response_tensor
 
+PLAN = partial(TrainingPlan, Path("mine.safetensors"))
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
 RANDOM = np.random.default_rng(0)
 
@@ -121,6 +126,29 @@ def test_what_cannot_be_trained_is_refused(
     assert cli.main(["train", "-o", "mine.safetensors", *TINY, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "mine.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "wrong", "message"),
+    [
+        (FitSettings, {"size": 65}, "size divisible by 8, got 1, 1 and 65"),
+        (FitSettings, {"size": 0}, "got 1, 1 and 0"),
+        (FitSettings, {"batch": 0}, "got 0, 1 and 96"),
+        (FitSettings, {"stages": 0}, "got 1, 0 and 96"),
+        (FitSettings, {"steps": -1}, "got -1 and 0.0015"),
+        (FitSettings, {"learning_rate": math.nan}, "got 26000 and nan"),
+        (FitSettings, {"learning_rate": 0.0}, "got 26000 and 0"),
+        (PLAN, {"report_every": 0}, "at least 1 step between reports"),
+        (PLAN, {"patience": -1}, "got 500, -1 and 0"),
+        (PLAN, {"drawers": -1}, "got 500, 0 and -1"),
+        (TrainingPlan, {"output": Path("mine.pth")}, "a name ending in .safetensors, got mine.pth"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_python_too(
+    record: Callable[..., object], wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        record(**wrong)
 
 
 def test_camera_and_light_come_from_tables_or_files(tmp_path: Path) -> None:

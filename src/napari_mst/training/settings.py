@@ -134,7 +134,7 @@ class FitSettings:
     Raises
     ------
     ModelError
-        If a size cannot be.
+        If a number cannot be.
     """
 
     steps: int = 26_000
@@ -166,6 +166,11 @@ class FitSettings:
             raise ModelError(
                 "Expected a batch and stages of at least 1 and a size divisible by 8, got "
                 f"{self.batch}, {self.stages} and {self.size}. Change them."
+            )
+        if self.steps < 0 or not 0 < self.learning_rate < math.inf:
+            raise ModelError(
+                "Expected no fewer than 0 steps and a learning rate above 0, got "
+                f"{self.steps} and {self.learning_rate:g}. Change them."
             )
 
     @property
