@@ -1,7 +1,7 @@
 """Colour consistency: spectra show the colours of a photo to within a code, without its noise."""
 
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -318,13 +318,16 @@ def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 7), (2, 64), (5, 201)], ids=str)
 @pytest.mark.parametrize("kind", ["narrow", "open", "dark", "beyond any surface"])
-def test_compiled_kernels_move_spectra_as_numpy_does(size: tuple[int, int], kind: str) -> None:
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_compiled_kernels_move_spectra_as_numpy_does(
+    size: tuple[int, int], kind: str, order: Literal["C", "F"]
+) -> None:
     data = np.random.default_rng(1).uniform(0, 0.8, (31, *size[:1], size[1] + 3))
     spectra = data.astype(np.float32)[:, :, 1:-2]  # as a part of a cube lies in it
     kernels = compiled_colours(spectra)
     if kernels is None:
         pytest.skip("numba is not installed, or has no kernels for this processor")
-    response = RESPONSE.astype(np.float32)
+    response = RESPONSE.astype(np.float32, order=order)
     shown = np.einsum("bc,bhw->chw", response, spectra)
     cells = cells_near(shown, kind)
     is_outside = ((shown < cells.low) | (shown > cells.high)).any(axis=0)

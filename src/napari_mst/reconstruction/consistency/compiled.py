@@ -141,4 +141,5 @@ def _coefficients(response: Floats) -> Floats32:
     """(B, 9) of each band: its response, and its products in the order of a system's entries."""
     rows, columns = UPPER
     products = response[:, rows] * response[:, columns]
-    return np.concatenate([response, products], axis=1, dtype=np.float32)
+    # The kernel reads rows of nine; the response of a chart is stored column by column.
+    return np.ascontiguousarray(np.concatenate([response, products], axis=1), dtype=np.float32)
