@@ -12,7 +12,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QWidget
 
-from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 
 class Key(NamedTuple):
@@ -42,27 +42,28 @@ KEYS = (RUN, KEEP, NEXT_BAND, PREVIOUS_BAND, BEFORE_AFTER)
 Act = Callable[[], object]
 
 
-class CanvasKeys:
+class CanvasKeys(ViewerHelper):
     """The keys of one viewer on its canvas, each with the functions that ask for it."""
 
-    def __init__(self, _: ViewerModel) -> None:
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         self._asking: dict[Key, list[Act]] = {}
 
-    def add(self, viewer: ViewerModel, key: Key, act: Act) -> None:
+    def add(self, key: Key, act: Act) -> None:
         """Have *key* call *act* from now on."""
         self._asking.setdefault(key, []).append(act)
-        self._bind(viewer, key)
+        self._bind(key)
 
-    def remove(self, viewer: ViewerModel, key: Key, act: Act) -> None:
+    def remove(self, key: Key, act: Act) -> None:
         """Leave *key* to the function that had it before *act*, if there is one."""
         self._asking[key].remove(act)
-        self._bind(viewer, key)
+        self._bind(key)
 
-    def _bind(self, viewer: ViewerModel, key: Key) -> None:
+    def _bind(self, key: Key) -> None:
         asking = self._asking[key]
         act = _taking_viewer(asking[-1]) if asking else None
         # Without `overwrite` napari raises an error where the key is bound already.
-        viewer.bind_key(key.on_canvas, act, overwrite=True)
+        self.viewer.bind_key(key.on_canvas, act, overwrite=True)
 
 
 def _taking_viewer(act: Act) -> Callable[[ViewerModel], None]:
@@ -80,7 +81,7 @@ class DockKeys:
         self._acts = tuple(acts)
         self._shortcuts = [_shortcut(host, key, act) for key, act in acts]
         for key, act in self._acts:
-            shared(viewer, CanvasKeys).add(viewer, key, act)
+            CanvasKeys.of(viewer).add(key, act)
 
     def release(self, viewer: ViewerModel | None) -> None:
         """Let go of all keys; *viewer* is None where it is closed."""
@@ -90,7 +91,7 @@ class DockKeys:
         self._shortcuts = []
         if viewer is not None:
             for key, act in self._acts:
-                shared(viewer, CanvasKeys).remove(viewer, key, act)
+                CanvasKeys.of(viewer).remove(key, act)
 
 
 def _shortcut(host: QWidget, key: Key, act: Act) -> QShortcut:

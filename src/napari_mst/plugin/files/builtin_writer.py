@@ -19,7 +19,7 @@ from npe2 import PluginManager
 
 from napari_mst.messages import shown
 from napari_mst.plugin.files import questions, saving
-from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.files.saved_cube import cube_to_save, layer_of
 from napari_mst.plugin.viewer.composites import cube_layer_in
 from napari_mst.plugin.viewer.layers import cube_of_data
 
@@ -62,7 +62,7 @@ class WatchedWriter:
         if picture_of is not None and Path(path).suffix.lower() not in saving.SUFFIXES:
             return written
         if written is not None:
-            _tell(Path(written), picture_of or _layer_of(data), attributes)
+            _tell(Path(written), picture_of or layer_of(data), attributes)
             return written
         target = Path(path)
         if target.suffix.lower() not in saving.SUFFIXES:
@@ -87,13 +87,6 @@ def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> Non
     accept = partial(_save_whole, weakref.ref(layer), path)
     if questions.offer(f"{text} Save it with them?", "Save cube ...", accept) is None:
         show_warning(text)
-
-
-def _layer_of(data: Any) -> Layer | None:
-    """Find the layer that holds this very *data*; napari's writers are given no layer."""
-    viewer = current_viewer()
-    layers = viewer.layers if viewer is not None else ()
-    return next((layer for layer in layers if layer.data is data), None)
 
 
 def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:

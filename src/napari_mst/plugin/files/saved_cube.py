@@ -95,7 +95,7 @@ def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
     A cube whose layer is not in the viewer keeps what it has.
     """
     viewer = current_viewer()
-    layer = None if viewer is None else _layer_of(viewer.layers, data)
+    layer = layer_of(data)
     if viewer is None or layer is None:
         return cube
     points = picks.picks_layer(viewer)
@@ -106,6 +106,8 @@ def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
     return replace(cube, metadata=metadata)
 
 
-def _layer_of(layers: Any, data: Any) -> Layer | None:
+def layer_of(data: Any) -> Layer | None:
     """Find the layer that holds this very *data*; napari's writers are given no layer."""
+    viewer = current_viewer()
+    layers = viewer.layers if viewer is not None else ()
     return next((layer for layer in layers if layer.data is data), None)

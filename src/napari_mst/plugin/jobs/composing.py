@@ -78,14 +78,6 @@ class Painted(NamedTuple):
     title: str
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
-    """A cube to be painted."""
-
-    cube: SpectralCube
-    colours: Colours
-
-
 @dataclass(eq=False)
 class Sitter:
     """The picture of one cube layer: how it is to be painted, and the job that paints it.
@@ -99,10 +91,10 @@ class Sitter:
     painting: Latest = field(default_factory=partial(Latest, start))
 
 
-def painted(order: Order, watch: Watch = UNWATCHED) -> Painted:
-    """Paint the picture."""
-    recipe = order.colours.recipe(order.cube)
-    return Painted(paint(order.cube, recipe, watch=watch), recipe.title)
+def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> Painted:
+    """Paint the picture of *cube*."""
+    recipe = colours.recipe(cube)
+    return Painted(paint(cube, recipe, watch=watch), recipe.title)
 
 
 class Composer(ViewerHelper):
@@ -307,14 +299,18 @@ class Composer(ViewerHelper):
         except NapariMstError as error:
             sitter.colours = BEST
             show_error(str(error))
-        order = Order(cube, sitter.colours)
         # A memory map is an array as well, but to read it may take long.
         is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:
-            self._put(layer, painted(order))
+            self._put(layer, painted(cube, sitter.colours))
             return
         sitter.painting.run(
-            Job(partial(painted, order), partial(self._put, layer), _tell, self.changed.emit)
+            Job(
+                partial(painted, cube, sitter.colours),
+                partial(self._put, layer),
+                _tell,
+                self.changed.emit,
+            )
         )
 
     def _put(self, layer: Image, found: Painted, place: Placement | None = None) -> None:

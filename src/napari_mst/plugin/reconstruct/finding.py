@@ -1,6 +1,6 @@
 """A finding: something that a photo itself told of how it was taken."""
 
-import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ class Finding:
 
     Attributes
     ----------
-    layer
-        The photo, which the finding does not keep alive.
     text
         The finding in a sentence or two, for a person.
     capture
@@ -42,9 +40,10 @@ class Finding:
         True if the next run corrects the photo by `balance`.
     details
         A table for a person, "" for none.
+    layer
+        Finds the photo, which the finding does not keep alive.
     """
 
-    layer: "weakref.ref[Image]"
     text: str
     capture: Capture | None = None
     light: "LightEstimate | None" = None
@@ -53,6 +52,7 @@ class Finding:
     corrects_white: bool = False
     flat_field: FlatField | None = None
     details: str = ""
+    layer: Callable[[], Image | None] = lambda: None
 
     @property
     def provenance(self) -> Provenance:

@@ -3,7 +3,6 @@
 A grey patch tells white and balance, a ColorChecker the colours, all pixels together the light.
 """
 
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,6 @@ from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
-from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct.crop import drawn_place
 from napari_mst.plugin.reconstruct.finding import Finding
@@ -45,12 +43,12 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     if isinstance(layer, str):
         return layer
     if not form.needs_camera:
-        return _order(form, viewer, partial(_srgb_light, weakref.ref(layer)))
+        return _order(form, viewer, layer, _srgb_light)
     camera = form.camera.strip()
     if not camera:
         return NO_CAMERA
     balance = BALANCED if form.is_balanced else OF_SENSOR
-    return _order(form, viewer, partial(_light, weakref.ref(layer), camera, balance))
+    return _order(form, viewer, layer, partial(_light, camera, balance))
 
 
 def patch_order(
@@ -67,7 +65,7 @@ def patch_order(
     if place is None:
         return CLICK_PATCH
     if not form.needs_camera:
-        return _order(form, viewer, partial(_srgb_patch, weakref.ref(layer), place))
+        return _order(form, viewer, layer, partial(_srgb_patch, place))
     start = BALANCED if form.is_balanced else OF_SENSOR
     measure = partial(
         capture_from_patch,
@@ -76,7 +74,7 @@ def patch_order(
         illuminant=_named_light(form) or _light_of_frame(form),
         start=start,
     )
-    return _order(form, viewer, partial(_patch, weakref.ref(layer), measure))
+    return _order(form, viewer, layer, partial(_patch, measure))
 
 
 def _clicked(places: Places) -> Place:
@@ -90,7 +88,7 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) 
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
-    return _order(form, viewer, partial(_chart, weakref.ref(layer), corners, form.chart))
+    return _order(form, viewer, layer, partial(_chart, corners, form.chart))
 
 
 def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
@@ -98,7 +96,7 @@ def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request |
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
-    return _order(form, viewer, partial(_found_chart, weakref.ref(layer), form.chart))
+    return _order(form, viewer, layer, partial(_found_chart, form.chart))
 
 
 def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
@@ -115,7 +113,7 @@ def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str
         camera=form.camera.strip(),
         illuminant=_named_light(form),
     )
-    return _order(form, viewer, partial(_frames, weakref.ref(layer), paths, tell))
+    return _order(form, viewer, layer, partial(_frames, paths, tell))
 
 
 def _light_of_frame(form: ReconstructionForm) -> str:
@@ -142,40 +140,32 @@ def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
     return layer
 
 
-def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
+def _order(form: ReconstructionForm, viewer: ViewerModel, layer: Image, look: Look) -> Request:
     # The order reads the whole photo, whichever part of it will be reconstructed.
-    source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
+    source = LayerPhoto.of(layer, viewer.dims.point)
     encoding: Encoding | None = "linear" if form.needs_camera else None
     flat_field = form.finding.flat_field if form.finding is not None else None
-    make = partial(_found, look, encoding, flat_field)
-    return Request(source, form.model, job=SideJob(make, partial(_keep, weakref.ref(form))))
+    make = partial(_found, source, look, encoding, flat_field)
+    return Request(source, form.model, job=SideJob(make, partial(_keep, form)))
 
 
 def _found(
+    source: LayerPhoto,
     look: Look,
     encoding: Encoding | None,
     flat_field: FlatField | None,
-    request: Request,
-    _: Reports,
+    *_: object,
 ) -> Finding:
-    photo = request.source.read(encoding)
-    if flat_field is None:
-        return look(photo)
+    photo = source.read(encoding)
     # What is measured in a photo that was divided holds for that one, so it is divided again.
-    found = look(flat_field.corrected(photo))
-    return replace(found, flat_field=found.flat_field or flat_field)
+    found = look(photo if flat_field is None else flat_field.corrected(photo))
+    return replace(found, layer=source.layer, flat_field=found.flat_field or flat_field)
 
 
-def _keep(
-    form_ref: "weakref.ref[ReconstructionForm]",
-    viewer: ViewerModel,
-    finding: Finding,
-    _: Request,
-) -> None:
+def _keep(form: ReconstructionForm, viewer: ViewerModel, finding: Finding, _: Request) -> None:
     """Give the form the *finding*, and draw its squares; a photo that is gone has none."""
-    form = form_ref()
     layer = finding.layer()
-    if form is None or layer is None:
+    if layer is None:
         return
     form.finding = finding
     centres, side = finding.squares
@@ -185,17 +175,16 @@ def _keep(
         show_squares(marks, centres, side)
 
 
-def _light(layer: "weakref.ref[Image]", camera: str, balance: str, photo: Photo) -> Finding:
+def _light(camera: str, balance: str, photo: Photo) -> Finding:
     # Imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.reconstruction.lighting import estimated
 
     estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
-    return Finding(layer, text, light=estimate)
+    return Finding(text, light=estimate)
 
 
 def _frames(
-    layer: "weakref.ref[Image]",
     paths: Sequence[Path],
     tell: Callable[[Photo], Capture],
     photo: Photo,
@@ -204,10 +193,10 @@ def _frames(
     flat_field.check(photo)
     capture = tell(flat_field.white)
     text = f"The photo will be divided by the white frame, which tells {_told(capture)}."
-    return Finding(layer, text, capture, flat_field=flat_field)
+    return Finding(text, capture, flat_field=flat_field)
 
 
-def _srgb_light(layer: "weakref.ref[Image]", photo: Photo) -> Finding:
+def _srgb_light(photo: Photo) -> Finding:
     from napari_mst.light.estimate import estimate_light
     from napari_mst.light.white_balance import balance_for
 
@@ -218,34 +207,32 @@ def _srgb_light(layer: "weakref.ref[Image]", photo: Photo) -> Finding:
         f"Likely lights: {estimate}. White is {balance.degrees:.0f} degrees off that of D65, which "
         f"models for sRGB photos take for granted: {advice}"
     )
-    return Finding(layer, text, light=estimate, balance=balance)
+    return Finding(text, light=estimate, balance=balance)
 
 
-def _srgb_patch(layer: "weakref.ref[Image]", place: Place, photo: Photo) -> Finding:
+def _srgb_patch(place: Place, photo: Photo) -> Finding:
     from napari_mst.light.white_balance import white_balance
 
     balance = white_balance(photo, place)
     text = f"The next run corrects the white balance: {balance}."
-    return Finding(layer, text, balance=balance, corrects_white=True)
+    return Finding(text, balance=balance, corrects_white=True)
 
 
-def _patch(
-    layer: "weakref.ref[Image]", measure: Callable[[Photo], Capture], photo: Photo
-) -> Finding:
+def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:
     capture = measure(photo)
-    return Finding(layer, f"The grey patch tells {_told(capture)}.", capture)
+    return Finding(f"The grey patch tells {_told(capture)}.", capture)
 
 
-def _chart(layer: "weakref.ref[Image]", corners: Places, kind: str, photo: Photo) -> Finding:
+def _chart(corners: Places, kind: str, photo: Photo) -> Finding:
     first, second, third, fourth = corners
-    return _calibrated(layer, Chart((first, second, third, fourth), kind), photo)
+    return _calibrated(Chart((first, second, third, fourth), kind), photo)
 
 
-def _found_chart(layer: "weakref.ref[Image]", kind: str, photo: Photo) -> Finding:
-    return _calibrated(layer, find_chart(photo, kind), photo)
+def _found_chart(kind: str, photo: Photo) -> Finding:
+    return _calibrated(find_chart(photo, kind), photo)
 
 
-def _calibrated(layer: "weakref.ref[Image]", chart: Chart, photo: Photo) -> Finding:
+def _calibrated(chart: Chart, photo: Photo) -> Finding:
     from napari_mst.adaptation.calibrating import calibrate
 
     calibration = calibrate(photo, chart)
@@ -257,7 +244,7 @@ def _calibrated(layer: "weakref.ref[Image]", chart: Chart, photo: Photo) -> Find
     capture = calibration.capture
     if capture is not None:
         text += f" It tells {_told(capture)}."
-    return Finding(layer, text, capture, None, calibration, details=calibration.table())
+    return Finding(text, capture, None, calibration, details=calibration.table())
 
 
 def _told(capture: Capture) -> str:

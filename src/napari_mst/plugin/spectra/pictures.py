@@ -26,7 +26,6 @@ from napari_mst.plugin.jobs.composing import (
     BEST,
     Colours,
     Composer,
-    Order,
     Wavelengths,
     painted,
 )
@@ -201,18 +200,18 @@ class PictureMenu(ViewerHelper):
         """Save the picture of the active cube to *path*, on another thread."""
         layer = self._layer
         if layer is not None:
-            order = Order(cube_at(layer), Composer.of(self.viewer).colours(layer))
-            run = partial(_save, order, path, layer.name)
+            colours = Composer.of(self.viewer).colours(layer)
+            run = partial(_save, cube_at(layer), colours, path, layer.name)
             start(Job(run, _report_saved, _report_error))
 
 
-def _save(order: Order, path: Path, source: str, watch: Watch) -> str:
+def _save(cube: SpectralCube, colours: Colours, path: Path, source: str, watch: Watch) -> str:
     """Paint and write the picture, on the worker's thread."""
-    picture = painted(order, watch)
+    picture = painted(cube, colours, watch)
     facts: dict[str, object] = {"source": source}
-    light = order.colours.light
+    light = colours.light
     if light:
-        facts |= {"illuminant": illuminant_title(light), "adapted": order.colours.is_adapted}
+        facts |= {"illuminant": illuminant_title(light), "adapted": colours.is_adapted}
     # The dialog has asked already whether this file may be replaced.
     return write_picture(path, picture.picture, picture.title, facts, overwrite=True).name
 

@@ -5,7 +5,7 @@ answer.
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -34,7 +34,7 @@ HINT = (
 class TellsLight(Protocol):
     """Something that a job made, and that may hold the estimated light of the photo on a layer."""
 
-    layer: "weakref.ref[Image]"
+    layer: Callable[[], Image | None]
     light: Any
 
 
