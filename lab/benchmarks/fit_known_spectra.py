@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lab.benchmarks import common
-from napari_mst.adaptation import defaults
-from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import Kernel, band_scale, features_of_spectra
 from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
 from napari_mst.adaptation.suggesting import Design, Places
 from napari_mst.colour import linear_to_srgb, render_srgb
@@ -238,8 +236,8 @@ def band_factor(scenes: Sequence[Sample]) -> float:
     for scene in scenes:
         for count in BAND_COUNTS:
             spots = Spots(scene.spots[:count], scene.spot_errors[:count], np.zeros(count))
-            kernel = fitted_kernel(defaults.KERNEL, spots)
-            scale = scaled_bands(kernel, spots, defaults.band_scale(GRID))
+            kernel = fitted_kernel(spots)
+            scale = scaled_bands(kernel, spots, band_scale(GRID))
             process = posterior(kernel, spots, scale)
             better = corrected(scene.estimate, process.shift(scene.pixels))
             deviation = np.sqrt(process.variance(scene.pixels)[:, None] * scale)

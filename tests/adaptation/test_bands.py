@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import defaults
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.bands import error_bands, has_band, spectrum_band
 from napari_mst.adaptation.caution import reach
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
+from napari_mst.adaptation.kernel import BAND_FACTOR, KERNEL, band_scale
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import OFFSET, Spots
 from napari_mst.cube import SpectralCube
@@ -73,7 +73,7 @@ def test_band_holds_what_the_instrument_may_be_off(scene: Scene, count: int) -> 
 @pytest.mark.parametrize("too_large", [1.0, 2.0])
 def test_variance_grows_as_errors_at_left_out_spots_exceed_it(too_large: float) -> None:
     rng = np.random.default_rng(0)
-    count, kernel, scale = 40, defaults.KERNEL, np.linspace(0.2, 5, 31)
+    count, kernel, scale = 40, KERNEL, np.linspace(0.2, 5, 31)
     features = rng.normal(size=(count, 6))
     among = kernel(features, features) + kernel.noise * np.eye(count)
     errors = np.linalg.cholesky(among) @ rng.normal(size=(count, 31)) * np.sqrt(scale)
@@ -86,8 +86,8 @@ def test_variance_grows_as_errors_at_left_out_spots_exceed_it(too_large: float) 
 def test_band_is_scaled_by_how_well_the_spots_tell_each_other(scene: Scene) -> None:
     known = [KnownSpectrum(*spot, scene.spectrum(*spot)) for spot in SPOTS]
     spots = spots_of(scene.cube, known)
-    kernel = fitted_kernel(defaults.KERNEL, spots)
-    scale = scaled_bands(kernel, spots, defaults.band_scale(scene.cube.wavelengths))
+    kernel = fitted_kernel(spots)
+    scale = scaled_bands(kernel, spots, band_scale(scene.cube.wavelengths))
     factor = misjudged(kernel, spots, scale, reach(kernel, spots))
     assert abs(factor - 1) > 0.02
     record = adapted(scene, len(SPOTS)).provenance.adaptation
@@ -101,7 +101,7 @@ def test_band_holds_what_a_calibration_with_the_known_spectra_hides(scene: Scene
     np.testing.assert_array_equal(cube.data, same.data)
     narrow, wide = (error_bands(each)[1].data for each in (cube, same))
     assert (wide > narrow).all()
-    least = (cube.data + OFFSET) * (np.exp(defaults.BAND_FACTOR * 0.1) - 1)
+    least = (cube.data + OFFSET) * (np.exp(BAND_FACTOR * 0.1) - 1)
     assert (wide - cube.data >= 0.999 * least).all()
 
 

@@ -11,9 +11,8 @@ from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation import parts
 from napari_mst.adaptation.bands import error_bands
-from napari_mst.adaptation.blocks import BlockSums, blocks_of, spread_between
+from napari_mst.adaptation.blocks import BlockSums, best_shift, blocks_of, spread_between
 from napari_mst.adaptation.companion import adapt_to_cube
-from napari_mst.adaptation.registration import best_shift
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, CubeError, PhotoError
 from napari_mst.formats import read_cube, write_cube

@@ -1,19 +1,20 @@
 """Adaptation: the spectra that a person knows correct the estimate everywhere.
 
-A few measured spectra, or a coarse cube of the same view, tell how far the estimate is off where
+A few measured spectra, or a coarse cube of the same view, show how far the estimate is off where
 they were taken. A Gaussian process spreads the correction over colour, brightness and place, and
 says how sure it is.
 
 `known`       the spectra that a person knows, checked and brought to the bands of a cube
-`features`    where a pixel lies among colours, brightness and place
-`kernel`      how much the errors of two pixels have in common
+`kernel`      where a pixel lies among colours, brightness and place, and how much the errors of two
+              pixels have in common
 `process`     what the known spectra say about all other pixels
 `caution`     how far to go, and which known spectra contradict each other
 `colours`     moves the corrected spectra back to the colours of the photo
 `parts`       moves a part of a cube, or all of it
 `adapting`    the way from a cube and known spectra to a better cube
-`companion`   the same from a coarse cube of the view
+`companion`   the same from a coarse cube of the view, whose pixels are `blocks`
 `suggesting`  where a measurement would help most
 `memory`      what the history of an adapted cube keeps, and how it is read back
 `bands`       error bands of adapted cubes
+`calibrating` the colours of a photo from a chart in it
 """

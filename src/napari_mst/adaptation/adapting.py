@@ -4,20 +4,21 @@ Letters: B bands, H rows, W columns, n spots, k pixels.
 """
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation import caution, defaults, memory
+from napari_mst.adaptation import caution, memory
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
-from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
+from napari_mst.adaptation.kernel import KERNEL, band_scale, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import spread
-from napari_mst.adaptation.process import Posterior, Spots, errors_of, posterior
+from napari_mst.adaptation.process import Posterior, Spots, errors_of, most_telling, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -26,6 +27,7 @@ from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
+_KEPT = 256  # blocks that the history keeps for the error bands: the most informative ones
 _REFUSED = ("radiance", "relative radiance")
 # nm, the peaks of the colour matching functions of blue and red: without what lies before and
 # behind them, a part of the colour is missing
@@ -42,7 +44,7 @@ def adapt(
     """*cube*, corrected everywhere by what is *known* at some spots (float32).
 
     Without known spectra it is *cube* itself. Its history keeps the known spectra; adapted again,
-    it keeps to those of before as well. Missing bands of a known spectrum are corrected as the
+    it keeps to the earlier ones as well. Missing bands of a known spectrum are corrected as the
     nearest ones that it has.
 
     Parameters
@@ -87,30 +89,19 @@ def adapt(
     if not given:
         return cube
     learnt = learn(cube, given)
-    for doubt in learnt.doubts:
+    for doubt in learnt.adaptation.doubts:
         warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
     return applied(cube, source, learnt, watching(watch))
 
 
-@dataclass(frozen=True, eq=False)
-class Learnt:
+class Learnt(NamedTuple):
     """The correction of one cube by known spectra, not yet carried out: `applied` does that.
 
-    Attributes
-    ----------
-    adaptation
-        All that the history of the adapted cube keeps.
-    process
-        Moves any pixel of the cube.
+    *adaptation* is all that the history of the adapted cube keeps; *process* moves any pixel.
     """
 
     adaptation: Adaptation
     process: Posterior
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """A sentence for each two known spectra that contradict each other, now or before."""
-        return tuple(self.adaptation.settings.get("doubts", ()))
 
 
 def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
@@ -121,12 +112,35 @@ def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
     check_cube(cube)
     check_colours(cube)
     check_known(cube, known)
-    again = {(one.row, one.column): one for one in known}
+    again = {one.place: one for one in known}
     former = memory.known_spectra(cube.provenance)
-    kept = [one for one in former if (one.row, one.column) not in again]
-    replaced = [(one, again[one.row, one.column]) for one in former if one not in kept]
-    notes = [_replacement(cube, *pair) for pair in replaced]
-    return _learnt(cube, (*kept, *known), [note for note in notes if note])
+    every = (*(one for one in former if one.place not in again), *known)
+    spots = spots_of(cube, every)
+    notes = [_replacement(cube, one, again[one.place]) for one in former if one.place in again]
+    # the fitted kernel would take a contradiction for noise
+    notes += [pair.told(every) for pair in caution.contradictions(KERNEL, spots)]
+    source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
+    return learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
+
+
+def learnt_from(
+    cube: SpectralCube,
+    spots: Spots,
+    source: str,
+    known: tuple[KnownSpectrum, ...] = (),
+    doubts: tuple[str, ...] = (),
+) -> Learnt:
+    """The correction of *cube* by *spots*: of *known* spectra, or the blocks of a coarse cube."""
+    kernel = fitted_kernel(spots)
+    scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths))
+    share = caution.reach(kernel, spots)
+    if known:
+        scale = scale * misjudged(kernel, spots, scale, share)
+    process = posterior(kernel, spots, scale)
+    process = replace(process, weights=process.weights * share)
+    if not known and len(spots) > _KEPT:
+        spots = spots[most_telling(kernel, spots.features, _KEPT)]
+    return Learnt(Adaptation(spots, kernel, scale, share, known, source, doubts), process)
 
 
 def applied(
@@ -172,22 +186,31 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
     """
     true = known_values(cube, known)
     estimate = np.stack([_estimate(cube, one) for one in known])
-    places = np.array([[one.row, one.column] for one in known]) / max(cube.shape[1:])
+    pixels = np.array([[one.row, one.column] for one in known])
+    return spots_at(cube, pixels, true, estimate, (one.uncertainty**2 for one in known))
+
+
+def spots_at(
+    cube: SpectralCube,
+    pixels: NDArray[np.floating],
+    true: NDArray[np.float64],
+    estimate: NDArray[np.float64],
+    noise: Iterable[float],
+) -> Spots:
+    """Spots at *pixels* (n, 2), whose spectra (n, B) are *true*, and an *estimate* in *cube*."""
+    places = pixels / max(cube.shape[1:])
     features = features_of_spectra(estimate, places, cube.wavelengths)
-    noise = np.array([one.uncertainty**2 for one in known])
-    return Spots(features, without_gaps(errors_of(true, estimate)), noise)
+    return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
 
 
 def without_gaps(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
-    bands = np.arange(errors.shape[1])
+    bands = np.arange(errors.shape[1])[:, None]
     filled = errors.copy()
     for row in filled:
         known = np.flatnonzero(np.isfinite(row))
-        if not known.size:
-            continue
-        nearest = known[np.abs(bands[:, None] - known).argmin(axis=1)]
-        row[:] = row[nearest]
+        if known.size:
+            row[:] = row[known[np.abs(bands - known).argmin(axis=1)]]
     return filled
 
 
@@ -206,37 +229,17 @@ def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum
     )
 
 
-def _learnt(
-    cube: SpectralCube, known: tuple[KnownSpectrum, ...], replacements: Sequence[str]
-) -> Learnt:
-    """Learn from *known* spectra how far *cube* is off."""
-    spots = spots_of(cube, known)
-    kernel = fitted_kernel(defaults.KERNEL, spots)
-    scale = scaled_bands(kernel, spots, defaults.band_scale(cube.wavelengths))
-    share = caution.reach(kernel, spots)
-    scale = scale * misjudged(kernel, spots, scale, share)
-    # the fitted kernel would take a contradiction for noise
-    doubts = caution.contradictions(defaults.KERNEL, spots)
-    notes = [*replacements, *(pair.told(known) for pair in doubts)]
-    process = posterior(kernel, spots, scale)
-    process = replace(process, weights=process.weights * share)
-    source = f"{len(known)} known {'spectrum' if len(known) == 1 else 'spectra'}"
-    adaptation = Adaptation(spots, kernel, scale, share, known, source, {"doubts": notes})
-    return Learnt(adaptation, process)
-
-
 def told(
     cube: SpectralCube, data: NDArray[np.float32], adaptation: Adaptation, text: str
 ) -> SpectralCube:
-    """*data* as a cube like *cube*, whose history tells of *adaptation* and of its colours."""
+    """*data* as a cube like *cube*, whose history records *adaptation* and its colours."""
     past = cube.provenance
     note = f"Adapted to {adaptation.source}: {memory.METHOD}, {adaptation.reach:.0%} of the way."
-    doubts = tuple(adaptation.settings.get("doubts", ()))
     provenance = replace(
         past,
         correction=text or past.correction,
         adaptation=memory.to_record(adaptation),
-        assumptions=(*past.assumptions, note, *doubts),
+        assumptions=(*past.assumptions, note, *adaptation.doubts),
     )
     return replace(cube, data=data, provenance=provenance)
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation import defaults, memory
-from napari_mst.adaptation.features import features_of_spectra
-from napari_mst.adaptation.parts import Part, features_of_part, row_strips
+from napari_mst.adaptation import memory
+from napari_mst.adaptation.kernel import BAND_FACTOR, features_of_spectra
+from napari_mst.adaptation.parts import Part, features_of, spectra_of
 from napari_mst.adaptation.process import OFFSET, Posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
@@ -78,12 +78,11 @@ def error_bands(
     >>> print(*(each.spectrum(0, 0)[15].round(2) for each in (lower, cube, upper)))
     0.11 0.22 0.32
     """
-    doubt = _doubt_of(cube)
-    if doubt is None:
+    if not _is_adapted(cube):
         _check_bands(cube)
         return of_models.model_error_bands(cube)
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    for rows, below, above in _adapted_strips(cube, doubt, watching(watch)):
+    for rows, below, above in _strips(cube, watching(watch)):
         lower[:, rows] = below
         upper[:, rows] = above
     return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
@@ -103,39 +102,28 @@ def band_width(
     CubeError, Cancelled
         As `error_bands`.
     """
-    watch = watching(watch)
     width = np.empty(cube.shape[1:], dtype=np.float32)
-    doubt = _doubt_of(cube)
-    if doubt is None:
-        _check_bands(cube)
-        strips = _model_strips(cube, watch)
-    else:
-        strips = _adapted_strips(cube, doubt, watch)
-    for rows, below, above in strips:
+    for rows, below, above in _strips(cube, watching(watch)):
         mean = np.asarray(cube.data[:, rows], dtype=np.float64).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
     return width
 
 
-def _adapted_strips(cube: SpectralCube, doubt: _Doubt, watch: Watch) -> Iterator[_Strip]:
-    """Lower and upper spectra around the rows of an adapted *cube*."""
-    height = cube.shape[1]
-    for rows, part in Part.whole(cube.shape[1:]).strips(len(doubt.process.points)):
-        watch.reach(rows.start / height)
-        strip = np.asarray(cube.data[:, rows], dtype=np.float64)
-        spectra = strip.reshape(len(strip), -1).T
-        below, above = _around(spectra, features_of_part(cube, part), doubt)
-        yield rows, below.T.reshape(strip.shape), above.T.reshape(strip.shape)
-    watch.reach(1.0)
-
-
-def _model_strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
-    """Lower and upper spectra around the rows of a *cube* as its model gives them."""
-    height = cube.shape[1]
-    for rows in row_strips(cube.shape[1:], 0):
-        watch.reach(rows.start / height)
-        lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
-        yield rows, lower.data, upper.data
+def _strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
+    """Lower and upper spectra around the rows of *cube*, adapted or as its model gives them."""
+    doubt = _doubt_of(cube)
+    if doubt is None:
+        _check_bands(cube)
+    points = 0 if doubt is None else len(doubt.process.points)
+    for rows, part in Part.whole(cube.shape[1:]).strips(points):
+        watch.reach(rows.start / cube.shape[1])
+        if doubt is None:
+            lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
+            yield rows, lower.data, upper.data
+        else:
+            spectra = spectra_of(cube, part)
+            below, above = _around(spectra, features_of(cube, part, spectra), doubt)
+            yield rows, below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
     watch.reach(1.0)
 
 
@@ -209,7 +197,7 @@ def _around(
     """Lower and upper spectra (k, B) around *spectra* with these *features*."""
     process, hidden, instrument = doubt
     variance = process.variance(features)[:, None] * process.band_scale + hidden
-    factor = np.exp(defaults.BAND_FACTOR * np.sqrt(variance))
+    factor = np.exp(BAND_FACTOR * np.sqrt(variance))
     raised = spectra + OFFSET
     # The two are independent, so their squares add up.
     fall = np.hypot(raised * (1 - 1 / factor), instrument)

@@ -1,23 +1,29 @@
-"""The pixels of a coarse cube as blocks of the fine one.
+"""The pixels of a coarse cube as blocks of the fine one, and by how many pixels they are shifted.
 
-A block may end within a pixel, whose share then counts. Letters: B bands, H rows, W columns of the
-fine image; h, w of the coarse one; k rows of a strip.
+A block may end within a pixel, whose share then counts. Letters: B bands, C channels, H rows, W
+columns of the fine image; h, w of the coarse one; k rows of a strip.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-Edges = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
+_FARTHEST = 6
+"""Fine pixels that a coarse cube may be off, in each direction."""
+_HALVES = (-0.5, 0.0, 0.5)  # pixels, tried around the best whole shift
+_DARKEST = 0.01  # linear light, under the logarithm
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """The edges of blocks: *rows* (h + 1,), *columns* (w + 1,) in fine pixels of *shape* (H, W)."""
 
-    rows: Edges
-    columns: Edges
+    rows: Floats
+    columns: Floats
     shape: tuple[int, int]
 
     @property
@@ -25,7 +31,7 @@ class Blocks:
         """(h, w)."""
         return len(self.rows) - 1, len(self.columns) - 1
 
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Floats:
         """Row and column of the centre of every block (h w, 2), in fine pixels."""
         rows, columns = (_centres(edges) for edges in (self.rows, self.columns))
         grid = np.meshgrid(rows, columns, indexing="ij")
@@ -60,14 +66,14 @@ class BlockSums:
             part = slice(touched[0], touched[-1] + 1)
             self._sums[:, part] += np.einsum("hk,ckw->chw", weights[part], across)
 
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """Means (C, h, w) over the pixels that count; NaN for blocks without any."""
         area = self._sums[-1]
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(area > 0, self._sums[:-1] / area, np.nan))
 
 
-def spread_between(values: NDArray[np.float64], blocks: Blocks, rows: slice) -> NDArray[np.float64]:
+def spread_between(values: Floats, blocks: Blocks, rows: slice) -> Floats:
     """*values* (B, h, w) at all pixels of *rows* (B, k, W), linear between the blocks' centres."""
     down = _weights(_centres(blocks.rows), np.arange(float(rows.start), rows.stop) + 0.5)
     across = _weights(_centres(blocks.columns), np.arange(float(blocks.shape[1])) + 0.5)
@@ -75,27 +81,70 @@ def spread_between(values: NDArray[np.float64], blocks: Blocks, rows: slice) -> 
     return np.asarray(np.moveaxis(along_rows @ across.T, 0, 1))
 
 
-def _centres(edges: Edges) -> Edges:
+def _centres(edges: Floats) -> Floats:
     return np.add(edges[1:], edges[:-1]) / 2
 
 
-def _between_edges(values: NDArray[np.float64], edges: Edges) -> NDArray[np.float64]:
+def _between_edges(values: Floats, edges: Floats) -> Floats:
     """Sums (C, k, w) of *values* (C, k, W) between the column *edges*, with shares of pixels."""
-    totals = np.zeros((*values.shape[:2], values.shape[2] + 1))
-    np.cumsum(values, axis=2, out=totals[:, :, 1:])
-    whole = np.floor(edges).astype(int).clip(0, values.shape[2] - 1)
-    at_edges = totals[:, :, whole] + values[:, :, whole] * (edges - whole)
-    return np.diff(at_edges, axis=2)
+    return np.diff(_at_edges(np.pad(values.cumsum(axis=2), ((0, 0), (0, 0), (1, 0))), edges))
 
 
-def _overlaps(edges: Edges, rows: slice) -> NDArray[np.float64]:
+def _at_edges(totals: Floats, edges: Floats) -> Floats:
+    """*totals* (..., W + 1) at fractional *edges* (w,) of their columns, linear in between."""
+    whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
+    before = totals[..., whole]
+    return np.asarray(before + (totals[..., whole + 1] - before) * (edges - whole))
+
+
+def _overlaps(edges: Floats, rows: slice) -> Floats:
     """Share of each of some *rows* that lies in each block (h, k)."""
     top = np.arange(rows.start, rows.stop)
     upper = np.minimum(edges[1:, None], top + 1)
     return np.asarray((upper - np.maximum(edges[:-1, None], top)).clip(0))
 
 
-def _weights(centres: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weights(centres: Floats, at: Floats) -> Floats:
     """The weights (k, n) of the *centres* (n,) at the places *at* (k,)."""
     units = np.eye(len(centres))
     return np.stack([np.interp(at, centres, unit) for unit in units], axis=1)
+
+
+FARTHEST = 6
+"""Fine pixels that a coarse cube may be off, in each direction."""
+
+
+def best_shift(
+    light: NDArray[np.floating], coarse_light: NDArray[np.floating]
+) -> tuple[float, float]:
+    """The shift (rows, columns) at which *light* (3, H, W) looks most like the coarse one.
+
+    Both are linear; a gain of the coarse one does not matter. All whole shifts are tried, then half
+    ones around.
+    """
+    # Sums over all pixels above and to the left; unknown pixels are dark.
+    sums = np.nan_to_num(light.astype(np.float64)).cumsum(axis=1).cumsum(axis=2)
+    totals = np.pad(sums, ((0, 0), (1, 0), (1, 0)))
+    logs = np.log(np.maximum(coarse_light, 0) + _DARKEST)
+
+    def difference(shift: tuple[float, float]) -> float:
+        return _difference(totals, logs, shift)
+
+    whole = [float(shift) for shift in range(-_FARTHEST, _FARTHEST + 1)]
+    first = min(product(whole, whole), key=difference)
+    around = [(first[0] + down, first[1] + right) for down, right in product(_HALVES, _HALVES)]
+    return min([first, *around], key=difference)
+
+
+def _difference(totals: Floats, logs: Floats, shift: tuple[float, float]) -> float:
+    """Mean difference of the logarithms, without what all pixels share."""
+    _, height, width = totals.shape
+    blocks = blocks_of((height - 1, width - 1), logs.shape[1:], shift)
+    rows = _at_edges(totals.swapaxes(1, 2), blocks.rows).swapaxes(1, 2)
+    sums = np.diff(np.diff(_at_edges(rows, blocks.columns), axis=1))
+    area = np.outer(np.diff(blocks.rows), np.diff(blocks.columns))
+    is_whole = area > 0.5 * area.max()
+    means = sums[:, is_whole] / area[is_whole]
+    differences = np.log(np.maximum(means, 0) + _DARKEST) - logs[:, is_whole]
+    centred = differences - np.nanmedian(differences, axis=1, keepdims=True)
+    return float(np.nanmean(np.abs(centred)))

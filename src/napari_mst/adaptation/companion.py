@@ -6,21 +6,17 @@ blocks, so that it agrees with the coarse cube. Letters: B bands, H rows, W colu
 cube; h, w of the coarse one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation import adapting, caution, defaults, memory
-from napari_mst.adaptation.blocks import Blocks, BlockSums, blocks_of, spread_between
+from napari_mst.adaptation import adapting
+from napari_mst.adaptation.blocks import Blocks, BlockSums, best_shift, blocks_of, spread_between
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
-from napari_mst.adaptation.features import features_of_spectra
-from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
-from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import row_strips, spread
-from napari_mst.adaptation.process import Posterior, Spots, corrected, errors_of, posterior
-from napari_mst.adaptation.registration import best_shift
+from napari_mst.adaptation.process import corrected, errors_of
 from napari_mst.colour import render_srgb
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
@@ -30,7 +26,6 @@ from napari_mst.watch import Watch, Watched, watching
 
 _SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide
 _FEWEST_SHARED = 0.5  # share of the bands of the fine cube that the coarse one has to cover
-_KEPT = 256  # blocks that the history keeps, those that tell most, for the error bands
 _ROUNDS = 2  # of what the means are still off: logarithms of means are no means of logarithms
 
 
@@ -79,7 +74,11 @@ def adapt_to_cube(
     source = photo_of(cube, as_photo(photo))
     watch = watching(watch)
     companion = _companion(cube, coarse, watch.part(0, 0.1))
-    adaptation, process = _learnt(cube, companion)
+    known = companion.is_known.ravel()
+    truth, estimate = (_as_spectra(each)[known] for each in (companion.truth, companion.estimate))
+    centres = companion.blocks.centres()[known]
+    spots = adapting.spots_at(cube, centres, truth, estimate, np.zeros(len(centres)))
+    adaptation, process = adapting.learnt_from(cube, spots, _in_words(companion))
     data = spread(cube, process, watch.part(0.1, 0.5))
     for number in range(_ROUNDS):
         _agree(data, companion, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
@@ -121,24 +120,6 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
     return _Companion(truth, blocks, sums.means(), shift)
 
 
-def _learnt(cube: SpectralCube, companion: _Companion) -> tuple[Adaptation, Posterior]:
-    """Learn from the blocks how far *cube* is off."""
-    known = companion.is_known.ravel()
-    truth, estimate = (_as_spectra(each)[known] for each in (companion.truth, companion.estimate))
-    places = companion.blocks.centres()[known] / max(cube.shape[1:])
-    features = features_of_spectra(estimate, places, cube.wavelengths)
-    errors = adapting.without_gaps(errors_of(truth, estimate))
-    spots = Spots(features, errors, np.zeros(len(features)))
-    kernel = fitted_kernel(defaults.KERNEL, spots)
-    scale = scaled_bands(kernel, spots, defaults.band_scale(cube.wavelengths))
-    share = caution.reach(kernel, spots)
-    process = posterior(kernel, spots, scale)
-    kept = memory.most_telling_spots(kernel, spots, _KEPT)
-    source = _in_words(companion)
-    adaptation = Adaptation(kept, kernel, scale, share, source=source)
-    return adaptation, replace(process, weights=process.weights * share)
-
-
 def _in_words(companion: _Companion) -> str:
     rows, columns = companion.blocks.count
     down, right = companion.shift
@@ -156,8 +137,7 @@ def _agree(data: NDArray[np.float32], companion: _Companion, watch: Watch) -> No
         watch.check()
         sums.add(rows, data[:, rows])
     errors = errors_of(companion.truth, sums.means())
-    left = np.where(companion.is_known, errors, np.nan)
-    left = np.nan_to_num(left)
+    left = np.nan_to_num(np.where(companion.is_known, errors, np.nan))
     for rows in row_strips(shape, 0):
         watch.reach(rows.start / shape[0])
         data[:, rows] = corrected(data[:, rows], spread_between(left, companion.blocks, rows))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import KERNEL, Kernel
 from napari_mst.adaptation.process import Spots, leave_one_out
 
 MOST = 200
@@ -29,21 +29,30 @@ _STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
 _BAND_TRUST = 8.0  # spots that the default factors, of the bands and of all, count for
 
 
-def fitted_kernel(kernel: Kernel, spots: Spots) -> Kernel:
-    """*kernel* with the most likely hyperparameters, given *spots* and a prior around it.
+def fitted_kernel(spots: Spots) -> Kernel:
+    """The default kernel with the most likely hyperparameters, given *spots* and a prior around it.
 
     Rasmussen & Williams 2006, equation 2.30. The search goes along one hyperparameter after the
     other, so that its result depends on nothing but the spots.
     """
     if len(spots) < 2:
-        # one spot cannot tell what the whole scene shares from what is its own material's
-        return replace(kernel, everywhere=_ALONE * kernel.everywhere, place=_ALONE * kernel.place)
+        # one spot cannot separate what the whole scene shares from what is its own material's
+        return replace(KERNEL, everywhere=_ALONE * KERNEL.everywhere, place=_ALONE * KERNEL.place)
     few = spots[spots.sample(MOST)]
-    search = _Search(kernel, few)
+    logs = np.zeros(len(_FREE))
+    best = _objective(few, logs)
     for step in _STEPS:
         for place in range(len(_FREE)):
-            search.along(place, step)
-    return _moved(kernel, search.logs)
+            for direction in (step, -step):
+                # on in one direction as long as that is better
+                while True:
+                    tried = logs.copy()
+                    tried[place] += direction
+                    value = _objective(few, tried)
+                    if value <= best:
+                        break
+                    logs, best = tried, value
+    return _moved(logs)
 
 
 def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,35 +85,9 @@ def misjudged(kernel: Kernel, spots: Spots, scale: NDArray[np.float64], share: f
     return float((_BAND_TRUST + count * squares.mean()) / (_BAND_TRUST + count))
 
 
-class _Search:
-    """The best logarithms so far of the factors on the hyperparameters, and how good they are."""
-
-    def __init__(self, kernel: Kernel, spots: Spots) -> None:
-        self._kernel = kernel
-        self._spots = spots
-        self.logs = np.zeros(len(_FREE))
-        self._best = _objective(kernel, spots, self.logs)
-
-    def along(self, place: int, step: float) -> None:
-        """Move one logarithm by *step*, up and down, as long as that is better."""
-        for direction in (step, -step):
-            while self._is_better(place, direction):
-                pass
-
-    def _is_better(self, place: int, by: float) -> bool:
-        tried = self.logs.copy()
-        tried[place] += by
-        value = _objective(self._kernel, self._spots, tried)
-        if value <= self._best:
-            return False
-        self.logs = tried
-        self._best = value
-        return True
-
-
-def _objective(kernel: Kernel, spots: Spots, logs: NDArray[np.float64]) -> float:
-    """Log of the posterior, but for a constant."""
-    moved = _moved(kernel, logs)
+def _objective(spots: Spots, logs: NDArray[np.float64]) -> float:
+    """Log of the posterior, apart from a constant."""
+    moved = _moved(logs)
     matrix = moved(spots.features, spots.features) + np.diag(moved.noise + spots.noise)
     try:
         factor = np.linalg.cholesky(matrix)
@@ -118,9 +101,9 @@ def _objective(kernel: Kernel, spots: Spots, logs: NDArray[np.float64]) -> float
     return float(_OUTPUTS * likelihood - np.square(logs / _SPREAD).sum() / 2)
 
 
-def _moved(kernel: Kernel, logs: NDArray[np.float64]) -> Kernel:
-    changes = {
-        name: getattr(kernel, name) * float(np.exp(by))
-        for name, by in zip(_FREE, logs, strict=True)
-    }
-    return replace(kernel, **changes)
+def _moved(logs: NDArray[np.float64]) -> Kernel:
+    """The default kernel times the factors of these logarithms."""
+    factors = zip(_FREE, logs, strict=True)
+    return replace(
+        KERNEL, **{name: getattr(KERNEL, name) * float(np.exp(by)) for name, by in factors}
+    )

@@ -6,7 +6,7 @@ the photo is not. Letters: B bands, n spots.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.process import Posterior, Spots, most_telling, posterior
+from napari_mst.adaptation.process import Posterior, Spots, posterior
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
 
 METHOD = "Gaussian process on log reflectance"
+_PLAIN = ("row", "column", "window", "uncertainty", "hidden")
 _DIGITS = 6  # significant, as many as float32 holds
 
 
@@ -39,6 +40,8 @@ class Adaptation:
         The known spectra; none after an adaptation to a coarse cube.
     source
         In words, what was known.
+    doubts
+        A sentence for each two known spectra that contradict each other, now or before.
     """
 
     spots: Spots
@@ -47,7 +50,7 @@ class Adaptation:
     reach: float = 1.0
     known: tuple[KnownSpectrum, ...] = ()
     source: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
 
     @property
     def hidden(self) -> float:
@@ -60,7 +63,7 @@ def to_record(adaptation: Adaptation) -> dict[str, Any]:
     return {
         "method": METHOD,
         "source": adaptation.source,
-        "settings": dict(adaptation.settings),
+        "settings": {"doubts": list(adaptation.doubts)} if adaptation.known else {},
         "reach": adaptation.reach,
         "kernel": asdict(adaptation.kernel),
         "band scale": _rounded(adaptation.band_scale),
@@ -71,7 +74,7 @@ def to_record(adaptation: Adaptation) -> dict[str, Any]:
 
 
 def from_record(past: Provenance) -> Adaptation | None:
-    """The adaptation that *past* tells of; None if there was none.
+    """The adaptation that *past* records; None if there was none.
 
     Raises
     ------
@@ -93,7 +96,7 @@ def from_record(past: Provenance) -> Adaptation | None:
             float(stored["reach"]),
             tuple(_known(one) for one in stored["known"]),
             str(stored["source"]),
-            dict(stored["settings"]),
+            tuple(stored["settings"].get("doubts", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise CubeError(
@@ -108,28 +111,13 @@ def known_spectra(past: Provenance) -> tuple[KnownSpectrum, ...]:
     return () if adaptation is None else adaptation.known
 
 
-def most_telling_spots(kernel: Kernel, spots: Spots, count: int) -> Spots:
-    """At most *count* of *spots*, those that together tell most."""
-    if len(spots) <= count:
-        return spots
-    chosen = most_telling(kernel, spots.features, count)
-    return Spots(spots.features[chosen], spots.errors[chosen], spots.noise[chosen])
-
-
 def posterior_of(adaptation: Adaptation) -> Posterior:
     """The process again, for its variances; its mean is gone."""
     return posterior(adaptation.kernel, adaptation.spots, adaptation.band_scale)
 
 
 def _known_record(one: KnownSpectrum) -> dict[str, Any]:
-    record = {
-        "row": one.row,
-        "column": one.column,
-        "window": one.window,
-        "uncertainty": one.uncertainty,
-        "hidden": one.hidden,
-        "values": _rounded(one.values),
-    }
+    record = {name: getattr(one, name) for name in _PLAIN} | {"values": _rounded(one.values)}
     if isinstance(one.spectrum, Spectrum):
         record["wavelengths"] = one.spectrum.wavelengths.tolist()
         record["name"] = one.spectrum.name
@@ -141,14 +129,9 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     spectrum: Spectrum | NDArray[np.float64] = values
     if "wavelengths" in stored:
         spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
-    return KnownSpectrum(
-        row=stored["row"],
-        column=stored["column"],
-        spectrum=spectrum,
-        window=stored["window"],
-        uncertainty=stored["uncertainty"],
-        hidden=stored.get("hidden", 0.0),  # cubes of before have none
-    )
+    # older files have no hidden error
+    plain = {name: stored[name] for name in _PLAIN if name in stored}
+    return KnownSpectrum(spectrum=spectrum, **plain)
 
 
 def _rounded(values: NDArray[np.floating] | Sequence[float]) -> list[float | None]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation.colours import View, moved_pixels, photo_of, tells_each_pixel, view_of
-from napari_mst.adaptation.features import features_of_spectra
+from napari_mst.adaptation.kernel import features_of_spectra
 from napari_mst.adaptation.process import Posterior, corrected
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import PhotoLike, as_photo
@@ -64,7 +64,7 @@ class Part:
     def strips(self, points: int) -> Iterator[tuple[slice, "Part"]]:
         """Thin parts that make up this one, and the rows of it that each of them is.
 
-        They are thin enough for the kernel to so many *points*.
+        They are thin enough for the kernel to this many *points*.
         """
         for rows in row_strips(self.shape, points):
             top = self.rows.start + rows.start * self.step
@@ -73,17 +73,12 @@ class Part:
 
 
 def row_strips(shape: tuple[int, int], points: int) -> Iterator[slice]:
-    """Strips of rows of an image (H, W), thin enough for the kernel to so many *points*."""
+    """Strips of rows of an image (H, W), thin enough for the kernel to this many *points*."""
     height, width = shape
     pixels = min(_MOST_PIXELS, _NUMBERS // max(points, 1))
     step = max(1, pixels // width)
     for start in range(0, height, step):
         yield slice(start, min(start + step, height))
-
-
-def features_of_part(cube: SpectralCube, part: Part) -> NDArray[np.float64]:
-    """Features (k, 6) of all pixels of a *part* of *cube*, row by row."""
-    return _features(cube, part, _spectra(cube, part))
 
 
 def spread(
@@ -135,18 +130,21 @@ class Parts:
 
 
 def _moved(cube: SpectralCube, process: Posterior, part: Part) -> NDArray[np.floating]:
-    spectra = _spectra(cube, part)
-    shift = process.shift(_features(cube, part, spectra))
+    spectra = spectra_of(cube, part)
+    shift = process.shift(features_of(cube, part, spectra))
     return corrected(spectra, shift).T.reshape(-1, *part.shape)
 
 
-def _spectra(cube: SpectralCube, part: Part) -> NDArray[np.float64]:
+def spectra_of(cube: SpectralCube, part: Part) -> NDArray[np.float64]:
     """The spectra (k, B) of all pixels of *part*, row by row."""
     numbers = np.asarray(cube.data[part.key], dtype=np.float64)
     return numbers.reshape(len(numbers), -1).T
 
 
-def _features(cube: SpectralCube, part: Part, spectra: NDArray[np.float64]) -> NDArray[np.float64]:
+def features_of(
+    cube: SpectralCube, part: Part, spectra: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Features (k, 6) of these *spectra* (k, B) of all pixels of *part*."""
     rows, columns = np.meshgrid(*part.at, indexing="ij")
     places = np.stack([rows.ravel(), columns.ravel()], axis=1) / max(cube.shape[1:])
     return features_of_spectra(spectra, places, cube.wavelengths)

@@ -36,7 +36,7 @@ class Spots:
     Attributes
     ----------
     features
-        (n, 6), see `features`.
+        (n, 6), see `kernel.features_of_spectra`.
     errors
         (n, B) log of true over estimated reflectance, both plus `OFFSET`.
     noise

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation import defaults
 from napari_mst.adaptation.adapting import check_colours, check_cube, spots_of
 from napari_mst.adaptation.colours import photo_of
-from napari_mst.adaptation.features import features_of_spectra
 from napari_mst.adaptation.fitting import fitted_kernel
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.process import Spots, posterior
 from napari_mst.cube import SpectralCube
@@ -84,7 +82,7 @@ def suggest_spots(
     candidates = _spaced(measurable, _CANDIDATES)
     targets = _spaced(lit, _TARGETS)
     spots = spots_of(cube, given) if given else None
-    kernel = defaults.KERNEL if spots is None else fitted_kernel(defaults.KERNEL, spots)
+    kernel = KERNEL if spots is None else fitted_kernel(spots)
     design = Design(kernel, _places(cube, candidates, targets), spots)
     chosen = list[int]()
     for _ in range(min(count, len(candidates))):

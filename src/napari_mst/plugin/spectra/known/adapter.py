@@ -206,7 +206,7 @@ class Adapter:
     def _on_look(self, found: tuple[Learnt, SpectralCube]) -> None:
         learnt, cube = found
         self._tried = None
-        self._doubts = learnt.doubts
+        self._doubts = learnt.adaptation.doubts
         self._is_exact = False
         self._layers.show_cube(cube)
         ground = self._ground
