@@ -13,7 +13,7 @@ from napari_mst import load_model
 from napari_mst.engine.forms import native
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction import compiling
+from napari_mst.reconstruction import setup
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup
@@ -29,7 +29,7 @@ def test_preparing_is_said_once_and_only_where_kernels_are_compiled(
     monkeypatch.setattr(native, "_compilers", [Mock(poll=lambda: None)] * compilers)
     told: list[str] = []
     Reconstructor(small_model(), "cpu").prepare(told.append)
-    assert told == [compiling.PREPARING] * compilers
+    assert told == [setup.PREPARING] * compilers
 
 
 def test_cancelled_run_raises_and_leaves_the_model_usable() -> None:

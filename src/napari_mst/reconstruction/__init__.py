@@ -1,7 +1,7 @@
 """The one way that the dock, the command line and a notebook go: photo in, spectral cube out.
 
-`pipeline` shows the whole walk on one screen. Its steps, from top to bottom, are
-functions of one frozen `Job`:
+`pipeline` shows the whole walk on one screen. Its steps, from top to bottom, are functions of one
+frozen `Job`:
 
 `preparing`    a photo, or a part of it, read and described for the network
 `denoising`    a noisy photo is denoised, before the network sees it
@@ -13,6 +13,5 @@ functions of one frozen `Job`:
 What the steps share: `options` (what the user chose), `setup` (a model on its device, told the
 camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
 
-`reconstructor` holds the class that people call, `compiling` waits for what is compiled once on a
-machine, and `error_bands` tells how sure an estimate is.
+`reconstructor` holds the class that people call, and `error_bands` says how sure an estimate is.
 """

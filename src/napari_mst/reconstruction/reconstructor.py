@@ -23,12 +23,11 @@ from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.reconstruction import preparing, provenance
-from napari_mst.reconstruction.compiling import compile_kernels
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
-from napari_mst.reconstruction.setup import Setup, set_up
+from napari_mst.reconstruction.setup import Setup, compile_kernels, set_up
 from napari_mst.watch import Watch, Watched, watching
 
 P = ParamSpec("P")

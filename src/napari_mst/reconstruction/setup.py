@@ -1,7 +1,9 @@
-"""A model on its device, in its precision, and told the camera of the photos."""
+"""A model on its device, in its precision, told the camera of the photos, its kernels compiled."""
 
 import copy
 import math
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,6 +14,7 @@ from torch import nn
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
+from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import has_compiled_form, plain_values
 from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
@@ -25,6 +28,12 @@ from napari_mst.photo.cameras import CAMERA_RGB, Capture
 from napari_mst.reconstruction.options import Denoise, RunOptions
 from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation
 from napari_mst.watch import Watch
+
+PREPARING = "Preparing the engine for this processor: some seconds, once."
+
+PATIENCE = 0.1
+"""Seconds between two looks at what the compiler does and whether the user has cancelled."""
+
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -184,3 +193,21 @@ def _see_with(network: nn.Module, capture: Capture) -> None:
         see_with = getattr(part, "see_with", None)
         if see_with is not None:
             see_with(response)
+
+
+def compile_kernels(setup: Setup, say: Callable[[str], None], watch: Watch) -> None:
+    """Compile the kernels that the first run would have to wait for.
+
+    *say* is told if there are any: to load them takes as long on a slow machine, but each time. The
+    compiler cannot be stopped: after a cancel it ends on its own, or with the program.
+    """
+    # A daemon, so that a program that is closed does not wait for the compiler.
+    compiler = threading.Thread(target=setup.has_kernels, daemon=True)
+    compiler.start()
+    is_said = False
+    while compiler.is_alive():
+        compiler.join(PATIENCE)
+        watch.check()
+        if not is_said and native.is_compiling():
+            say(PREPARING)
+            is_said = True

@@ -88,7 +88,8 @@ def test_a_click_on_a_cube_shows_its_pixel(
     assert told() == []
 
 
-def test_another_light_is_another_second_colour(dock: MetamersDock) -> None:
+def test_another_light_is_another_second_colour(dock: MetamersDock, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: dock.colours.second[2].text != "")
     before = dock.colours.second[2].text
     dock.colours.lights.setCurrentIndex(dock.colours.lights.findData("F11"))
     assert dock.lesson.light == "F11"
