@@ -1,11 +1,11 @@
 """From a photo of a ColorChecker to calibrated colours: `calibrate`.
 
-For a linear photo the chart tells the white level, the white balance, and camera and light together
+For a linear photo the chart gives the white level, the white balance, and camera and light together
 (their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as
 principal components. Jiang et al. ("What is the space of spectral sensitivity functions for digital
 color cameras?", WACV 2013, doi:10.1109/WACV.2013.6475015) took those of the sensitivities alone.
 
-For an sRGB photo it tells a tone curve, the gains of the channels and a root-polynomial of the
+For an sRGB photo it gives a tone curve, the gains of the channels and a root-polynomial of the
 second degree, which do what its camera should have done: Finlayson, Mackiewicz and Hurlbert, "Color
 correction using root-polynomial regression", IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
 
@@ -14,9 +14,10 @@ Letters: n patches, H rows, W columns.
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +61,34 @@ _FAR = 3.5  # times the error of the last one among `_MOST`
 _NEAR = 0.05  # weighted as in the fit: no patch is left out for less
 
 
-class Correction(Protocol):
-    """A correction by a chart: it takes the colours (n, 3) of a photo to those of the chart."""
+@functools.cache
+def _true_colours(kind: str) -> Colours:
+    """(n, 3): the patches of a *kind* of chart in linear sRGB."""
+    return np.asarray(CHARTS[kind].reflectances @ srgb_response(GRID))
 
+
+@dataclass(frozen=True)
+class Correction(ABC):
+    """A correction by a *kind* of chart: it takes the colours (n, 3) of a photo to the true ones.
+
+    Its text is part of the checksum of a corrected photo.
+    """
+
+    kind: str
+
+    @abstractmethod
     def __call__(self, colours: Colours) -> Colours:
         """The colours (n, 3) as they should be."""
 
+    @property
+    def true(self) -> Colours:
+        """(n, 3): the true colours."""
+        return _true_colours(self.kind)
+
     def errors(self, colours: Colours) -> NDArray[np.float64]:
         """(n,): how far *colours* of all patches are off, as a share."""
+        off = np.abs(self(colours) - self.true).mean(axis=1)
+        return np.asarray(off / self.true.mean(axis=1))
 
 
 Fit = Callable[[Colours, Mask, str], Correction]
@@ -104,7 +125,7 @@ class Calibration:
     patches
         How far each patch is off.
     unused
-        The index of a patch that the calibration was not told of, to judge it by; -1 for none.
+        The index of a patch that the calibration leaves out, so that it can judge it; -1 for none.
     contradicting
         The indices of patches that the others contradict, because something covers or shades them:
         they are left out of everything, also of `means`.
@@ -173,7 +194,7 @@ class Calibration:
     def corrected(self, photo: Photo) -> Photo:
         """*photo*, of the same camera, light and settings, with the colours of the chart.
 
-        A linear photo is unchanged: its `capture` says all.
+        A linear photo is unchanged: its `capture` holds all that was learnt.
         """
         if self.capture is not None:
             return photo
@@ -186,12 +207,7 @@ class Calibration:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
 
-    def adapted(
-        self,
-        cube: SpectralCube,
-        photo: Photo,
-        watch: Watched = None,
-    ) -> SpectralCube:
+    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watched = None) -> SpectralCube:
         """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
 
         Errors are those of `adapt`.
@@ -231,28 +247,31 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     >>> round(found.means.before, 2), round(found.means.after, 2)
     (0.12, 0.01)
     """
-    fit = _fit_response if photo.encoding == "linear" else _fit_colours
-    candidates: list[tuple[float, int, Chart, Colours]] = []
-    for arrangement in chart.arrangements:
-        colours = np.maximum(chart_colours(photo, arrangement), _SMALL)
-        candidates.append((_disorder(colours, chart.kind), len(candidates), arrangement, colours))
-    _, _, right, colours = min(candidates, key=lambda candidate: candidate[:2])
-    everything = np.arange(len(chart.patches))
-    told = everything != unused
-    used = _agreeing(fit, colours, told, chart.kind)
+    is_linear = photo.encoding == "linear"
+    fit: Fit = _fit_response if is_linear else _fit_colours
+    arrangements = chart.arrangements
+    seen = [np.maximum(chart_colours(photo, each), _SMALL) for each in arrangements]
+    best = int(np.argmin([_disorder(colours, chart.kind) for colours in seen]))
+    colours = seen[best]
+    every = np.arange(len(chart.patches))
+    allowed = every != unused
+    used = _agreeing(fit, colours, allowed, chart.kind)
     correction = fit(colours, used, chart.kind)
-    after = correction.errors(colours)
-    before = _unfitted(colours, chart.kind, is_linear=photo.encoding == "linear").errors(colours)
+    first = _mean_camera(colours, chart.kind) if is_linear else _Colours(chart.kind)
+    before = first.errors(colours).tolist()
+    after = correction.errors(colours).tolist()
     left_out = [
-        fit(colours, used & (everything != one), chart.kind).errors(colours)[one]
-        for one in everything
+        fit(colours, used & (every != patch), chart.kind).errors(colours)[patch] for patch in every
     ]
-    patches = tuple(map(PatchReport, chart.patches, before.tolist(), after.tolist(), left_out))
-    contradicting = tuple(np.flatnonzero(told & ~used).tolist())
-    calibration = Calibration(right, None, patches, correction, unused, contradicting)
-    _check(calibration.means, CHARTS[chart.kind].title)
+    patches = tuple(map(PatchReport, chart.patches, before, after, left_out))
+    contradicting = tuple(np.flatnonzero(allowed & ~used).tolist())
+    capture = None
     if isinstance(correction, _Response):
-        return replace(calibration, capture=correction.capture(photo.full_scale))
+        capture = correction.capture(photo.full_scale)
+    calibration = Calibration(
+        arrangements[best], capture, patches, correction, unused, contradicting
+    )
+    _check(calibration.means, CHARTS[chart.kind].title)
     return calibration
 
 
@@ -271,23 +290,23 @@ def _check(means: PatchReport, title: str) -> None:
         )
 
 
-def _agreeing(fit: Fit, colours: Colours, told: Mask, kind: str) -> Mask:
-    """The patches among those *told* that agree about the colours with most of them.
+def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
+    """The patches among those *allowed* that agree about the colours with most of them.
 
     Least trimmed squares, from all patches and from random halves of them: Rousseeuw and Van
     Driessen, Data Min. Knowl. Discov. 12 (2006) 29, doi:10.1007/s10618-005-0024-4.
     """
     true = _true_colours(kind).mean(axis=1)
     weights = true / (true + _DARK)
-    count = math.ceil(_MOST * told.sum())
+    count = math.ceil(_MOST * allowed.sum())
 
     def errors(chosen: Mask) -> NDArray[np.float64]:
         off = fit(colours, chosen, kind).errors(colours) * weights
-        return np.where(told, off, np.inf)
+        return np.where(allowed, off, np.inf)
 
     def settled(chosen: Mask) -> NDArray[np.float64]:
         for _ in range(_ROUNDS):
-            nearest = np.zeros_like(told)
+            nearest = np.zeros_like(allowed)
             nearest[np.argsort(errors(chosen), kind="stable")[:count]] = True
             if (nearest == chosen).all():
                 break
@@ -295,8 +314,8 @@ def _agreeing(fit: Fit, colours: Colours, told: Mask, kind: str) -> Mask:
         return errors(chosen)
 
     rng = np.random.default_rng(0)
-    halves = [told & (rng.permutation(len(told)) % 2 == 0) for _ in range(_STARTS)]
-    tried = [settled(start) for start in (told, *halves)]
+    halves = [allowed & (rng.permutation(len(allowed)) % 2 == 0) for _ in range(_STARTS)]
+    tried = [settled(start) for start in (allowed, *halves)]
     best = min(tried, key=lambda off: np.sort(off)[:count].sum())
     return np.asarray(best <= max(_FAR * np.sort(best)[count - 1], _NEAR))
 
@@ -309,34 +328,50 @@ def _disorder(colours: Colours, kind: str) -> float:
     return float(np.abs(logs - np.median(logs, axis=0)).mean())
 
 
-@functools.cache
-def _true_colours(kind: str) -> Colours:
-    """(n, 3): the patches of a *kind* of chart in linear sRGB."""
-    return np.asarray(CHARTS[kind].reflectances @ srgb_response(GRID))
-
-
-def _relative(colours: Colours, true: Colours) -> NDArray[np.float64]:
-    return np.asarray(np.abs(colours - true).mean(axis=1) / true.mean(axis=1))
-
-
 # ---------------------------------------------------------------------------------- sRGB photos
 
 
 @dataclass(frozen=True)
-class _Colours:
+class _Colours(Correction):
     """A tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers."""
 
-    kind: str
-    gamma: float
-    gains: tuple[float, ...]
-    matrix: tuple[tuple[float, ...], ...]
+    gamma: float = 1.0
+    gains: tuple[float, ...] = (1.0,) * 3
+    matrix: tuple[tuple[float, ...], ...] = tuple(map(tuple, np.eye(6, 3).tolist()))
 
     def __call__(self, colours: Colours) -> Colours:
         toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
         return np.asarray(_roots(toned) @ np.array(self.matrix))
 
-    def errors(self, colours: Colours) -> NDArray[np.float64]:
-        return _relative(self(colours), _true_colours(self.kind))
+
+def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
+    """The curve and the polynomial that take the *used* patches to their true colours."""
+
+    def tried(logarithm: float) -> tuple[float, _Colours]:
+        return _with_gamma(colours, used, kind, float(np.exp(logarithm)))
+
+    logs = np.log(_GAMMAS)
+    return tried(_lowest(logs, np.array([tried(each)[0] for each in logs])))[1]
+
+
+def _with_gamma(colours: Colours, used: Mask, kind: str, gamma: float) -> tuple[float, _Colours]:
+    """The doubt about this *gamma*, and the best correction with it."""
+    true = _true_colours(kind)
+    greys = np.array(CHARTS[kind].greys)
+    greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
+    toned = colours**gamma
+    gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
+    # Shares of the patch, so that dark patches count; but not the noise of black.
+    weights = 1 / (true[used].mean(axis=1, keepdims=True) + _DARK)
+    terms = _roots(toned * gains)[used] * weights
+    right = true[used] * weights
+    identity = np.eye(6, 3)
+    gram = terms.T @ terms + _RIDGE * np.eye(6)
+    change = np.linalg.solve(gram, terms.T @ (right - terms @ identity))
+    residual = ((terms @ (identity + change) - right) ** 2).sum()
+    doubt = _RIDGE * (change**2).sum() + _GAMMA_DOUBT * np.log(gamma) ** 2
+    matrix = tuple(map(tuple, (identity + change).tolist()))
+    return float(residual + doubt), _Colours(kind, gamma, tuple(gains.tolist()), matrix)
 
 
 def _roots(colours: Colours) -> Colours:
@@ -344,17 +379,6 @@ def _roots(colours: Colours) -> Colours:
     red, green, blue = colours.T
     mixed = [np.sqrt(red * green), np.sqrt(green * blue), np.sqrt(red * blue)]
     return np.stack([red, green, blue, *mixed], axis=1)
-
-
-def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
-    """The curve and the polynomial that take the *used* patches to their true colours."""
-
-    def doubt(logarithm: float) -> float:
-        return _with_gamma(colours, used, kind, float(np.exp(logarithm)))[0]
-
-    logs = np.log(_GAMMAS)
-    best = _lowest(logs, np.array([doubt(one) for one in logs]))
-    return _with_gamma(colours, used, kind, float(np.exp(best)))[1]
 
 
 def _lowest(places: NDArray[np.float64], values: NDArray[np.float64]) -> float:
@@ -371,41 +395,23 @@ def _lowest(places: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     return float(places[best] + shift * (places[1] - places[0]))
 
 
-def _with_gamma(colours: Colours, used: Mask, kind: str, gamma: float) -> tuple[float, _Colours]:
-    true = _true_colours(kind)
-    greys = np.array(CHARTS[kind].greys)
-    greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
-    toned = colours**gamma
-    gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
-    # Shares of the patch, so that dark patches count; but not the noise of black.
-    weights = 1 / (true[used].mean(axis=1, keepdims=True) + _DARK)
-    terms = _roots(toned * gains)[used] * weights
-    wanted = true[used] * weights
-    identity = np.eye(terms.shape[1], 3)
-    gram = terms.T @ terms + _RIDGE * np.eye(terms.shape[1])
-    change = np.linalg.solve(gram, terms.T @ (wanted - terms @ identity))
-    residual = ((terms @ (identity + change) - wanted) ** 2).sum()
-    doubt = _RIDGE * (change**2).sum() + _GAMMA_DOUBT * np.log(gamma) ** 2
-    matrix = tuple(map(tuple, (identity + change).tolist()))
-    return float(residual + doubt), _Colours(kind, gamma, tuple(gains.tolist()), matrix)
-
-
 # -------------------------------------------------------------------------------- linear photos
 
 
 @dataclass(frozen=True)
-class _Response:
+class _Response(Correction):
     """The response of a camera under a light, as shares of components, and its *white* (3,)."""
 
-    kind: str
     shares: tuple[float, ...]
     white: tuple[float, ...]
 
     def __call__(self, colours: Colours) -> Colours:
         return np.asarray(colours / np.array(self.white))
 
-    def errors(self, colours: Colours) -> NDArray[np.float64]:
-        return _relative(self(colours), _seen(np.array(self.shares), self.kind))
+    @property
+    def true(self) -> Colours:
+        """(n, 3): the colours that this camera sees of the patches."""
+        return _seen(np.array(self.shares), self.kind)
 
     def capture(self, full_scale: float) -> Capture:
         """The capture of the photo for a `Reconstructor`."""
@@ -414,47 +420,41 @@ class _Response:
         return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
-def _seen(shares: NDArray[np.float64], kind: str) -> Colours:
-    """(n, 3): what a camera sees of the patches whose response has these *shares*."""
-    known = load_chart()
-    response = known.mean + np.tensordot(shares, known.components, axes=1)
-    return np.asarray(CHARTS[kind].reflectances @ response.T)
-
-
 def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
     """The most probable response and the white that explain the *used* patches."""
-    known = load_chart()
     patches = CHARTS[kind].reflectances[used]
     shown = colours[used]
-    shares = np.zeros(len(known.components))
+    shares = np.zeros(len(load_chart().components))
     # White and response are found in turn: each is linear in the patches given the other.
     for _ in range(_ROUNDS):
         seen = _seen(shares, kind)[used]
         weights = 1 / (seen + _NOISE)
-        white = _white(shown, seen, weights)
+        squares = weights**2
+        white = (shown * seen * squares).sum(axis=0) / (seen**2 * squares).sum(axis=0)
         shares = _shares(patches, shown / white, weights)
     return _Response(kind, tuple(shares.tolist()), tuple(white.tolist()))
 
 
-def _white(shown: Colours, seen: Colours, weights: Colours) -> NDArray[np.float64]:
-    return np.asarray((shown * seen * weights**2).sum(axis=0) / (seen**2 * weights**2).sum(axis=0))
+def _mean_camera(colours: Colours, kind: str) -> _Response:
+    """A mean camera, and the exposure that the brightest grey shows."""
+    mean = np.zeros(len(load_chart().components))
+    brightest = CHARTS[kind].greys[0]
+    white = colours[brightest] / _seen(mean, kind)[brightest]
+    return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
+
+
+def _seen(shares: NDArray[np.float64], kind: str) -> Colours:
+    """(n, 3): the patches as a camera sees them whose response has these *shares*."""
+    data = load_chart()
+    response = data.mean + np.tensordot(shares, data.components, axes=1)
+    return np.asarray(CHARTS[kind].reflectances @ response.T)
 
 
 def _shares(patches: NDArray[np.float64], shown: Colours, weights: Colours) -> NDArray[np.float64]:
     """The most probable shares of the components, their spread among cameras being normal."""
-    known = load_chart()
-    terms = np.einsum("pb,kcb->cpk", patches, known.components) * weights.T[..., None]
-    missing = (shown - patches @ known.mean.T).T * weights.T
-    stacked = terms.reshape(-1, len(known.components)) / _NOISE
-    gram = stacked.T @ stacked + np.diag(known.spread**-2.0)
+    data = load_chart()
+    terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]
+    missing = (shown - patches @ data.mean.T).T * weights.T
+    stacked = terms.reshape(-1, len(data.components)) / _NOISE
+    gram = stacked.T @ stacked + np.diag(data.spread**-2.0)
     return np.asarray(np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE))
-
-
-def _unfitted(colours: Colours, kind: str, *, is_linear: bool) -> Correction:
-    """The correction before any fit: a mean camera and the exposure, or none for sRGB."""
-    if is_linear:
-        mean = np.zeros(len(load_chart().components))
-        brightest = CHARTS[kind].greys[0]
-        white = colours[brightest] / _seen(mean, kind)[brightest]
-        return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
-    return _Colours(kind, 1.0, (1.0,) * 3, tuple(map(tuple, np.eye(6, 3).tolist())))

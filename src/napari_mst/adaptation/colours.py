@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.parts import region_bounds
 from napari_mst.errors import PhotoError
 from napari_mst.photo.balance import balancing_gains
@@ -57,7 +57,8 @@ def view_of(cube: SpectralCube, photo: Photo) -> View | None:
     """The view of *cube* in *photo*; None where a reconstruction does not know it either."""
     past = cube.provenance
     if past.camera:
-        capture = _capture_of(past)
+        named = past.camera, past.illuminant, past.white, past.white_balance
+        capture = RecordedCapture(*named, past.sensor) if past.sensor else Capture(*named)
         white = capture.white / photo.full_scale if capture.white else 1.0
         response = capture.response / balancing_gains(photo, capture)
         return View(photo, response * white, HALF_CODE)
@@ -67,18 +68,11 @@ def view_of(cube: SpectralCube, photo: Photo) -> View | None:
     return View(photo, srgb_response(cube.wavelengths))
 
 
-def _capture_of(past: Provenance) -> Capture:
-    """The camera and the light of a linear photo, from the history of its cube."""
-    named = past.camera, past.illuminant, past.white, past.white_balance
-    return RecordedCapture(*named, past.sensor) if past.sensor else Capture(*named)
-
-
 def moved_to_photo(data: NDArray[np.floating], view: View | None, watch: Watch) -> str:
     """Move the spectra *data* (B, H, W) to the photo's colours, in place, and say so in words."""
     if view is None:
         return ""
-    done = correct_colours(data, view.photo, view.response, watch, least=view.least)
-    return done.text
+    return correct_colours(data, view.photo, view.response, watch, least=view.least).text
 
 
 def tells_each_pixel(data: NDArray[np.floating], view: View) -> bool:

@@ -7,6 +7,7 @@ cube; h, w of the coarse one.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +114,16 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
     filled = np.moveaxis(adapting.without_gaps(_as_spectra(truth)), -1, 0)
     shift = best_shift(light, render_srgb(filled.reshape(truth.shape), cube.wavelengths))
     blocks = blocks_of(cube.shape[1:], truth.shape[1:], shift)
-    sums = BlockSums(blocks, len(truth))
-    for rows in row_strips(cube.shape[1:], 0):
+    return _Companion(truth, blocks, _block_means(cube.data, blocks, watch), shift)
+
+
+def _block_means(data: Any, blocks: Blocks, watch: Watch) -> NDArray[np.float64]:
+    """The means (B, h, w) of *data* (B, H, W) over *blocks*."""
+    sums = BlockSums(blocks, len(data))
+    for rows in row_strips(blocks.shape, 0):
         watch.check()
-        sums.add(rows, np.asarray(cube.data[:, rows]))
-    return _Companion(truth, blocks, sums.means(), shift)
+        sums.add(rows, np.asarray(data[:, rows]))
+    return sums.means()
 
 
 def _in_words(companion: _Companion) -> str:
@@ -131,15 +137,11 @@ def _in_words(companion: _Companion) -> str:
 
 def _agree(data: NDArray[np.float32], companion: _Companion, watch: Watch) -> None:
     """Move *data* (B, H, W), in place, so that its blocks come closer to the coarse cube."""
-    shape = companion.blocks.shape
-    sums = BlockSums(companion.blocks, len(data))
-    for rows in row_strips(shape, 0):
-        watch.check()
-        sums.add(rows, data[:, rows])
-    errors = errors_of(companion.truth, sums.means())
+    errors = errors_of(companion.truth, _block_means(data, companion.blocks, watch))
     left = np.nan_to_num(np.where(companion.is_known, errors, np.nan))
-    for rows in row_strips(shape, 0):
-        watch.reach(rows.start / shape[0])
+    height, width = companion.blocks.shape
+    for rows in row_strips((height, width), 0):
+        watch.reach(rows.start / height)
         data[:, rows] = corrected(data[:, rows], spread_between(left, companion.blocks, rows))
 
 

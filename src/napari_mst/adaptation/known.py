@@ -171,17 +171,17 @@ def at_wavelengths(spectrum: Spectrum, wavelengths: NDArray[np.float64]) -> NDAr
         return np.full(wavelengths.shape, np.nan)
     step = _step(wavelengths)
     order = np.argsort(at, kind="stable")
-    ordered = Spectrum(at[order], values[order])
-    inside = (wavelengths >= at.min()) & (wavelengths <= at.max())
-    inside &= _gap_around(ordered.wavelengths, wavelengths) <= _GAP * max(step, _step(at))
+    at, values = at[order], values[order]
+    inside = (wavelengths >= at[0]) & (wavelengths <= at[-1])
+    inside &= _gap_around(at, wavelengths) <= _GAP * max(step, _step(at))
     result = np.full(wavelengths.shape, np.nan)
     if inside.any():
-        result[inside] = resampled(ordered, wavelengths[inside]).values
-    near = (1 - np.abs(wavelengths[:, None] - ordered.wavelengths) / step).clip(0)
+        result[inside] = resampled(Spectrum(at, values), wavelengths[inside]).values
+    near = (1 - np.abs(wavelengths[:, None] - at) / step).clip(0)
     # half a response, at an end of the spectrum, would be the mean of another wavelength
-    is_whole = (wavelengths - step >= at.min()) & (wavelengths + step <= at.max())
+    is_whole = (wavelengths - step >= at[0]) & (wavelengths + step <= at[-1])
     is_fine = inside & is_whole & ((near > 0).sum(axis=1) > _FINE)
-    result[is_fine] = near[is_fine] @ ordered.values / near[is_fine].sum(axis=1)
+    result[is_fine] = near[is_fine] @ values / near[is_fine].sum(axis=1)
     return result
 
 
@@ -231,21 +231,22 @@ def _values(values: ArrayLike, place: str) -> NDArray[np.float64]:
 
 def _check_reflectance(values: NDArray[np.float64], place: str) -> None:
     finite = values[np.isfinite(values)]
+    least, most = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     if not finite.size:
-        raise SpectrumError(f"Expected numbers at {place}, got none. Leave the spectrum out.")
-    if np.isinf(values).any():
-        raise SpectrumError(f"Expected finite numbers at {place}, got infinity. Correct them.")
-    if finite.min() < 0:
-        raise SpectrumError(
-            f"Expected reflectance of 0 or more at {place}, got {finite.min():.3g}. "
-            "Subtract the dark signal anew."
+        fault = f"numbers at {place}, got none. Leave the spectrum out."
+    elif np.isinf(values).any():
+        fault = f"finite numbers at {place}, got infinity. Correct them."
+    elif least < 0:
+        fault = (
+            f"reflectance of 0 or more at {place}, got {least:.3g}. Subtract the dark signal again."
         )
-    if finite.max() > BRIGHTEST:
-        raise SpectrumError(
-            f"Expected reflectance of about 0 to 1 at {place}, got {finite.max():.4g}: per cent or "
-            "radiance. Divide it by the spectrum of a white reference."
+    elif most > BRIGHTEST:
+        fault = (
+            f"reflectance of about 0 to 1 at {place}, got {most:.4g}: per cent or radiance. "
+            "Divide it by the spectrum of a white reference."
         )
-    if not finite.max() > 0:
-        raise SpectrumError(
-            f"Expected a reflectance above 0 at {place}, got only zeros. Measure a brighter spot."
-        )
+    elif most == 0:
+        fault = f"a reflectance above 0 at {place}, got only zeros. Measure a brighter spot."
+    else:
+        return
+    raise SpectrumError(f"Expected {fault}")

@@ -8,9 +8,11 @@ Res. 9 (2008) 235. Letters: n candidates, t targets.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import check_colours, check_cube, spots_of
 from napari_mst.adaptation.colours import photo_of
@@ -83,7 +85,9 @@ def suggest_spots(
     targets = _spaced(lit, _TARGETS)
     spots = spots_of(cube, given) if given else None
     kernel = KERNEL if spots is None else fitted_kernel(spots)
-    design = Design(kernel, _places(cube, candidates, targets), spots)
+    at, unevenness = _window_features(cube, candidates)
+    places = Places(at, _window_features(cube, targets, half=0)[0], unevenness)
+    design = Design(kernel, places, spots)
     chosen = list[int]()
     for _ in range(min(count, len(candidates))):
         watch.check()
@@ -117,7 +121,7 @@ class Design:
         self._kernel = kernel
         self._among = kernel(places.candidates, places.candidates)
         self._across = kernel(places.targets, places.candidates)
-        # a spot on an edge is a mixture: what it tells holds for no pixel
+        # a spot on an edge is a mixture: what it shows holds for no pixel
         self._noise = kernel.noise + _UNEVEN * places.unevenness * kernel.colour
         self._chosen = list[int]()
         if known is not None:
@@ -157,7 +161,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], ND
     if photo.valid is not None:
         lit &= photo.valid
         usable &= photo.valid
-    measurable = _eroded(usable)
+    measurable = binary_erosion(usable, np.ones((3, 3)))  # nothing at the border
     if not measurable.any():
         measurable = usable
     if not measurable.any():
@@ -166,21 +170,6 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], ND
             "Take another photo."
         )
     return measurable, lit
-
-
-def _places(cube: SpectralCube, candidates: NDArray[np.intp], targets: NDArray[np.intp]) -> Places:
-    at, unevenness = _window_features(cube, candidates)
-    of_targets, _ = _window_features(cube, targets, half=0)
-    return Places(at, of_targets, unevenness)
-
-
-def _eroded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A mask of the pixels whose 3 x 3 surroundings are all in *mask*; none at the border."""
-    whole = np.zeros_like(mask)
-    if min(mask.shape) > 2 * _HALF_WINDOW:
-        views = np.lib.stride_tricks.sliding_window_view(mask, (3, 3))
-        whole[_HALF_WINDOW:-_HALF_WINDOW, _HALF_WINDOW:-_HALF_WINDOW] = views.all(axis=(2, 3))
-    return whole
 
 
 def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
@@ -200,13 +189,11 @@ def _window_features(
     shifts = range(-half, half + 1)
     around = list[NDArray[np.float64]]()
     total = np.zeros((len(pixels), len(cube.wavelengths)))
-    for down in shifts:
-        for right in shifts:
-            rows = (pixels[:, 0] + down).clip(0, height - 1)
-            columns = (pixels[:, 1] + right).clip(0, width - 1)
-            spectra = np.asarray(cube.data[:, rows, columns], dtype=np.float64).T
-            total += spectra
-            around.append(features_of_spectra(spectra, places, cube.wavelengths))
+    for shift in product(shifts, shifts):
+        rows, columns = (pixels + shift).clip(0, (height - 1, width - 1)).T
+        spectra = np.asarray(cube.data[:, rows, columns], dtype=np.float64).T
+        total += spectra
+        around.append(features_of_spectra(spectra, places, cube.wavelengths))
     mean = features_of_spectra(total / len(around), places, cube.wavelengths)
     spread = np.square(np.stack(around)[:, :, :4] - mean[:, :4]).sum(axis=2).mean(axis=0)
     return mean, spread
