@@ -14,6 +14,7 @@ from napari_mst.cube import Provenance
 from napari_mst.denoising.non_local_means import PixelWeights
 from napari_mst.denoising.photos import Denoising, in_codes, pixel_weights
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.viewer.composites import put_above, selection_kept
 from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer
 
 
@@ -82,17 +83,6 @@ class DenoisedPhoto(NamedTuple):
         return replace(past, assumptions=(*past.assumptions, note))
 
 
-def _put_above(viewer: ViewerModel, layer: Image, photo: Image | None) -> None:
-    """Move *layer* right above its *photo*, below the maps that lie on both."""
-    layer.visible = True
-    if photo is None or photo not in viewer.layers:
-        return
-    index = viewer.layers.index(layer)
-    above = viewer.layers.index(photo) + 1
-    if index != above:
-        viewer.layers.move(index, above)
-
-
 def show_denoised(viewer: ViewerModel, found: DenoisedPhoto, source: LayerPhoto) -> Image:
     """Show a denoised photo right above the one that it was, and return its layer.
 
@@ -101,12 +91,15 @@ def show_denoised(viewer: ViewerModel, found: DenoisedPhoto, source: LayerPhoto)
     pixels, arguments, _ = photo_layer(found.photo, f"{source.name} {DENOISED}", source.placement)
     name = arguments["name"]
     present = next((one for one in viewer.layers if one.name == name), None)
-    selected = viewer.layers.selection.active
-    if isinstance(present, Image) and present.data.shape == pixels.shape:
-        present.data = pixels
-        layer = present
-    else:
-        layer = viewer.add_image(pixels, **arguments)
-    _put_above(viewer, layer, source.layer())
-    viewer.layers.selection.active = selected
+    with selection_kept(viewer):
+        if isinstance(present, Image) and present.data.shape == pixels.shape:
+            present.data = pixels
+            layer = present
+        else:
+            layer = viewer.add_image(pixels, **arguments)
+        layer.visible = True
+        photo = source.layer()
+        # Below the maps that lie on both.
+        if photo is not None and photo in viewer.layers:
+            put_above(viewer, photo, layer)
     return layer

@@ -4,27 +4,25 @@ Its state is an `Exploration`. The dock forwards clicks to it and to the workspa
 what they say.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
-from napari.utils.notifications import show_error
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QSize
 from qtpy.QtGui import QHideEvent
-from qtpy.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QVBoxLayout
 
 from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import AttentionError, NapariMstError
+from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.layers import map_layers, map_of, summary
 from napari_mst.plugin.attention.orders import NO_RUN, map_order, recording_order, steps_order
 from napari_mst.plugin.attention.panel import AttentionPanel
 from napari_mst.plugin.attention.picking import Picking
-from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.dock import Dock, Link, reported
 from napari_mst.plugin.jobs.request import Recording, Request, extent
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
@@ -64,29 +62,6 @@ def read_record(path: str | Path) -> Recording:
     record = read_attention(path)
     photo = record.provenance.source + extent(record.provenance)
     return Recording(record, f"{Path(path).name}: {photo}")
-
-
-def ask_to_save(parent: QWidget, save_as: Callable[[str], object]) -> None:
-    """Ask for a name, and have *save_as* save under it."""
-    kinds = "Attention (*.npz);;Map (*.tif)"
-    path, _ = QFileDialog.getSaveFileName(parent, "Save attention", "attention.npz", kinds)
-    _act(save_as, path)
-
-
-def ask_to_open(parent: QWidget, open_file: Callable[[str], object]) -> None:
-    """Ask for a file, and have *open_file* open it."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open attention", "", "Attention (*.npz)")
-    _act(open_file, path)
-
-
-def _act(action: Callable[[str], object], path: str) -> None:
-    """Call *action*, unless the user has cancelled, and tell them what went wrong."""
-    if not path:
-        return
-    try:
-        action(path)
-    except NapariMstError as error:
-        show_error(str(error))
 
 
 SIZE = (460, 640)
@@ -239,10 +214,18 @@ class AttentionDock(Dock):
         self.exploration.is_new_layer = is_new
 
     def _ask_to_open(self) -> None:
-        ask_to_open(self, self.open)
+        kinds = "Attention (*.npz)"
+        path, _ = QFileDialog.getOpenFileName(self, "Open attention", "", kinds)
+        if path:
+            with reported():
+                self.open(path)
 
     def _ask_to_save(self) -> None:
-        ask_to_save(self, self.save)
+        kinds = "Attention (*.npz);;Map (*.tif)"
+        path, _ = QFileDialog.getSaveFileName(self, "Save attention", "attention.npz", kinds)
+        if path:
+            with reported():
+                self.save(path)
 
     # ------------------------------------------------------------------------ what is drawn
 

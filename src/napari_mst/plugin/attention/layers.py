@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, WEIGHTS, Overlay
 from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.plugin.viewer.composites import selection_kept
 from napari_mst.plugin.viewer.layers import UNIT_KEY, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
@@ -40,19 +41,18 @@ def show_weights(
     """Show *found* over its *photo*: a layer for each head, of which one is seen, and outlines."""
     from napari_mst.attention.outlines import outlines  # imports torch
 
-    selected = viewer.layers.selection.active
     maps = found.maps((0, 0) if photo.region is None else (photo.region[0], photo.region[2]))
     high = max(float(one.values.max()) for one in maps)
     names = []
-    for one in maps:
-        name = f"{WEIGHTS.title}, head {one.selection.head}: {photo.name}"
-        arguments = {**map_arguments(one, photo.placement), "contrast_limits": (0.0, high)}
-        layer = put_map(viewer, one, name, arguments)
-        layer.visible = one.selection.head == shown_head
-        names.append(name)
-    _drop_others(viewer, names)
-    show_outlines(viewer, outlines(found), photo, found.pitch)
-    viewer.layers.selection.active = selected
+    with selection_kept(viewer):
+        for one in maps:
+            name = f"{WEIGHTS.title}, head {one.selection.head}: {photo.name}"
+            arguments = {**map_arguments(one, photo.placement), "contrast_limits": (0.0, high)}
+            layer = put_map(viewer, one, name, arguments)
+            layer.visible = one.selection.head == shown_head
+            names.append(name)
+        _drop_others(viewer, names)
+        show_outlines(viewer, outlines(found), photo, found.pitch)
 
 
 def put_map(viewer: ViewerModel, one: AttentionMap, name: str, arguments: dict[str, Any]) -> Image:
@@ -92,7 +92,6 @@ def show_outlines(
 ) -> Shapes:
     """Outline the window of a pixel, its keys and what the mask keeps from it."""
     name = f"Window of a pixel: {photo.name}"
-    selected = viewer.layers.selection.active
     present = next((layer for layer in viewer.layers if layer.name == name), None)
     top, left = (0, 0) if photo.region is None else (photo.region[0], photo.region[2])
     corners = [_corners(one, top, left) for one in drawn]
@@ -105,17 +104,17 @@ def show_outlines(
         return present
     if present is not None:
         viewer.layers.remove(present)
-    layer: Shapes = viewer.add_shapes(
-        corners,
-        shape_type="rectangle",
-        name=name,
-        edge_color=colours,
-        face_color="transparent",
-        edge_width=WIDTH * pitch,
-        metadata={METADATA_KEY: ROLE},
-        **photo.placement.image_kwargs(),
-    )
-    viewer.layers.selection.active = selected
+    with selection_kept(viewer):
+        layer: Shapes = viewer.add_shapes(
+            corners,
+            shape_type="rectangle",
+            name=name,
+            edge_color=colours,
+            face_color="transparent",
+            edge_width=WIDTH * pitch,
+            metadata={METADATA_KEY: ROLE},
+            **photo.placement.image_kwargs(),
+        )
     return layer
 
 
@@ -170,9 +169,8 @@ def show_map(
 
 def _add(viewer: ViewerModel, made: AttentionMap, name: str, arguments: dict[str, Any]) -> Image:
     """Add a layer; what was selected stays selected."""
-    selected = viewer.layers.selection.active
-    layer: Image = viewer.add_image(made.values, name=name, **arguments)
-    viewer.layers.selection.active = selected
+    with selection_kept(viewer):
+        layer: Image = viewer.add_image(made.values, name=name, **arguments)
     return layer
 
 

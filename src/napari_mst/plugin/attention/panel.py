@@ -29,7 +29,7 @@ from napari_mst.plugin.dock import JobBar
 from napari_mst.plugin.files.opening import ask_for_weights
 from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.viewer.widgets import LayerBox
+from napari_mst.plugin.viewer.widgets import LayerBox, let_shrink
 
 FROM_FILE = "file"
 """Value of the entry that asks for a file of weights."""
@@ -71,10 +71,8 @@ class RunBox(QWidget):
             ("Model", self.models, self.open_button),
             ("Run", self.runs, self.save_button),
         )
-        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         for row, (title, choices, button) in enumerate(rows):
-            choices.setMinimumContentsLength(LETTERS)
-            choices.setSizeAdjustPolicy(policy)
+            let_shrink(choices, LETTERS)
             form.addWidget(QLabel(title), row, 0)
             form.addWidget(choices, row, 1)
             form.addWidget(button, row, 2)

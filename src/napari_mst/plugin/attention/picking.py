@@ -26,6 +26,7 @@ from napari_mst.plugin.attention.orders import (
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
+from napari_mst.plugin.viewer.composites import selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -187,9 +188,8 @@ class Picking(ViewerHelper):
             return  # the mouse has left the photo
         made = alike.map(found)
         arguments = {**map_arguments(made, photo.placement), "contrast_limits": limits(made)}
-        selected = viewer.layers.selection.active
-        put_map(viewer, made, f"{ALIKE_MAP.title}: {photo.name}", arguments)
-        viewer.layers.selection.active = selected
+        with selection_kept(viewer):
+            put_map(viewer, made, f"{ALIKE_MAP.title}: {photo.name}", arguments)
         self.changed.emit(alike.sentence(*pixel, found))
 
     def _show_patch(self, pixel: tuple[int, int]) -> None:

@@ -28,6 +28,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.composites import selection_kept
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
@@ -216,9 +217,8 @@ def add_layers(viewer: ViewerModel, layers: Iterable[LayerTuple]) -> list[Any]:
     for data, arguments, kind in layers:
         if kind == "points":
             # napari selects what it adds, but docks and menus work on the selected cube.
-            active = viewer.layers.selection.active
-            added.append(viewer.add_points(data, **arguments))
-            viewer.layers.selection.active = active
+            with selection_kept(viewer):
+                added.append(viewer.add_points(data, **arguments))
         else:
             added.append(viewer.add_image(data, **arguments))
     return added

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.viewer.canvas_mouse import LEFT
-from napari_mst.plugin.viewer.composites import composite_of, set_picture
+from napari_mst.plugin.viewer.composites import composite_of, selection_kept, set_picture
 from napari_mst.plugin.viewer.layers import active_cube_layer, put_on_top
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -253,14 +253,13 @@ def _line_at(layer: Image, share: float) -> NDArray[np.float64]:
 
 def _add_line(viewer: ViewerModel, layer: Image) -> Vectors:
     """Add the layer that draws the line; what was selected stays selected."""
-    active = viewer.layers.selection.active
-    line: Vectors = viewer.add_vectors(
-        _line_at(layer, 0.5),
-        name=NAME,
-        vector_style="line",
-        edge_width=max(0.2, layer.data.shape[-2] / THINNESS),
-        edge_color="white",
-        **Placement.of(layer).image_kwargs(),
-    )
-    viewer.layers.selection.active = active
+    with selection_kept(viewer):
+        line: Vectors = viewer.add_vectors(
+            _line_at(layer, 0.5),
+            name=NAME,
+            vector_style="line",
+            edge_width=max(0.2, layer.data.shape[-2] / THINNESS),
+            edge_color="white",
+            **Placement.of(layer).image_kwargs(),
+        )
     return line

@@ -45,6 +45,7 @@ from napari_mst.plugin.reconstruct.measuring import (
 )
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.session import workspace_of
+from napari_mst.plugin.viewer.composites import selection_kept
 from napari_mst.plugin.viewer.layers import quality_layer
 from napari_mst.plugin.viewer.marking import Places, ask_for_places
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
@@ -371,9 +372,8 @@ class ReconstructDock(Dock):
         if layer is None or not self.form.has_quality:
             return
         data, arguments, _ = layer
-        selected = self.viewer.layers.selection.active
-        self.viewer.add_image(data, **arguments, visible=False)
-        self.viewer.layers.selection.active = selected
+        with selection_kept(self.viewer):
+            self.viewer.add_image(data, **arguments, visible=False)
 
     def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
         is_of_gpu = isinstance(error, OutOfMemory) and request.options.device != "cpu"

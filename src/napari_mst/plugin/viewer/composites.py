@@ -7,7 +7,8 @@ the cube of a picture that is selected. Letters: H rows, W columns.
 """
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,21 +97,27 @@ def is_picture_shown(viewer: ViewerModel, cube_layer: Layer) -> bool:
 
 def add_composite(viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.uint8]) -> Image:
     """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected."""
-    selected = set(viewer.layers.selection)
-    active = viewer.layers.selection.active
-    added: Image = viewer.add_image(
-        picture,
-        rgb=True,
-        contrast_limits=CONTRAST,
-        name=f"{cube_layer.name}{ENDING}",
-        visible=_begins_shown(cube_layer),
-        metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
-        **Placement.of(cube_layer).image_kwargs(),
-    )
-    put_above(viewer, cube_layer, added)
-    viewer.layers.selection = selected
-    viewer.layers.selection.active = active
+    with selection_kept(viewer):
+        added: Image = viewer.add_image(
+            picture,
+            rgb=True,
+            contrast_limits=CONTRAST,
+            name=f"{cube_layer.name}{ENDING}",
+            visible=_begins_shown(cube_layer),
+            metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
+            **Placement.of(cube_layer).image_kwargs(),
+        )
+        put_above(viewer, cube_layer, added)
     return added
+
+
+@contextmanager
+def selection_kept(viewer: ViewerModel) -> Iterator[None]:
+    """Keep selected what is selected, while layers are added to *viewer* and removed from it."""
+    selected, active = set(viewer.layers.selection), viewer.layers.selection.active
+    yield
+    viewer.layers.selection = {layer for layer in selected if layer in viewer.layers}
+    viewer.layers.selection.active = active if active in viewer.layers else None
 
 
 def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
