@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -347,6 +348,15 @@ def test_the_row_asks_for_denoising_and_the_title_says_so(
         qtbot.waitUntil(lambda: reconstruct_dock.run_button.isEnabled())
     assert [options.denoise for options in job.options] == ["auto", "off", 0.7]
     assert remembered().denoise == "0.7"
+
+
+def test_settings_that_are_chosen_together_are_remembered_together(
+    reconstruct_dock: ReconstructDock,
+) -> None:
+    form = reconstruct_dock.form
+    form.options = replace(form.options, memory=2_000_000_000, ensemble=True)
+    assert (form.options.memory, form.options.ensemble) == (2_000_000_000, True)
+    assert (remembered().memory, remembered().ensemble) == (2, True)
 
 
 def test_a_preference_that_means_nothing_is_refused_in_words(

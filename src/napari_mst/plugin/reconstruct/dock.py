@@ -134,11 +134,12 @@ def recall(form: ReconstructionForm) -> None:
 
 def _remember(form: ReconstructionForm, *_: object) -> None:
     kept = remembered()
-    for row in SETTINGS:
-        value = kept_value(form, row)
+    # All values come first: after the first write, a dock recalls what is kept so far.
+    values = {row.field: kept_value(form, row) for row in SETTINGS}
+    for field, value in values.items():
         # Each write goes to a file.
-        if getattr(kept, row.field) != value:
-            setattr(kept, row.field, value)
+        if getattr(kept, field) != value:
+            setattr(kept, field, value)
 
 
 def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
