@@ -24,7 +24,7 @@ from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.light.lights import common_response, log_ratios
-from napari_mst.light.posterior import OUTPUTS, Posterior, angles, posterior_of, white_of
+from napari_mst.light.posterior import OUTPUTS, Posterior, posterior_of
 from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, common_matrices, picture
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
@@ -265,6 +265,20 @@ def _in_cells(maps: Tensor) -> Tensor:
     return maps.unfold(-2, _FINER, _FINER).unfold(-2, _FINER, _FINER).flatten(-2)
 
 
+def mean_white(posterior: Posterior) -> Tensor:
+    """The white (N, 3) in the common space, green being 1, of the mean of the whole mixture."""
+    ratios = (posterior.log_shares.exp()[..., None] * posterior.whites).sum(-2)
+    red, blue = ratios.exp().unbind(-1)
+    return torch.stack([red, torch.ones_like(red), blue], dim=-1)
+
+
+def angles(first: Tensor, second: Tensor) -> Tensor:
+    """Angles in degrees between colours (..., 3)."""
+    cosine = F.cosine_similarity(first, second, dim=-1)
+    # At exactly 1 the gradient of the arc cosine is infinite.
+    return torch.rad2deg(cosine.clamp(-1, 1 - 5e-7).acos())
+
+
 def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
     """The surprise of families and white, plus the angle between the mean and the true white."""
     true = log_ratios(lesson.white)[:, None]
@@ -272,7 +286,7 @@ def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
     families = -(lesson.shares * posterior.log_shares).sum(-1)
     of_family = -(lesson.shares * densities).sum(-1)
     of_all = -(posterior.log_shares + densities).logsumexp(-1)
-    angle = angles(white_of(posterior.mean_white), lesson.white)
+    angle = angles(mean_white(posterior), lesson.white)
     return (families / 2 + of_family / 2 + of_all / 2 + angle / 4).mean()
 
 
@@ -336,7 +350,7 @@ def with_mixtures(responses: Tensor, count: int, random: torch.Generator) -> Ten
 @torch.no_grad()
 def judge(network: VisionTransformer, lesson: Lesson) -> float:
     """The mean angle in degrees between the estimated and the true white."""
-    white = white_of(_posterior(network, lesson).mean_white)
+    white = mean_white(_posterior(network, lesson))
     return angles(white, lesson.white).mean().item()
 
 

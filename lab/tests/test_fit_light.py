@@ -10,10 +10,12 @@ from lab.fit_light import (
     LightLessons,
     LightSettings,
     Scenes,
+    angles,
     fit_light,
     fit_light_to_file,
     judge,
     light_loss,
+    mean_white,
     responses_of,
     start_network,
     with_mixtures,
@@ -21,7 +23,7 @@ from lab.fit_light import (
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
 from napari_mst.light.lights import common_response, known_lights
-from napari_mst.light.posterior import angles, posterior_of, white_of
+from napari_mst.light.posterior import posterior_of
 from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import camera_response
@@ -116,7 +118,7 @@ def test_the_first_guess_is_between_the_usual_white_and_the_mean_colour() -> Non
     told = posterior_of(
         start.encoded_patches(lesson.patches, lesson.places).outputs, lesson.mean_colour
     )
-    assert angles(white_of(told.mean_white), lesson.white).mean() < 40
+    assert angles(mean_white(told), lesson.white).mean() < 40
 
 
 def test_the_density_of_a_family_integrates_to_one() -> None:

@@ -176,9 +176,8 @@ def _windows(rows: NDArray[np.float32], step: int) -> NDArray[np.float32]:
 def _cosines() -> Doubles:
     """The orthonormal cosines of a block as rows (SIDE, SIDE)."""
     frequency = np.arange(SIDE)[:, None]
-    cosines: Doubles = np.cos(np.pi / SIDE * (np.arange(SIDE) + 0.5) * frequency) * np.sqrt(
-        2 / SIDE
-    )
+    angles = np.pi / SIDE * (np.arange(SIDE) + 0.5) * frequency
+    cosines: Doubles = np.cos(angles) * np.sqrt(2 / SIDE)
     cosines[0] /= np.sqrt(2)
     return cosines
 

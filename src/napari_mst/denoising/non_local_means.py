@@ -13,14 +13,12 @@ from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.streaming import (
     Filter,
-    Source,
-    non_local_rows,
-    rows_of,
+    averaged,
     working_bytes,
 )
 from napari_mst.errors import DenoisingError, OutOfMemory
 from napari_mst.memory import free_host_memory
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.watch import Watched, watching
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
 
@@ -96,9 +94,18 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     (0.1, 0.01)
     """
     pixels = _planes(image, "image")
-    averaged = pixels if value is None else _guided(value, pixels)
+    values = pixels if value is None else _guided(value, pixels)
     using = checked(h, patch, distance, sigma, pixels.shape)
-    return _means(pixels, averaged, using, watching(watch))
+    # Float64 copies of image and values, and the result.
+    copies = 8 * (pixels.size + 2 * values.size)
+    working = working_bytes(pixels.shape[2], len(pixels), len(values) + 1, using)
+    _check_free(working + copies, f"{_size(pixels)} pixels")
+    known = np.isfinite(pixels).all(axis=0) & np.isfinite(values).all(axis=0)
+
+    def image_rows(start: int, stop: int) -> NDArray[np.generic]:
+        return np.where(known[start:stop], pixels[:, start:stop], 0.0)
+
+    return averaged(image_rows, values.astype(np.float64), known, using, watching(watch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +176,10 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     pixels = _planes(image, "image")
     _, height, width = pixels.shape
     using = checked(h, patch, distance, sigma, pixels.shape)
-    _check_tokens(pixels.shape, using)
+    side = 2 * using.halo + 1
+    count = min(side, height) * min(side, width)
+    numbers = len(pixels) * using.patch**2
+    _check_free(8 * _TOKEN_COPIES * count * numbers, f"{count} tokens of {numbers} numbers")
     if not (0 <= row < height and 0 <= column < width):
         raise DenoisingError(
             f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
@@ -228,45 +238,6 @@ def _guided(value: ArrayLike, image: NDArray[np.generic]) -> NDArray[np.generic]
 def _size(planes: NDArray[np.generic]) -> str:
     _, height, width = planes.shape
     return f"{height} x {width}"
-
-
-def _means(
-    pixels: NDArray[np.generic], averaged: NDArray[np.generic], using: Filter, watch: Watch
-) -> Doubles:
-    """The means (K, H, W) of *averaged*; NaN where either is not finite."""
-    height, width = pixels.shape[1:]
-    _check_memory(pixels, averaged, using)
-    known = np.isfinite(pixels).all(axis=0) & np.isfinite(averaged).all(axis=0)
-    has_gaps = not known.all()
-    if has_gaps:
-        pixels = np.where(known, pixels, 0.0)
-        # The mean of the last plane is the share of the weights that known pixels have.
-        averaged = np.concatenate([np.where(known, averaged, 0.0), known[None]])
-    source = Source(rows_of(pixels), rows_of(averaged), height, width)
-    means = np.empty((len(averaged) - has_gaps, height, width))
-    for rows, found in non_local_rows(source, using, watch):
-        means[:, rows] = found[: len(means)]
-        if has_gaps:
-            means[:, rows] /= np.where(known[rows], found[-1], np.nan)
-    return means
-
-
-def _check_memory(
-    pixels: NDArray[np.generic], averaged: NDArray[np.generic], using: Filter
-) -> None:
-    """Refuse what would not fit: float64 copies of image and values, and the result."""
-    working = working_bytes(pixels.shape[2], len(pixels), len(averaged) + 1, using)
-    copies = 8 * (pixels.size + 2 * averaged.size)
-    _check_free(working + copies, f"{_size(pixels)} pixels")
-
-
-def _check_tokens(shape: tuple[int, ...], using: Filter) -> None:
-    """Refuse to write down more tokens than fit into memory."""
-    channels, height, width = shape
-    side = 2 * using.halo + 1
-    count = min(side, height) * min(side, width)
-    numbers = channels * using.patch**2
-    _check_free(8 * _TOKEN_COPIES * count * numbers, f"{count} tokens of {numbers} numbers")
 
 
 def _check_free(needed: int, what: str) -> None:

@@ -24,6 +24,7 @@ from napari_mst.denoising.streaming import (
     Filter,
     ReadRows,
     Source,
+    averaged,
     non_local_rows,
     working_bytes,
 )
@@ -55,6 +56,10 @@ class Denoising:
     def filter(self) -> Filter:
         """The filter on the scale on which noise has a standard deviation of 1."""
         return Filter(self.h, PATCH, DISTANCE, sigma=1.0)
+
+    def reader(self, photo: Photo) -> ReadRows:
+        """Reads rows of *photo* on that scale."""
+        return lambda start, stop: self.noise.stabilised(photo.rows(start, stop, linear=True))
 
     def stabilised(self, photo: Photo) -> Doubles:
         """(3, H, W): the pixels of *photo* on that scale."""
@@ -89,10 +94,6 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
     Cancelled
         Soon after *watch* says so.
     """
-    height, width = photo.shape
-
-    def image(start: int, stop: int) -> Doubles:
-        return how.noise.stabilised(photo.rows(start, stop, linear=True))
 
     def values(start: int, stop: int) -> Doubles:
         linear = photo.rows(start, stop, linear=True).astype(np.float64)
@@ -102,7 +103,7 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
         return np.concatenate([linear, photo.valid[None, start:stop]])
 
     pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
-    source = Source(image, values, height, width)
+    source = Source(how.reader(photo), values, *photo.shape)
     for rows, means in non_local_rows(source, how.filter, watch):
         pixels[:, rows] = stored(photo, means, rows)
     return replace(photo, pixels=pixels)
@@ -129,36 +130,10 @@ def guided(
             f"Expected a photo of {values.shape[1]} x {values.shape[2]} pixels as the guide, "
             f"got {rows} x {columns}. Take the photo that lies on the same pixels."
         )
-
-    def image(start: int, stop: int) -> Doubles:
-        return how.noise.stabilised(photo.rows(start, stop, linear=True))
-
     known = np.isfinite(values).all(axis=0)
     if photo.valid is not None:
         known &= photo.valid
-    return averaged(image, values, known, how.filter, watch)
-
-
-def averaged(
-    image: ReadRows,
-    values: NDArray[np.floating],
-    known: NDArray[np.bool_],
-    using: Filter,
-    watch: Watch,
-) -> NDArray[np.float32]:
-    """The means (B, H, W) of *values* by the patches of *image*; NaN where they are not *known*."""
-
-    def weighed(start: int, stop: int) -> Doubles:
-        part = known[start:stop]
-        planes = np.where(part, values[:, start:stop], 0.0)
-        # The mean of the last plane is the share of the weights that known pixels have.
-        return np.concatenate([planes, part[None]]).astype(np.float64)
-
-    means = np.empty(values.shape, np.float32)
-    source = Source(image, weighed, *known.shape)
-    for rows, found in non_local_rows(source, using, watch):
-        means[:, rows] = found[:-1] / np.where(known[rows], found[-1], np.nan)
-    return means
+    return averaged(how.reader(photo), values, known, how.filter, watch)
 
 
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelWeights:
@@ -184,15 +159,9 @@ def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelW
     image = how.stabilised(near)
     if near.valid is not None:
         image = np.where(near.valid, image, np.nan)
-    found = non_local_weights(
-        image,
-        row - top,
-        column - left,
-        how.h,
-        patch=PATCH,
-        distance=min(DISTANCE, max(near.shape) - 1),
-        sigma=1.0,
-    )
+    distance = min(DISTANCE, max(near.shape) - 1)
+    at = row - top, column - left
+    found = non_local_weights(image, *at, how.h, patch=PATCH, distance=distance, sigma=1.0)
     return PixelWeights(found.weights, found.top + top, found.left + left)
 
 
@@ -208,9 +177,7 @@ def in_codes(
     linear = photo.cropped(window).rows(0, rows, linear=True).astype(np.float64)
     own = linear[:, row - found.top, column - found.left]
     mean = (linear * found.weights).sum(axis=(1, 2))
-    before: NDArray[np.floating] = 255 * linear_to_srgb(own)
-    after: NDArray[np.floating] = 255 * linear_to_srgb(mean)
-    return before, after
+    return 255 * linear_to_srgb(own), 255 * linear_to_srgb(mean)
 
 
 def denoising_bytes(photo: Photo, how: Denoising) -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.denoising import blocks
 from napari_mst.denoising.blocks import Block, Doubles, Tile
 from napari_mst.watch import Watch
 
@@ -116,17 +117,35 @@ def non_local_rows(source: Source, using: Filter, watch: Watch) -> Iterator[tupl
             for top in range(0, source.height, rows):
                 bottom = min(top + rows, source.height)
                 part = watch.part(top / source.height, bottom / source.height)
-                yield (
-                    slice(top, bottom),
-                    _band(source, using, (top, bottom), _Work(attend, pool, part)),
-                )
+                work = _Work(attend, pool, part)
+                yield slice(top, bottom), _band(source, using, (top, bottom), work)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def rows_of(image: NDArray[Any]) -> ReadRows:
-    """Reads rows of *image* (C, H, W)."""
-    return lambda start, stop: image[:, start:stop]
+def averaged(
+    image: ReadRows,
+    values: NDArray[Any],
+    known: NDArray[np.bool_],
+    using: Filter,
+    watch: Watch,
+) -> NDArray[Any]:
+    """The means (K, H, W) of *values* by the patches of *image*, of the type of the values.
+
+    They are NaN where they are not *known*.
+    """
+
+    def weighed(start: int, stop: int) -> Doubles:
+        part = known[start:stop]
+        planes = np.where(part, values[:, start:stop], 0.0)
+        # The mean of the last plane is the share of the weights that known pixels have.
+        return np.concatenate([planes, part[None]]).astype(np.float64)
+
+    means = np.empty_like(values)
+    source = Source(image, weighed, *known.shape)
+    for rows, found in non_local_rows(source, using, watch):
+        means[:, rows] = found[:-1] / np.where(known[rows], found[-1], np.nan)
+    return means
 
 
 def working_bytes(width: int, channels: int, values: int, using: Filter) -> int:
@@ -219,7 +238,7 @@ _compiling = threading.Lock()
 
 def _fastest() -> Attend:
     with _compiling:
-        return _compiled() if find_spec("numba") else _plain()
+        return _compiled() if find_spec("numba") else blocks.attend
 
 
 @functools.cache
@@ -229,10 +248,4 @@ def _compiled() -> Attend:
 
     block = Block(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1), 0, -1.0, 0.0)
     attend(block, Tile(0, 1, 0, 1), np.empty((1, 1, 1)))
-    return attend
-
-
-def _plain() -> Attend:
-    from napari_mst.denoising.blocks import attend
-
     return attend

@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import PatchAttention
@@ -27,7 +26,7 @@ from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo
 
 MODEL = "light-vit"
-"""The bundled network that tells the light."""
+"""The bundled network that estimates the light."""
 
 CANDIDATES = 3
 
@@ -72,7 +71,7 @@ class LightCandidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LightEstimate:
-    """The light of a photo, as a network tells it.
+    """The light of a photo, as a network estimates it.
 
     Attributes
     ----------
@@ -138,12 +137,11 @@ class LightEstimate:
 
     def __str__(self) -> str:
         """The candidates and their probabilities, in one line."""
-        texts = [f"{each.name} {each.probability:.0%}" for each in self.candidates]
-        return ", ".join(texts)
+        return ", ".join(f"{each.name} {each.probability:.0%}" for each in self.candidates)
 
 
 def estimate_light(photo: Photo, camera: str) -> LightEstimate:
-    """Tell the light that *photo* was taken in by this *camera*.
+    """The light that *photo* was taken in by this *camera*.
 
     Parameters
     ----------
@@ -178,11 +176,23 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     """
     _check(photo, camera)
     sample = sampled(photo, _network().hyperparameters.size)
-    encoding, posterior = _told(sample, camera)
+    encoding, posterior = _answers(sample, camera)
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
-    return _estimate(camera, table, probabilities, _attention(encoding))
+    candidates = _candidates(camera, table, probabilities)
+    illuminant = _named_mixture(table, probabilities)
+    white = _white(camera, illuminant)
+    weights = np.array([each.probability for each in candidates])
+    angles = np.array([_angle(white, each.white) for each in candidates])
+    shares = {name: float(probabilities[table.families == name].sum()) for name in FAMILIES}
+    spread = float(angles @ weights / weights.sum())
+    # In double precision the rows sum to 1 to the last digits.
+    own = torch.stack([block[0] for block in encoding.attentions]).double()
+    attention = PatchAttention((own / own.sum(-1, keepdim=True)).numpy())
+    return LightEstimate(
+        camera, candidates, MappingProxyType(shares), illuminant, spread, attention
+    )
 
 
 def warning_of(photo: Photo) -> str:
@@ -227,7 +237,7 @@ def _in_common_space(values: NDArray[np.float64], camera: str) -> NDArray[np.flo
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
-def _told(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
+def _answers(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
     """The answers of the network for a photo and its mirror images."""
     network = _network()
     is_known = torch.from_numpy(sample.is_known).flatten()[None]
@@ -237,14 +247,10 @@ def _told(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
     )
     seen = picture(means, brightest)
     channels = seen.channels.unflatten(2, sample.is_known.shape)
+    views = [channels, channels.flip(-1), channels.flip(-2), channels.mT]
     with torch.inference_mode():
-        encoding = network.encoded(_views(channels))
+        encoding = network.encoded(torch.cat(views))
     return encoding, posterior_of(encoding.outputs, seen.mean_colour)
-
-
-def _views(channels: Tensor) -> Tensor:
-    """A picture (1, C, S, S), as it is and in three other orientations."""
-    return torch.cat([channels, channels.flip(-1), channels.flip(-2), channels.mT])
 
 
 def _seconded(
@@ -260,37 +266,6 @@ def _seconded(
     off = np.rad2deg(np.arccos(np.clip(cosines, -1, 1)))
     weighted = probabilities / (1 + (off / _SCATTER) ** 2)
     return np.asarray(weighted / weighted.sum())
-
-
-def _attention(encoding: Encoding) -> PatchAttention:
-    """The attention for the photo as it is."""
-    own = torch.stack([block[0] for block in encoding.attentions]).double()
-    # In double precision the rows sum to 1 to the last digits.
-    return PatchAttention((own / own.sum(-1, keepdim=True)).numpy())
-
-
-def _estimate(
-    camera: str,
-    table: LightTable,
-    probabilities: NDArray[np.float64],
-    attention: PatchAttention,
-) -> LightEstimate:
-    """The *probabilities* (K,) of the lights of a *table* as an estimate."""
-    candidates = _candidates(camera, table, probabilities)
-    illuminant = _named_mixture(table, probabilities)
-    white = _white(camera, illuminant)
-    weights = np.array([each.probability for each in candidates])
-    angles = np.array([_angle(white, each.white) for each in candidates])
-    families = np.array(table.families)
-    shares = {name: float(probabilities[families == name].sum()) for name in FAMILIES}
-    return LightEstimate(
-        camera=camera,
-        candidates=candidates,
-        families=MappingProxyType(shares),
-        illuminant=illuminant,
-        spread=float(angles @ weights / weights.sum()),
-        attention=attention,
-    )
 
 
 def _candidates(
@@ -314,10 +289,8 @@ def _candidate(
     table: LightTable, weights: NDArray[np.float64], response: NDArray[np.float64]
 ) -> LightCandidate:
     """The mean of the lights with these *weights* (K,)."""
-    families = np.array(table.families)
-    by_family = {family: weights[families == family].sum() for family in FAMILIES}
-    family = max(FAMILIES, key=lambda name: by_family[name])
-    likeliest = int((weights * (families == family)).argmax())
+    family = max(FAMILIES, key=lambda name: weights[table.families == name].sum())
+    likeliest = int((weights * (table.families == family)).argmax())
     power = weights @ table.powers / weights.sum()
     white = power @ response
     name = table.names[likeliest]

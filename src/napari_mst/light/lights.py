@@ -46,11 +46,11 @@ def known_lights() -> Mapping[str, NamedLight]:
         kelvin = round(1e6 / mired)
         lights[f"daylight {kelvin} K"] = NamedLight("daylight", daylight(kelvin))
     for name, power in load_illuminants().items():
-        lights[name] = NamedLight(family_of(name), power / power.mean())
+        lights[name] = NamedLight(_family_of(name), power / power.mean())
     return MappingProxyType(lights)
 
 
-def family_of(name: str) -> Family:
+def _family_of(name: str) -> Family:
     """The family of a light of `load_illuminants`."""
     if name in _GLOWING:
         return "Planck"

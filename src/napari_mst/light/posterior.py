@@ -1,4 +1,4 @@
-"""The posterior that the network tells: a mixture of families, each with its white as a Gaussian.
+"""The posterior that the network gives: a mixture of families, each with its white as a Gaussian.
 
 A white is two numbers, the logarithms of red over green and of blue over green in the common space
 (see `seeing`). Letters: N photos, F families, K known lights.
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.light.lights import common_response, known_lights, log_ratios
-from napari_mst.photo.lights import FAMILIES, Family
+from napari_mst.photo.lights import FAMILIES
 
 _NUMBERS = 6  # of each family: its share, a white, and three of a Gaussian's shape
 OUTPUTS = _NUMBERS * len(FAMILIES)
 """Outputs that the network needs."""
 
-# The mean whites of the families' lights, the guess for a photo that tells nothing.
+# The mean whites of the families' lights, the guess for a photo that shows nothing.
 _USUAL = ((0.38, -0.52), (-0.18, 0.06), (0.23, -0.50), (0.38, -0.60))
 # Weight of the photo's own mean colour in the first guess; the rest is that of the usual white.
 _OWN = 0.7
@@ -60,11 +60,6 @@ class Posterior(NamedTuple):
         squares = first**2 + second**2
         return self.log_widths.sum(-1)[:, None] - squares / 2 - math.log(2 * math.pi)
 
-    @property
-    def mean_white(self) -> Tensor:
-        """(N, 2): the mean of the whole mixture."""
-        return (self.log_shares.exp()[..., None] * self.whites).sum(-2)
-
 
 def posterior_of(outputs: Tensor, mean_colour: Tensor) -> Posterior:
     """The meaning of outputs (N, 24) for photos of these mean colours (N, 2)."""
@@ -79,31 +74,14 @@ def posterior_of(outputs: Tensor, mean_colour: Tensor) -> Posterior:
     )
 
 
-def white_of(log_ratio: Tensor) -> Tensor:
-    """The white (..., 3) in the common space, green being 1, of logarithmic ratios (..., 2)."""
-    red, blue = log_ratio.exp().unbind(-1)
-    return torch.stack([red, torch.ones_like(red), blue], dim=-1)
-
-
-def angles(first: Tensor, second: Tensor) -> Tensor:
-    """Angles in degrees between colours (..., 3)."""
-    cosine = torch.nn.functional.cosine_similarity(first, second, dim=-1)
-    # At exactly 1 the gradient of the arc cosine is infinite.
-    return torch.rad2deg(cosine.clamp(-1, 1 - 5e-7).acos())
-
-
 @dataclass(frozen=True, eq=False)
 class LightTable:
-    """Known lights (K): *names*, *families*, *powers* (K, 31) of mean 1, and *whites* (K, 2)."""
+    """Known lights: *names* and *families* (K), *powers* (K, 31) of mean 1, *whites* (K, 2)."""
 
     names: tuple[str, ...]
-    families: tuple[Family, ...]
+    families: NDArray[np.str_]
     powers: NDArray[np.float64]
     whites: Tensor
-
-    def without(self, name: str) -> "LightTable":
-        """The table without the light *name*."""
-        return _table({other for other in self.names if other != name})
 
     def probabilities(self, posterior: Posterior) -> NDArray[np.float64]:
         """The probability (K,) of each light: the mean over the N views of one photo.
@@ -114,21 +92,17 @@ class LightTable:
         shares = posterior.log_shares.double().exp()
         found = torch.zeros(densities.shape[:2], dtype=torch.float64)
         for index, family in enumerate(FAMILIES):
-            of_family = torch.tensor([name == family for name in self.families])
+            of_family = torch.from_numpy(self.families == family)
             within = densities[:, of_family, index].softmax(-1)
             found[:, of_family] = shares[:, index, None] * within
         return np.asarray(found.mean(0).numpy())
 
 
 @functools.cache
-def light_table() -> LightTable:
-    """All known lights."""
-    return _table(set(known_lights()))
-
-
-def _table(names: set[str]) -> LightTable:
-    lights = {name: light for name, light in known_lights().items() if name in names}
+def light_table(without: str = "") -> LightTable:
+    """All known lights, but not the one of the name *without*."""
+    lights = {name: light for name, light in known_lights().items() if name != without}
     powers = np.stack([light.power for light in lights.values()])
     whites = torch.from_numpy(powers).float() @ common_response()
-    families = tuple(light.family for light in lights.values())
+    families = np.array([light.family for light in lights.values()])
     return LightTable(tuple(lights), families, powers, log_ratios(whites))

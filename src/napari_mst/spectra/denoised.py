@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.non_local_means import checked
-from napari_mst.denoising.photos import DISTANCE, PATCH, averaged, denoising_of, guided
-from napari_mst.denoising.streaming import Filter
+from napari_mst.denoising.photos import DISTANCE, PATCH, denoising_of, guided
+from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError
 from napari_mst.photo.photo import Photo
 from napari_mst.watch import Watch
