@@ -52,7 +52,7 @@ Link = tuple[Any, Callable[..., object]]
 class Dock(QWidget):
     """A widget in a dock of *viewer*, which it does not keep alive.
 
-    napari tells a dock of its end only by hiding it. So the dock connects when it is shown and
+    napari only hides a dock at its end. So the dock connects when it is shown and
     disconnects when it is hidden; `refresh` brings it up to date when it is shown again.
 
     Attributes

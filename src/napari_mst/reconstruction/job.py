@@ -55,7 +55,7 @@ class Job:
     denoising
         How the part is denoised before it is computed; None if it is not.
     is_light_estimated
-        Whether the illuminant was told from the photo.
+        Whether the illuminant was estimated from the photo.
     light_doubt
         How far the spectra may be off by an estimated light, a share of them for each band; empty
         where the light was told.

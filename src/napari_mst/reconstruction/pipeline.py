@@ -71,7 +71,7 @@ class SeenPhoto:
         return result.planes, provenance_of(result)
 
     def provenance(self, watch: Watch = UNWATCHED) -> Provenance:
-        """The history of whatever is made of it; errors are those of `job`."""
+        """The history of what is made of it; errors are those of `job`."""
         return provenance_of(RunResult(self.job(watch), Plan(), np.empty(0)))
 
     def job(self, watch: Watch = UNWATCHED) -> Job:
@@ -106,7 +106,7 @@ def reconstruct(job: Job) -> SpectralCube:
     start, stop = shares_of_run(job)
     seen = denoised(job, job.watch.part(0, start))
     result = run(seen.stage(start, stop), plan)
-    # With the photo as it was shot, whose noise tells how far its colours can be trusted.
+    # With the photo as it was shot, whose noise limits how far its colours can be trusted.
     correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)
 

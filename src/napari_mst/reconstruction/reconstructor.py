@@ -85,11 +85,11 @@ class Reconstructor:
         photo shows them (see `consistency`); `cube.quality` is how far they were off.
     capture
         The camera and the illuminant of the photos, for a model that needs them. Where the
-        illuminant is "estimate", each photo tells its own.
+        illuminant is "estimate", it is estimated for each photo.
     calibrated_by
-        What tells that the photos show colours exactly, in a few words: "rendered from spectra", "a
-        profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By default
-        they are for the JPEG of a camera of which nothing is known.
+        What ensures that the photos show colours exactly, in a few words: "rendered from spectra",
+        "a profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By
+        default they are for the JPEG of a camera of which nothing is known.
     region, ensemble
         Those of every photo, unless `reconstruct` is given others.
 
@@ -305,8 +305,7 @@ class Reconstructor:
         """The cube of *photo*, or of a *region*, averaged down to about 0.25 megapixels.
 
         The mean is taken in linear light, and the cube covers exactly what that of `reconstruct`
-        covers. `cube.provenance.is_preview` tells it from an exact one; errors are those of
-        `reconstruct`.
+        covers. `cube.provenance.is_preview` marks it; errors are those of `reconstruct`.
         """
         return self.see(photo, region).preview(watch)
 

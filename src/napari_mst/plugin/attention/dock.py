@@ -88,7 +88,7 @@ class AttentionDock(Dock):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.addWidget(self.panel)
-        # A light is told by a network of its own, which has no run in the lists above.
+        # A light is found by a network of its own, which has no run in the lists above.
         self.light = LightViews(self.viewer)
         layout.addWidget(self.light)
         self._wire()

@@ -142,7 +142,7 @@ def _show_denoised(viewer: ViewerModel, found: DenoisedPhoto, request: Request) 
 
 
 PixelJob = Callable[[Look, tuple[str, int], tuple[int, int]], SideJob]
-"""A look at a photo, a head and a pixel of the photo -> the job that tells about the pixel."""
+"""A look at a photo, a head and a pixel of the photo -> the job that looks at the pixel."""
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."

@@ -32,7 +32,7 @@ STEPS_HINT = "Run the photo up to this block, and show what its head does, step 
 class MatrixPage(QWidget):
     """The matrix of a head, another beside it to compare, and the values under the mouse.
 
-    `clicked` tells key channel i and query channel j.
+    `clicked` carries key channel i and query channel j.
     """
 
     clicked = Signal(int, int)
@@ -120,7 +120,7 @@ def _values(chosen: RecordedHead, cell: tuple[int, int]) -> str:
 
 
 class MapPage(QWidget):
-    """A button for each kind of map; `wanted` tells the name of the kind."""
+    """A button for each kind of map; `wanted` carries the name of the kind."""
 
     wanted = Signal(str)
 

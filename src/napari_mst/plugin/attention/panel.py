@@ -117,7 +117,7 @@ class RunBox(QWidget):
         if self.models.itemData(index) != FROM_FILE:
             self._chosen = index
             return
-        # The entry is no model: the list shows the one before again, whatever the user answers.
+        # The entry is no model: the list shows the one before again, even if the user cancels.
         self.models.setCurrentIndex(self._chosen)
         path = ask_for_weights(self)
         if path:
@@ -142,7 +142,7 @@ QUERY_HINT = "Query channel j: a column of A. A click on the matrix chooses both
 
 
 class ChannelBoxes(QWidget):
-    """Two boxes in a row; `chosen` tells key and query, with None for all channels."""
+    """Two boxes in a row; `chosen` carries key and query, with None for all channels."""
 
     chosen = Signal(object, object)
 
@@ -179,7 +179,7 @@ CANCEL_HINT = "Stop the run; nothing is left of it."
 
 
 class AttentionPanel(QWidget):
-    """Draws an `Exploration` and the state of the job; what the user does is told by its parts."""
+    """Draws an `Exploration` and the state of the job; its parts report what the user does."""
 
     def __init__(self) -> None:
         super().__init__()

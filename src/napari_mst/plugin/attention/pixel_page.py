@@ -20,7 +20,7 @@ from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.picking import ALIKE, NETWORK, OF_NETWORK, SINGLE, WINDOW
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import Paragraph, let_shrink
 
 if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, Step
@@ -176,10 +176,7 @@ class PixelPage(QWidget):
         self.about = Paragraph()
         self.text = Paragraph()
         for box in (self.by, self.reading, self.numbers.steps):
-            box.setSizeAdjustPolicy(
-                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-            )
-            box.setMinimumContentsLength(LETTERS)
+            let_shrink(box, LETTERS)
         self._head: RecordedHead | None = None
         self._filter = QWidget()
         self._patch = QWidget()

@@ -92,7 +92,7 @@ class MatrixPlot(_Plot):
     """A (d, d) matrix with the entropy of its rows beside it.
 
     Key channels i go downwards, query channels j to the right. `hovered` and `clicked` tell (i, j);
-    `hovered` tells None when the mouse has left the matrix.
+    `hovered` carries None when the mouse has left the matrix.
     """
 
     hovered = Signal(object)
@@ -205,7 +205,7 @@ class Step(NamedTuple):
 class StepsPlot(_Plot):
     """The steps of one head as small pictures: X to Q, K, V, scores, softmax and weighted sum.
 
-    All are drawn for the chosen channels. `clicked` tells (i, j) of a click on a cell of L or A.
+    All are drawn for the chosen channels. `clicked` carries (i, j) of a click on a cell of L or A.
     """
 
     clicked = Signal(int, int)

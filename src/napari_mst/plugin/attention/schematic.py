@@ -41,7 +41,7 @@ Head = tuple[str, int]
 
 
 class Schematic(QWidget):
-    """Draws the blocks of a network, five a stage; `chosen` tells a block's name and a head.
+    """Draws the blocks of a network, five a stage; `chosen` carries a block's name and a head.
 
     `blocks` holds the channels and heads of each block, in the order in which they run.
     """
@@ -56,7 +56,7 @@ class Schematic(QWidget):
         self._hovered: Head | None = None
         self._colours = dict.fromkeys(THEME_COLOURS, QColor("grey"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        # Else Qt tells of the mouse only while a button is down.
+        # Else Qt reports the mouse only while a button is down.
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Blocks of the network")

@@ -30,7 +30,7 @@ class Ready(NamedTuple):
 class Shelf:
     """Keeps one photo with its explorers, which jobs use one after the other, each on its thread.
 
-    A photo that has other values by now, or is to be run otherwise, is made ready anew.
+    A photo that has other values by now, or is to be run otherwise, is made ready again.
     """
 
     def __init__(self) -> None:

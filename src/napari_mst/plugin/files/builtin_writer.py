@@ -1,6 +1,6 @@
-"""Tells the user what is lost when napari's own writer has saved a cube, and offers ours.
+"""Warns the user of what is lost when napari's own writer has saved a cube, and offers ours.
 
-napari's dialog first chooses its own writer, whatever the layer, and no event tells that it has
+napari's dialog first chooses its own writer, for any layer, and no event reports that it has
 written. So its command is registered again, by npe2's public means, as one that runs it and then
 looks at what it was given.
 """
@@ -40,7 +40,7 @@ def watch() -> None:
 
 
 class WatchedWriter:
-    """Runs napari's *write*, and tells the user if it has saved a cube.
+    """Runs napari's *write*, and warns the user if it has saved a cube.
 
     A cube in a format that napari does not have is saved by our writer.
     """

@@ -69,7 +69,7 @@ def _is_disputed(path: Path) -> bool:
 
 Paths = str | list[str]
 NO_LAYERS: list[Any] = [(None,)]
-"""Tells napari that there is nothing to add, and that this is no fault."""
+"""Says to napari that there is nothing to add, and that this is no fault."""
 
 
 def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:

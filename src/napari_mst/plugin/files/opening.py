@@ -175,7 +175,7 @@ def _asked_options(path: Path) -> dict[str, Any] | None:
 
 
 def open_files() -> None:
-    """Ask for cubes and photos, whatever their suffix, and open them: a command of the menus."""
+    """Ask for cubes and photos of any suffix, and open them: a command of the menus."""
     viewer = current_viewer()
     folder = get_open_history()[0]
     chosen, _ = QFileDialog.getOpenFileNames(

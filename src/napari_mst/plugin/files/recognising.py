@@ -1,7 +1,7 @@
 """Sees layers that napari has opened from files as what they are: our cubes, and photos.
 
 TIFF, npz and Zarr are left to napari's own reader, so that nobody is asked which reader to take.
-The path that napari notes at a layer leads to its wavelengths, picks and history, and tells how its
+The path that napari notes at a layer leads to its wavelengths, picks and history, and shows how its
 pixels were meant.
 """
 

@@ -76,7 +76,7 @@ def ask_to_save(
     if order is None:
         return None
     update_save_history(str(order.path))
-    # `Save.running` keeps it until it has ended, whatever the caller does with it.
+    # `Save.running` keeps it until it has ended, even if the caller drops it.
     save = Save(order)
     save.ended.connect(save.tell)
     return save

@@ -45,7 +45,7 @@ class SideBySide(ViewerHelper):
         self._before: dict[str, Any] = {}
         layers = viewer.layers.events
         for changed in (layers.inserted, layers.removed, layers.reordered):
-            # Last: the grid draws anew, for which napari's canvas has to know a new layer.
+            # Last: the grid draws again, for which napari's canvas has to know a new layer.
             changed.connect(self._arrange, position="last")
         viewer.canvas.grid.events.enabled.connect(self._on_enabled)
         viewer.bind_key(SIDES_KEY, calling(self.toggle), overwrite=True)

@@ -19,7 +19,7 @@ from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.plugin.jobs.request import Recording, Request, reconstruct
 
 SURE = 0.02
-"""Share of the work after which its pace tells how long the rest takes."""
+"""Share of the work after which its pace shows how long the rest takes."""
 
 Make = Callable[[Request, Reports], Any]
 """The work of a job, done on its thread."""
@@ -118,7 +118,7 @@ class Workspace:
         return True
 
     def cancel(self) -> None:
-        """Ask the job to stop; whatever it still delivers is dropped."""
+        """Ask the job to stop; what it still delivers is dropped."""
         if self.state.phase == "running":
             self._show(JobState("cancelling", self.state.fraction, text="Cancelling ..."))
             self._cancel_job()
@@ -174,7 +174,7 @@ class Workspace:
     def _seconds_left(self, fraction: float) -> float | None:
         """Estimate the time left by the mean pace since the first report.
 
-        The time before that report went into reading and loading, so it tells nothing of the rest.
+        The time before that report went into reading and loading, so it does not count.
         """
         now = self._clock()
         has_restarted = fraction < self.state.fraction  # a run that was out of memory starts again

@@ -70,7 +70,7 @@ def list_devices() -> Sequence[Device]:
 
 
 class DeviceSurvey(QObject):
-    """Asks for the devices on a thread of its own; `ended` tells that it knows them, or the error.
+    """Asks for the devices on a thread of its own; `ended` is emitted once they are known, or not.
 
     The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has
     taken all objects apart.

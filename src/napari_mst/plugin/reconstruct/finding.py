@@ -1,4 +1,4 @@
-"""A finding: something that a photo itself told of how it was taken."""
+"""A finding: something that a photo itself shows about how it was taken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

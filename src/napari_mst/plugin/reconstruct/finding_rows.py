@@ -24,7 +24,7 @@ from napari_mst.plugin.reconstruct.finding import Finding
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.light_layer import LightViews
 from napari_mst.plugin.viewer.slots import calling
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import Paragraph, let_shrink
 
 if TYPE_CHECKING:
     from napari_mst.light.estimate import LightCandidate, LightEstimate
@@ -45,11 +45,8 @@ class FindingRows(QWidget):
         self.patch = QPushButton("Grey patch", toolTip=texts.FIND_PATCH_HINT)
         self.chart = QPushButton("ColorChecker", toolTip=texts.FIND_CHART_HINT)
         self.search = QPushButton("Find it", toolTip=texts.SEARCH_CHART_HINT)
-        self.kind = QComboBox(
-            toolTip=texts.CHART_KIND_HINT,
-            sizeAdjustPolicy=QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon,
-            minimumContentsLength=6,
-        )
+        self.kind = QComboBox(toolTip=texts.CHART_KIND_HINT)
+        let_shrink(self.kind, 6)
         for name, kind in CHARTS.items():
             self.kind.addItem(kind.title.removeprefix("ColorChecker "), name)
         self.grey = QDoubleSpinBox(
@@ -87,7 +84,7 @@ class FindingRows(QWidget):
         self._layout.setRowVisible(self._buttons, form.layer is not None)
         self._layout.setRowVisible(self._chart_row, form.layer is not None)
         self.kind.setCurrentIndex(self.kind.findData(form.chart))
-        # The patch of an sRGB photo tells its white, but not how bright white is.
+        # The patch of an sRGB photo shows its white, but not how bright white is.
         self.grey.setVisible(form.needs_camera)
         self.grey.setValue(form.grey)
         self._layout.setRowVisible(self, finding is not None)

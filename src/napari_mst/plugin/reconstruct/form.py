@@ -112,9 +112,9 @@ class ReconstructionForm:
     chart
         The kind of chart in the photo, a name of `CHARTS`.
     finding
-        What the photo itself told; None if nobody asked, or another photo is chosen since.
+        What the photo itself shows; None if nobody asked, or another photo is chosen since.
     hint
-        Tells that the camera was preselected; "" if it was not.
+        Says that the camera was preselected; "" if it was not.
     """
 
     events: ClassVar[SignalGroupDescriptor] = SignalGroupDescriptor()

@@ -1,6 +1,6 @@
 """Jobs that ask a photo itself how it was taken, and put the `Finding` into the form; without Qt.
 
-A grey patch tells white and balance, a ColorChecker the colours, all pixels together the light.
+A grey patch shows white and balance, a ColorChecker the colours, all pixels together the light.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,7 +100,7 @@ def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request |
 
 
 def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
-    """Order that the photo is divided by its white frame, whose middle tells the light."""
+    """Order that the photo is divided by its white frame, whose middle shows the light."""
     layer = _layer(form, viewer)
     if isinstance(layer, str):
         return layer
@@ -117,7 +117,7 @@ def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str
 
 
 def _light_of_frame(form: ReconstructionForm) -> str:
-    """The light that a white frame told; "" without one."""
+    """The light that a white frame showed; "" without one."""
     finding = form.finding
     if finding is None or finding.flat_field is None or finding.capture is None:
         return ""

@@ -74,7 +74,7 @@ CAMERA_HINT = (
     "A CSV file holds lines of nm, red, green, blue."
 )
 ILLUMINANT_HINT = (
-    "The light that the photo was taken in; `estimate` has it told from the photo, if that has the "
+    "The light that the photo was taken in; `estimate` finds it in the photo, if that has the "
     "values of the sensor. A CSV file holds lines of nm, power."
 )
 WHITE_HINT = (
@@ -87,17 +87,17 @@ BALANCED_HINT = (
 )
 FIND_LIGHT_HINT = (
     "Tell the light from the photo itself, by a small network: the three most likely ones. "
-    "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo tells how "
+    "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo shows how "
     "far its white is off that of D65."
 )
 FIND_PATCH_HINT = (
     "Press this, then click a grey or white patch of the photo; or draw a rectangle in it first. "
-    "It tells white level, white balance and light of a linear photo, and corrects the white "
+    "It gives white level, white balance and light of a linear photo, and corrects the white "
     "balance of an sRGB photo."
 )
 CORRECT_WHITE_HINT = (
     "Have the next run make the white of this photo grey first, by the Bradford transform. The "
-    "history of the cube tells so; untick it to take the photo as it is."
+    "history of the cube says so; untick it to take the photo as it is."
 )
 GREY_HINT = "The share of light that the grey patch reflects: 18 % for a grey card."
 FIND_CHART_HINT = (
@@ -114,7 +114,7 @@ DARK_FRAME_HINT = (
 )
 FRAME_REFLECTANCE_HINT = "The share of light that the white surface reflects."
 USE_FRAMES_HINT = (
-    "Read the frames. The next run divides the photo by the white one, whose middle tells the "
+    "Read the frames. The next run divides the photo by the white one, whose middle shows the "
     "light. Forget drops them."
 )
 SEARCH_CHART_HINT = (

@@ -61,7 +61,7 @@ class PatchButton(QAbstractButton):
 
 
 class ChartGrid(QWidget):
-    """All patches; `chosen` tells the number of one that is clicked, or reached by arrow keys."""
+    """All patches; `chosen` carries the number of one that is clicked, or reached by arrow keys."""
 
     chosen = Signal(int)
 
@@ -151,7 +151,7 @@ class Swatch(QWidget):
 
 
 class ColourTable(QWidget):
-    """Three rows at most; `light_chosen` tells the name of the second light."""
+    """Three rows at most; `light_chosen` carries the name of the second light."""
 
     light_chosen = Signal(str)
 

@@ -62,7 +62,7 @@ MODEL = "pixelwise-srgb"
 class Estimator(QObject):
     """Estimates the spectrum of the colour that was asked for last.
 
-    `known` tells the codes and their spectrum, `failed` a sentence.
+    `known` carries the codes and their spectrum, `failed` a sentence.
     """
 
     known = Signal(object, object)
@@ -84,7 +84,7 @@ class Estimator(QObject):
         return self._found.get(codes)
 
     def _work(self, codes: Codes) -> None:
-        # Who goes through the chart with the arrow keys passes over most of it.
+        # The arrow keys skip most of the chart.
         if codes != self._wanted or codes in self._found:
             return
         try:
@@ -297,7 +297,7 @@ class MetamersDock(Dock):
     def look_at(self, position: Position) -> None:
         """Look at the pixel of a cube at a world *position*; nothing happens where there is none.
 
-        The user is told if it has no metamers.
+        The dock says so if it has no metamers.
         """
         with reported():
             subject = subject_at(self.viewer, position)

@@ -79,7 +79,7 @@ class Subject(NamedTuple):
     Attributes
     ----------
     spectrum
-        Reflectance; its name tells the patch or the pixel.
+        Reflectance; its name is that of the patch or the pixel.
     estimate
         Where a cube of the viewer has one for the same place; None leaves it to the network.
     has_truth
@@ -94,7 +94,7 @@ class Subject(NamedTuple):
 class Lesson:
     """A spectrum, a metamer of it, and the light in which both are compared.
 
-    `changed` tells that the page is another one, and `subject_changed` before it that another
+    `changed` is emitted when the page is another one, and `subject_changed` before it that another
     spectrum is looked at; use the methods to change it.
 
     Attributes
@@ -128,7 +128,7 @@ class Lesson:
 
     @property
     def codes(self) -> Codes:
-        """The photo's three numbers for the spectrum: everything that a network is told of it."""
+        """The photo's three numbers for the spectrum: everything that a network sees of it."""
         return codes_of(self.subject.spectrum)
 
     @property
@@ -233,7 +233,7 @@ class Lesson:
         )
 
     def _look(self) -> None:
-        """See the spectrum and its estimate anew; the slider changes neither."""
+        """See the spectrum and its estimate again; the slider changes neither."""
         estimate = self.estimate
         self._first = self._seen(self.subject.spectrum)
         self._estimated = None if estimate is None else self._seen(estimate)

@@ -134,7 +134,7 @@ def colormap_of(wavelength: float) -> Colormap | str:
         return "gray"
     brightest = _rgb(np.arange(first, last)).max()
     rgb = _rgb(np.array([wavelength]))[0]
-    # The eye is dull at the ends of the spectrum; half as dull is still told from the middle.
+    # The eye is dull at the ends of the spectrum; half as dull still differs from the middle.
     hue = linear_to_srgb(rgb / max(float(rgb.max()), DIM * float(brightest)))
     colours = [(0, 0, 0, 1), (*hue, 1), (1, 1, 1, 1)]
     return Colormap(colours, controls=[0, 0.85, 1], name=f"{wavelength:.0f} nm")

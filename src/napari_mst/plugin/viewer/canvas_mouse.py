@@ -1,4 +1,4 @@
-"""Tells a dock what the mouse and the undo key do on the canvas."""
+"""Reports to a dock what the mouse and the undo key do on the canvas."""
 
 from collections.abc import Callable, Generator
 from typing import Any

@@ -56,7 +56,7 @@ class ColourBar(ViewerHelper):
     Attributes
     ----------
     is_awaiting_picture
-        Tells whether a picture is about to cover a layer for the first time, so that a bar would be
+        Asks whether a picture is about to cover a layer for the first time, so that a bar would be
         made in vain.
     """
 

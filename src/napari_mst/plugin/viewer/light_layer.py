@@ -1,7 +1,7 @@
-"""A layer of the attention that told the light of a photo: patch by patch over the photo.
+"""A layer of the attention that found the light of a photo: patch by patch over the photo.
 
-A click on it shows what the clicked patch attends to; a click beside the photo, what told the
-answer.
+A click on it shows what the clicked patch attends to; a click beside the photo, what led to
+the answer.
 """
 
 import weakref
@@ -25,7 +25,7 @@ ROLE = "light attention"
 
 
 HINT = (
-    "Show as a layer which patches of the photo told the light: through all blocks of the network, "
+    "Show as a layer which patches of the photo show the light: through all blocks of the network, "
     "or in one. Click a patch there to see what it attends to."
 )
 
@@ -69,7 +69,7 @@ def views_of(attention: PatchAttention) -> list[View]:
 
 
 class LightViews(QComboBox):
-    """Lists the views of the attention that told a light; hidden while nobody asked for one."""
+    """Lists the views of the attention that found a light; hidden while nobody asked for one."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(toolTip=HINT)

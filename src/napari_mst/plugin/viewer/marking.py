@@ -31,7 +31,7 @@ class Asked:
 
     def _on_data(self, event: Any) -> None:
         points: Points = event.source
-        # napari tells of a click before and after it has changed the data.
+        # napari emits the event of a click before and after it has changed the data.
         if len(points.data) < self._count:
             return
         points.events.data.disconnect(self._on_data)

@@ -120,7 +120,7 @@ class LayerPhoto:
         return "" if self.region is None else " [{}:{}, {}:{}]".format(*self.region)
 
     def placement_of(self, cube: SpectralCube) -> Placement:
-        """Return where *cube*, of whatever size, covers the photo, or the region of it."""
+        """Return where *cube*, of any size, covers the photo, or the region of it."""
         step = np.array(self.shape) / cube.shape[1:]
         first = np.array([0, 0] if self.region is None else self.region[::2])
         # The first pixel of a coarser cube is centred between the pixels that it covers.

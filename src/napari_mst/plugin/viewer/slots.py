@@ -13,7 +13,7 @@ from weakref import WeakMethod
 
 
 def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
-    """Make a slot that calls *method* with *arguments*, whatever the signal tells.
+    """Make a slot that calls *method* with *arguments*, and ignores those of the signal.
 
     It does not keep the object of *method* alive, and does nothing once that is gone.
     """

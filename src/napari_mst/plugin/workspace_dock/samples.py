@@ -1,6 +1,6 @@
 """File > Open Sample: a sample opens together with the workspace, so that Run is one click away.
 
-Samples are files of the folder sample_data, whose README tells where they come from.
+Samples are files of the folder sample_data, whose README says where they come from.
 """
 
 from functools import partial
