@@ -3,8 +3,9 @@
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats import FORMATS, read_cube
@@ -21,11 +22,10 @@ FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.
 """A folder with one of these suffixes is a cube, not a place for several."""
 
 Tell = Callable[[str], None]
-"""Told one line for the user."""
+"""Prints one line for the user."""
 
 
-@dataclass(frozen=True)
-class FoundPhoto:
+class FoundPhoto(NamedTuple):
     """A photo, and the folder that was named for it.
 
     Attributes
@@ -42,7 +42,7 @@ def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPh
     """The photos that files, folders and patterns name, each of them once.
 
     Folders are searched with all folders in them for files that look like photos. Cubes of ours and
-    everything in the folder *output* are left out; *tell* is told how many files were left alone.
+    everything in the folder *output* are left out; *tell* prints how many files were left alone.
 
     Raises
     ------
@@ -50,24 +50,18 @@ def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPh
         If a folder has no photos or cannot be read, or nothing fits a pattern.
     """
     found: dict[Path, FoundPhoto] = {}
-    for pattern in named:
-        for path in _expanded(pattern):
-            for one in _found_at(path, output, tell):
-                found.setdefault(absolute(one.photo), one)
+    for path in chain.from_iterable(map(_expanded, named)):
+        # Path.is_dir raises where a name is too long.
+        is_folder = os.path.isdir(path)  # noqa: PTH112
+        folder = path if is_folder else path.parent
+        for photo in _photos_in(path, output, tell) if is_folder else [path]:
+            found.setdefault(absolute(photo), FoundPhoto(photo, folder))
     return list(found.values())
 
 
 def absolute(path: Path) -> Path:
     """*path* from the root and without "..", but through the links that were named."""
     return Path(os.path.abspath(path))  # noqa: PTH100 (resolve follows links)
-
-
-def _found_at(path: Path, output: Path, tell: Tell) -> list[FoundPhoto]:
-    """The file at *path*, or the photos in the folder there."""
-    # Path.is_dir raises where a name is too long.
-    if not os.path.isdir(path):  # noqa: PTH112
-        return [FoundPhoto(path, path.parent)]
-    return [FoundPhoto(photo, path) for photo in _photos_in(path, output, tell)]
 
 
 def _expanded(pattern: Path) -> list[Path]:
@@ -85,7 +79,7 @@ def _expanded(pattern: Path) -> list[Path]:
 
 def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
     files = list(_files_in(folder, output))
-    photos = [file for file in files if _is_photo(file)]
+    photos = list(filter(_is_photo, files))
     if not photos:
         raise PhotoError(
             f"Expected photos in the folder {shown(folder)}, got none. Choose another."
@@ -124,13 +118,9 @@ def _refuse(error: OSError) -> None:
 def _is_photo(file: Path) -> bool:
     """True if the name is that of a photo; a TIFF may be a cube of ours, too."""
     suffix = file.suffix.lower()
-    if suffix in (".tif", ".tiff"):
-        return not _is_our_cube(file)
-    return suffix in PHOTO_SUFFIXES
-
-
-def _is_our_cube(file: Path) -> bool:
+    if suffix not in (".tif", ".tiff"):
+        return suffix in PHOTO_SUFFIXES
     try:
-        return bool(read_cube(file).provenance.model)
+        return not read_cube(file).provenance.model
     except NapariMstError:
-        return False
+        return True

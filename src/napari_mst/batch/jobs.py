@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +54,17 @@ def plan_jobs(
 
     Its cube lies below *output* as the photo lies below the folder that all photos share.
     """
-    jobs = []
-    for one in found:
-        below = _path_below(one, found)
+    folders = {absolute(each.folder) for each in found}
+
+    def job(photo: Path) -> BatchJob:
+        whole = absolute(photo)
+        # of all folders, or of all on its drive
+        root = os.path.commonpath([each for each in folders if each.anchor == whole.anchor])
+        below = whole.relative_to(root)
         target = output / below.with_name(f"{below.stem}{suffix}")
-        bands = band_targets(target) if with_bands else ()
-        jobs.append(BatchJob(one.photo, target, below.as_posix(), bands))
-    return jobs
+        return BatchJob(photo, target, below.as_posix(), band_targets(target) if with_bands else ())
+
+    return [job(each.photo) for each in found]
 
 
 def band_targets(target: Path) -> tuple[Path, ...]:
@@ -106,7 +110,7 @@ def not_saved(path: Path, error: OSError) -> SaveError:
 
 def check_names(jobs: Sequence[BatchJob]) -> None:
     """Refuse photos that would become one file. Raises `SaveError`."""
-    first: dict[str, BatchJob] = {}
+    first = dict[str, BatchJob]()
     for job in jobs:
         # Some file systems take names that differ in case for the same.
         other = first.setdefault(str(job.target).casefold(), job)
@@ -116,13 +120,12 @@ def check_names(jobs: Sequence[BatchJob]) -> None:
                 f"Expected photos of different names, got {names} for {shown(job.target.name)}. "
                 "Rename one."
             )
-    for job in jobs:
-        for band in job.bands:
-            if str(band).casefold() in first:
-                raise SaveError(
-                    "Expected another name for a photo, got that of the error band "
-                    f"{shown(band.name)}. Rename."
-                )
+    for band in itertools.chain.from_iterable(job.bands for job in jobs):
+        if str(band).casefold() in first:
+            raise SaveError(
+                "Expected another name for a photo, got that of the error band "
+                f"{shown(band.name)}. Rename."
+            )
 
 
 def check_outputs(job: BatchJob, overwrite: bool, stay: Collection[Path] = ()) -> None:
@@ -149,11 +152,11 @@ def may_stay(job: BatchJob) -> set[Path]:
 
     `finished` and `damaged` look into them later.
     """
-    return {path for path in job.outputs if find_format(path) or not _has_content(path)}
-
-
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
+    return {
+        path
+        for path in job.outputs
+        if find_format(path) or not (path.exists() and path.stat().st_size)
+    }
 
 
 def is_there(path: Path) -> bool:
@@ -215,14 +218,6 @@ def set_aside(path: Path) -> None:
             file.rename(file.with_name(free))
         except OSError as error:
             raise not_saved(file, error) from error
-
-
-def _path_below(one: FoundPhoto, found: Iterable[FoundPhoto]) -> Path:
-    """The path of a photo below the folder that all photos, or all on its drive, share."""
-    photo = absolute(one.photo)
-    folders = {absolute(other.folder) for other in found}
-    root = os.path.commonpath([folder for folder in folders if folder.anchor == photo.anchor])
-    return photo.relative_to(root)
 
 
 def _is_same_file(photo: Path, target: Path) -> bool:

@@ -79,17 +79,14 @@ def outcomes(make: Make, jobs: Sequence[BatchJob], workers: int, tell: Tell) -> 
                     tell(f"note: {job.name}: its worker {death}, another makes it")
                     todo.append(job)
                 else:
-                    yield Outcome(job, error=_all_died(death))
+                    error = (
+                        f"Expected a worker to make the cube, got {TRIES} dead ones: the last "
+                        f"{death}. Use fewer workers, which share the memory."
+                    )
+                    yield Outcome(job, error=error)
     finally:
         for worker in (*idle, *busy.values()):
             worker.end()
-
-
-def _all_died(death: str) -> str:
-    return (
-        f"Expected a worker to make the cube, got {TRIES} dead ones: the last {death}. "
-        "Use fewer workers, which share the memory."
-    )
 
 
 class _Worker:

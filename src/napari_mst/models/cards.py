@@ -9,11 +9,11 @@ https://github.com/huggingface/safetensors.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 from napari_mst.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
@@ -35,7 +35,7 @@ CAMERA = "camera"
 """Name of the doubts that the JPEG of a camera adds about which nothing is known."""
 
 LIGHT_QUANTITY = "illuminant"
-"""The quantity of a model that makes no cube, but tells the light of a photo."""
+"""The quantity of a model that makes no cube, but estimates the light of a photo."""
 
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
@@ -54,7 +54,7 @@ class ModelCard:
     wavelengths
         Band centres in nm; empty where nobody knows them.
     is_linear
-        Tells whether the network is given linear light; else it is given the stored values.
+        True if the network is given linear light, False if the stored values.
     normalisation
         The treatment of a whole photo first: none, or (x - min) / (max - min).
     quantity
@@ -77,7 +77,7 @@ class ModelCard:
         The address where the authors publish the weights, and the git object id of a known copy (a
         hint, not a proof).
     is_example
-        Tells whether the model is bundled to be looked into, not for its results.
+        True if the model is bundled to be looked into, not for its results.
 
     Notes
     -----
@@ -120,12 +120,12 @@ class ModelCard:
 
     @property
     def needs_camera(self) -> bool:
-        """True if the network has to be told the camera and the illuminant of every photo."""
+        """True if the network needs the camera and the illuminant of every photo."""
         return self.rendering == CAMERA_RGB
 
     @property
     def tells_light(self) -> bool:
-        """True if the network makes no cube, but tells the light of a photo."""
+        """True if the network makes no cube, but estimates the light of a photo."""
         return self.quantity == LIGHT_QUANTITY
 
 
@@ -215,21 +215,24 @@ def card_of_file(path: Path) -> ModelCard | None:
 
 def _faults(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
-    texts = [field.name for field in fields(ModelCard) if field.type is str]
-    faults = [name for name in texts if not isinstance(stored.get(name, ""), str)]
-    faults += [name for name in ("url", "git_blob") if not isinstance(stored.get(name), str | None)]
-    if not _is_accuracy(stored.get("accuracy", {})):
-        faults.append("accuracy")
-    if not all(map(math.isfinite, stored["wavelengths"])):
-        faults.append("wavelengths")
+    plain = [field for field in fields(ModelCard) if field.type in (str, str | None, bool)]
+    faults = [
+        field.name
+        for field in plain
+        if field.name in stored and not isinstance(stored[field.name], cast("type", field.type))
+    ]
     wavelengths = stored["wavelengths"]
-    if not all(_is_error_band(each, wavelengths) for each in stored["error_band"].values()):
-        faults.append("error_band")
-    flags = ("is_linear", "is_example")
-    faults += [name for name in flags if not isinstance(stored.get(name, False), bool)]
-    if stored["normalisation"] not in ("none", "min-max"):
-        faults.append("normalisation")
-    return faults
+    is_band = all(
+        len(numbers) in (1, len(wavelengths)) and all(0 <= number < math.inf for number in numbers)
+        for numbers in stored["error_band"].values()
+    )
+    sound = {
+        "accuracy": _is_accuracy(stored.get("accuracy", {})),
+        "wavelengths": all(map(math.isfinite, wavelengths)),
+        "error_band": is_band,
+        "normalisation": stored["normalisation"] in ("none", "min-max"),
+    }
+    return faults + [name for name, is_sound in sound.items() if not is_sound]
 
 
 def _error_band(stored: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
@@ -241,22 +244,13 @@ def _error_band(stored: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return {str(name): tuple(map(float, numbers)) for name, numbers in band.items()}
 
 
-def _is_error_band(numbers: Sequence[float], wavelengths: Sequence[float]) -> bool:
-    """Tell whether *numbers* are one for each band, or one for all, from 0 up."""
-    is_right_count = len(numbers) in (1, len(wavelengths))
-    return is_right_count and all(0 <= number < math.inf for number in numbers)
-
-
 def _is_accuracy(stored: object) -> bool:
-    """Tell whether *stored* gives a number for every metric of every data set."""
-    if not isinstance(stored, dict):
-        return False
-    for measures in stored.values():
-        if not isinstance(measures, dict):
-            return False
-        if not all(isinstance(value, int | float) for value in measures.values()):
-            return False
-    return True
+    """True if *stored* gives a number for every metric of every data set."""
+    return isinstance(stored, dict) and all(
+        isinstance(measures, dict)
+        and all(isinstance(value, int | float) for value in measures.values())
+        for measures in stored.values()
+    )
 
 
 def _bundled() -> Iterator[ModelCard]:
@@ -267,7 +261,7 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-# A model that need not be told the camera comes first, and the first one is the default.
+# A model that needs no camera comes first, and the first one is the default.
 _ORDERED = sorted(_bundled(), key=lambda card: (card.is_example, card.needs_camera))
 _CARDS = (*_ORDERED, PUBLISHED)
 
@@ -277,13 +271,6 @@ MODELS: Mapping[str, ModelCard] = MappingProxyType(
 """All models of cubes by name: the bundled ones, the default first, and the published one.
 
 The weights of the published one are for the user to bring.
-
-Notes
------
-===========  ===================================================================
-wavelengths  nm
-accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
-===========  ===================================================================
 
 Examples
 --------
@@ -296,4 +283,4 @@ Examples
 LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(
     {card.name: card for card in _CARDS if card.tells_light}
 )
-"""The bundled models that tell the light of a photo, by name."""
+"""The bundled models that estimate the light of a photo, by name."""

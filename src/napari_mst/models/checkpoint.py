@@ -146,7 +146,7 @@ class Model:
 def load_model(name_or_path: str | PathLike[str]) -> Model:
     """Load a model of `MODELS` by name, or a weights file of MST++.
 
-    A file is `.pth` or `.safetensors`, which its content tells.
+    A file is `.pth` or `.safetensors`, which its content shows.
 
     Raises
     ------
@@ -183,8 +183,8 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
 
 
 def _weights_path(name_or_path: str | PathLike[str]) -> Path:
-    known = {**MODELS, **LIGHT_MODELS}
-    card = known.get(name_or_path) if isinstance(name_or_path, str) else None
+    named = {**MODELS, **LIGHT_MODELS}
+    card = named.get(name_or_path) if isinstance(name_or_path, str) else None
     if card is not None and card.file is not None:
         return WEIGHTS / card.file
     path = Path(name_or_path)
@@ -405,32 +405,26 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """*state*, if it has plain floating-point tensors, and not those of another known network."""
-    _refuse_other_networks(state)
-    for key, value in state.items():
-        _refuse_strange_tensor(key, value)
-    storages = [value.untyped_storage() for value in state.values()]
-    stored = {storage.data_ptr(): storage.nbytes() for storage in storages}
-    total = sum(value.nbytes for value in state.values())
-    found = sum(stored.values())
-    if total > found:  # in single precision each of them would be copied
-        raise CheckpointError(
-            f"Expected stored weights, got {total:,} bytes of numbers in {found:,} stored ones."
-        )
-    return state
-
-
-def _refuse_other_networks(state: dict[str, Tensor]) -> None:
-    if is_vision_transformer(state):  # its patches have the name that those of Restormer have
-        return
-    for beginning, name in _OTHER_NETWORKS.items():
+    # the patches of a vision transformer have the name that those of Restormer have
+    others = {} if is_vision_transformer(state) else _OTHER_NETWORKS
+    for beginning, name in others.items():
         if any(key.startswith(beginning) for key in state):
             raise CheckpointError(
                 f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run."
             )
+    for key, value in state.items():
+        _refuse_strange_tensor(key[-60:], value)
+    storages = [value.untyped_storage() for value in state.values()]
+    stored = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    total = sum(value.nbytes for value in state.values())
+    if total > stored:  # in single precision each of them would be copied
+        raise CheckpointError(
+            f"Expected stored weights, got {total:,} bytes of numbers in {stored:,} stored ones."
+        )
+    return state
 
 
-def _refuse_strange_tensor(key: str, value: Tensor) -> None:
-    name = key[-60:]
+def _refuse_strange_tensor(name: str, value: Tensor) -> None:
     if value.dtype not in _DTYPES:
         raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {name}.")
     if value.layout is not torch.strided or value.device.type != "cpu":
