@@ -1,9 +1,10 @@
 """Adapted cubes: as a plain Gaussian process in float64 says, whatever the strips; better, careful,
 and telling."""
 
-import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from tests.adaptation.conftest import Scene
 from napari_mst.adaptation import parts
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.caution import ContradictingSpectra, reach
+from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.adaptation.fitting import MOST, fitted_kernel
-from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
+from napari_mst.adaptation.kernel import KERNEL, Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.process import Spots, leave_one_out, posterior
+from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.colour import render_srgb
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
@@ -140,12 +143,6 @@ def test_known_spectra_better_the_mean_of_all_scenes(scenes: list[Scene]) -> Non
         errors.append(np.mean([each.error(cube) for each, cube in pairs]))
     assert errors[0] < 0.97 * before
     assert errors[1] < 0.85 * before
-
-
-def test_the_same_input_gives_the_same_cube(scene: Scene) -> None:
-    one, other = (adapt(scene.cube, scene.photo, known_at(scene, *SPOTS)) for _ in range(2))
-    np.testing.assert_array_equal(one.data, other.data)
-    assert one.provenance == other.provenance
 
 
 def test_spots_that_speak_against_each_other_stop_the_correction() -> None:
@@ -301,44 +298,6 @@ def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None
     assert error < 0.5 * np.abs(scene.cube.data[:, 19:22, 29:32].mean(axis=(1, 2)) - truth).mean()
 
 
-def test_progress_rises_to_one_and_cancel_leaves_the_cube(scene: Scene) -> None:
-    shares: list[float] = []
-    known = known_at(scene, *SPOTS)
-    adapt(scene.cube, scene.photo, known, watch=shares.append)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    before = scene.cube.data.copy()
-    with pytest.raises(Cancelled):
-        adapt(scene.cube, scene.photo, known, watch=Watch(is_cancelled=lambda: True))
-    np.testing.assert_array_equal(scene.cube.data, before)
-
-
-def test_photo_of_another_size_is_refused(scene: Scene) -> None:
-    with pytest.raises(PhotoError, match="Expected the photo of the cube, 48 x 48 pixels, got one"):
-        adapt(scene.cube, scene.photo[:-1], known_at(scene, (8, 8)))
-
-
-def test_cube_of_radiance_or_without_wavelengths_is_refused(scene: Scene) -> None:
-    known = known_at(scene, (8, 8))
-    with pytest.raises(CubeError, match="Expected a cube of reflectance, got relative radiance"):
-        adapt(replace(scene.cube, quantity="relative radiance"), scene.photo, known)
-    with pytest.raises(CubeError, match="Expected a cube with wavelengths in nm, got 'band'"):
-        adapt(replace(scene.cube, unit="band"), scene.photo, known)
-
-
-def test_spot_without_numbers_is_refused(scene: Scene) -> None:
-    data = np.full_like(scene.cube.data, np.nan)
-    with pytest.raises(SpectrumError, match="Expected numbers in the cube at row 8, column 8"):
-        adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (8, 8)))
-
-
-def test_features_of_a_black_spectrum_are_numbers() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        features = features_of_spectra(np.zeros((1, 31)), np.zeros((1, 2)), GRID)
-    assert np.isfinite(features).all()
-
-
 def test_another_photo_of_the_same_size_is_refused_by_its_colours(scene: Scene) -> None:
     known = known_at(scene, (8, 8))
     part = scene.cube.crop(slice(4, 44), slice(0, 48))
@@ -356,3 +315,43 @@ def test_a_noisy_copy_of_the_photo_is_taken_for_it(scene: Scene) -> None:
     copy = (scene.photo + noise).clip(0, 255).astype(np.uint8)
     better = adapt(scene.cube, copy, known_at(scene, (8, 8)))
     assert better.provenance.adaptation
+
+
+WAYS: dict[str, Callable[..., Any]] = {
+    "known": lambda scene, cube, photo, watch: adapt(cube, photo, known_at(scene, *SPOTS), watch),
+    "coarse": lambda scene, cube, photo, watch: adapt_to_cube(
+        cube, photo, SpectralCube(scene.truth[:, ::6, ::6], GRID), watch
+    ),
+    "suggested": lambda scene, cube, photo, watch: suggest_spots(cube, photo, watch=watch),
+}
+
+
+@pytest.mark.parametrize("way", ["known", "coarse"])
+def test_progress_rises_to_one(scene: Scene, way: str) -> None:
+    shares: list[float] = []
+    WAYS[way](scene, scene.cube, scene.photo, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+CANCELLED = Watch(is_cancelled=lambda: True)
+BAD: dict[str, tuple[dict[str, Any], slice, Any, type[Exception], str | None]] = {
+    "cancelled": ({}, np.s_[:], CANCELLED, Cancelled, None),
+    "size": ({}, np.s_[:-1], None, PhotoError, "photo of the cube, 48 x 48 pixels, got one"),
+    "radiance": ({"quantity": "radiance"}, np.s_[:], None, CubeError, "cube of reflectance, got"),
+    "no wavelengths": ({"unit": "band"}, np.s_[:], None, CubeError, "in nm, got 'band'"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_adapted_is_refused(scene: Scene, way: str, name: str) -> None:
+    changes, rows, watch, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        WAYS[way](scene, replace(scene.cube, **changes), scene.photo[rows], watch)
+
+
+def test_spot_without_numbers_is_refused(scene: Scene) -> None:
+    data = np.full_like(scene.cube.data, np.nan)
+    with pytest.raises(SpectrumError, match="Expected numbers in the cube at row 8, column 8"):
+        adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (8, 8)))

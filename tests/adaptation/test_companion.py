@@ -14,9 +14,8 @@ from napari_mst.adaptation.bands import error_bands
 from napari_mst.adaptation.blocks import BlockSums, best_shift, blocks_of, spread_between
 from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled, CubeError, PhotoError
+from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.watch import Watch
 
 GRID = np.arange(400.0, 701, 10)
 
@@ -136,17 +135,6 @@ def test_fused_cube_and_its_bands_come_back_from_a_file(scene: Scene, tmp_path: 
     np.testing.assert_array_equal(error_bands(again)[1].data, error_bands(better)[1].data)
 
 
-def test_progress_rises_to_one_and_it_can_be_cancelled(scene: Scene) -> None:
-    shares: list[float] = []
-    adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8), watch=shares.append)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    with pytest.raises(Cancelled):
-        adapt_to_cube(
-            scene.cube, scene.photo, coarse_of(scene, 8), watch=Watch(is_cancelled=lambda: True)
-        )
-
-
 def grey(bands: int, rows: int, columns: int, value: float = 0.5) -> SpectralCube:
     at = 400 + 300 * np.arange(bands) / max(bands - 1, 1)
     return SpectralCube(np.full((bands, rows, columns), value, np.float32), at)
@@ -173,8 +161,3 @@ def test_what_cannot_be_a_coarse_cube_is_refused(scene: Scene, name: str) -> Non
     with pytest.raises(CubeError, match=message) as caught:
         adapt_to_cube(scene.cube, scene.photo, coarse)
     assert len(str(caught.value)) < 300
-
-
-def test_photo_of_another_size_is_refused(scene: Scene) -> None:
-    with pytest.raises(PhotoError, match="Expected the photo of the cube"):
-        adapt_to_cube(scene.cube, scene.photo[1:], coarse_of(scene, 8))

@@ -10,8 +10,7 @@ from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import Cancelled, PhotoError, SpectrumError
-from napari_mst.watch import Watch
+from napari_mst.errors import SpectrumError
 
 
 def test_suggestions_are_the_same_every_time_and_go_on_where_they_stopped(scene: Scene) -> None:
@@ -73,13 +72,3 @@ def test_photo_with_nothing_to_measure_is_refused(scene: Scene) -> None:
     cube = replace(scene.cube, provenance=UNCORRECTED)
     with pytest.raises(SpectrumError, match="got only dark or clipped ones"):
         suggest_spots(cube, np.full_like(scene.photo, 255))
-
-
-def test_photo_of_another_size_is_refused(scene: Scene) -> None:
-    with pytest.raises(PhotoError, match="Expected the photo of the cube"):
-        suggest_spots(scene.cube, scene.photo[1:])
-
-
-def test_suggestions_can_be_cancelled(scene: Scene) -> None:
-    with pytest.raises(Cancelled):
-        suggest_spots(scene.cube, scene.photo, watch=Watch(is_cancelled=lambda: True))

@@ -1,5 +1,7 @@
 """Non-local means of photos: one pixel as the whole photo, cubes that a photo guides, refusals."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -50,24 +52,21 @@ def test_a_guided_cube_is_averaged_with_the_weights_of_the_photo() -> None:
     assert np.isnan(found).sum() == 2 * 4
 
 
-def test_a_guide_of_another_size_is_refused() -> None:
-    with pytest.raises(DenoisingError, match="Expected a photo of 30 x 41 pixels as the guide"):
-        guided(photo(), np.ones((2, 30, 41), np.float32), HOW)
+CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
 
 
-@pytest.mark.parametrize("place", [(30, 0), (0, -1)])
-def test_a_pixel_outside_the_photo_is_refused(place: tuple[int, int]) -> None:
-    with pytest.raises(DenoisingError, match="Expected a pixel within 30 rows x 40 columns"):
-        pixel_weights(photo(), HOW, *place)
-
-
-@pytest.mark.parametrize("h", [0.0, -1.0, np.nan])
-def test_an_impossible_h_is_refused(h: float) -> None:
-    with pytest.raises(DenoisingError, match="Expected h above 0"):
-        denoising_of(photo(), h)
-
-
-def test_a_photo_that_cannot_tell_its_noise_is_refused() -> None:
-    clipped = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
-    with pytest.raises(DenoisingError, match="Expected a photo whose noise can be told"):
-        denoising_of(clipped)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: guided(photo(), np.ones((2, 30, 41), np.float32), HOW), "30 x 41 pixels as the"),
+        (lambda: pixel_weights(photo(), HOW, 30, 0), "within 30 rows x 40 columns, got 30, 0"),
+        (lambda: pixel_weights(photo(), HOW, 0, -1), "within 30 rows x 40 columns, got 0, -1"),
+        (lambda: denoising_of(photo(), 0.0), "Expected h above 0"),
+        (lambda: denoising_of(photo(), -1.0), "Expected h above 0"),
+        (lambda: denoising_of(photo(), np.nan), "Expected h above 0"),
+        (lambda: denoising_of(CLIPPED), "Expected a photo whose noise can be told"),
+    ],
+)
+def test_what_cannot_be_denoised_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(DenoisingError, match=message):
+        call()
