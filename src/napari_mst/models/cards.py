@@ -272,6 +272,13 @@ MODELS: Mapping[str, ModelCard] = MappingProxyType(
 
 The weights of the published one are for the user to bring.
 
+Notes
+-----
+===========  ===================================================================
+wavelengths  nm
+accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
+===========  ===================================================================
+
 Examples
 --------
 >>> list(nm.MODELS)
